@@ -159,10 +159,12 @@ def release(
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
-    """Return an error about missing options with a longer message: all options that the first
-    release needs, with example values to edit.
+    """Add to an error about missing options all options that the first release needs, with example
+    values to edit.
 
-    The error is returned unchanged if the events cannot be read, or only once (standard input).
+    Returns:
+        A new error with the longer message. The same error if the events are standard input, which
+        can be read only once, or if they cannot be read.
     """
     from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
 
@@ -183,10 +185,10 @@ def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """Split a guarantee into the job fields that state it, such as ``{"epsilon": 1}``; refuse a
-    guarantee that the caller also states by such fields.
+    """Split a guarantee into the job fields that state it, such as ``{"epsilon": 1}``.
 
-    ``named`` has the fields that the caller stated.
+    A call that states both a guarantee and one of the fields ``epsilon``, ``delta`` and ``rho`` is
+    refused. ``named`` has all fields that the caller stated.
     """
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:

@@ -63,8 +63,8 @@ X = TypeVar("X")
 @name_alone
 @dataclass(frozen=True)
 class Counts:
-    """Exact numbers of the rows that one run read, by whether and why they count. Only the operator
-    of the run may see them.
+    """Exact numbers of the rows that one run read: how many count, and how many were left out for
+    each reason. Only the operator of the run may see them.
 
     Attributes:
         rows: number of all rows read.
@@ -87,7 +87,7 @@ class Counts:
             after the release of their own window.
         empty: number of released windows after the newest row.
         others: rows seen with names of undeclared groups, which belong to the group for all others;
-            some may be outside the windows or beyond a user's bound. Of a remote source at most
+            some may be outside the windows or beyond a user's bound. In a remote source, at most
             1,000 such rows are looked at.
         unlisted: the commonest names of undeclared groups, each with its number of rows.
     """
@@ -119,10 +119,10 @@ class Changes:
 
     Attributes:
         counts: exact numbers of the rows read, for the operator.
-        additions: function that yields the transactions to write, each as a pair: the fraction (0
-            to 1) of the new steps that are written by the transactions before it, and its content
-            (`Addition`). With the argument True it yields a transaction even if nothing has
-            changed.
+        additions: function that yields a pair for each transaction to write. The first item is the
+            progress before this transaction: the fraction (0 to 1) of the new steps that are
+            written by then. The second is the transaction's content (`Addition`). With the argument
+            True the function yields a transaction even if nothing has changed.
         again: True if an earlier run has counted these rows already, so that they add nothing.
         found: facts about the rows, from which a later run over unchanged files reports the same
             numbers without reading them; None if it must read them.
@@ -266,17 +266,17 @@ def refuse_inexact_rows(
 ) -> None:
     """Refuse rows if a sum of their values, now or at a later step, could be too large to be exact.
 
-    The check comes before rows are stored, because stored rows cannot be removed again. A *place*
-    is one of the sums that a statistic keeps for each group, such as one for each interval of
-    values.
+    The check comes before rows are stored, because stored rows cannot be removed again.
 
     Args:
         definition: definition of the stream.
         largest: bound on what the rows add to any total, as an integer multiple of the statistic's
             resolution.
-        sums: for each place, a bound on what the rows of all groups together add to it.
-        taken: largest total so far of any cell (one sum of one group), multiplied by the weight of
-            its group.
+        sums: the statistic keeps one or more sums for each group, such as one for each interval of
+            values. For each of these sums, a bound on what the rows of all groups together add to
+            it.
+        taken: largest total that any sum of any group has reached so far. Each total is multiplied
+            by the weight of its group.
         before: sum of all totals so far.
     """
     bound, statistic = _largest_sum(definition), definition.statistic
@@ -355,10 +355,11 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return, for some rows, the ratio of their sums to the largest sums that the stream can
-    release exactly (`SumBounds`). Each ratio is rounded up.
+    """Return which part of the largest sums that the stream can release exactly is used up by some
+    rows.
 
-    Rows whose ratios add up to 1 or less can always be counted, in one run or in several.
+    A part is a ratio: the rows' sum divided by the largest exact sum (see `SumBounds`), rounded up.
+    Rows whose parts add up to 1 or less can always be counted, in one run or in several.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
@@ -484,14 +485,18 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two upper bounds on what this run and later runs can add.
+        """Return upper bounds on what this run and later runs can add: to any single total, and to
+        each place.
 
-        The first is for any single total. The second has a bound for each place (one of the sums
-        that the statistic keeps for each group).
+        A place is the index of one of the sums that the statistic keeps for each group.
 
         Args:
-            places: number of places; a place's bound is for all groups together.
+            places: number of places.
             alone: True to bound only what the release of a single step adds.
+
+        Returns:
+            The bound for any single total, and an array of shape ``(places,)`` of bounds for all
+            groups together.
         """
         step, group, due = self._waiting()
         if self.versions > 1:  # each version is released with all its rows
@@ -670,7 +675,8 @@ def _come_and_gone(
     have been added.
 
     Only totals by window and group are known, so an added row and a vanished row of the same window
-    and group cancel. ``closed`` is a mask of the entries of ``cells`` whose windows are released.
+    and group cancel. ``closed`` is a mask: True for the entries of ``cells`` whose windows are
+    released.
     """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]

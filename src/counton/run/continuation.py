@@ -47,8 +47,11 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """The end of a stream: its last step, and the exact number of rows that it had read and never
-    counted.
+    """The end of a stream: its last step, and the number of rows that were read and never counted.
+
+    Attributes:
+        step: number of the last step.
+        dropped: exact number of these rows; secret.
     """
 
     step: int
@@ -136,8 +139,11 @@ def end_stream(
 def _withdraw(
     state: Store, name: str, reader: JournalReader, words: str, *, drop_waiting: bool
 ) -> End:
-    """Mark the numbers of a stream or table as withdrawn, for the reason ``words``; end a stream.
-    If ``drop_waiting``, rows that were read and not counted may be dropped.
+    """Mark the numbers of a stream or table as withdrawn, and end the stream.
+
+    Args:
+        words: why the numbers are withdrawn.
+        drop_waiting: allow that rows which were read and not counted are dropped.
     """
     if not words.strip() or not words.isprintable():
         raise InvalidInput(
@@ -189,8 +195,8 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     options.
 
     Returns:
-        The completed job, and of the earlier stream its definition (columns, windows, groups and
-            guarantee) and its end: last step and dropped rows.
+        The completed job; the definition of the earlier stream (columns, windows, groups and
+            guarantee); and the end of the earlier stream: its last step, and its dropped rows.
     """
     assert request.keeping.continues is not None
     if store is None:
@@ -243,9 +249,9 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
 
 def _taken_over(job: Job, before: Definition, step: int) -> Job:
-    """Return a successor's job, with the predecessor's options for all that the job does not state.
+    """Fill the options that a job leaves open with those of the earlier stream that it continues.
 
-    ``before`` is the definition of the predecessor, ``step`` its last step.
+    ``before`` is the definition of the earlier stream, ``step`` its last step.
     """
     windows, strategy, needs = before.windows, before.record["strategy"], options_of(Job)
     promise = job.promise
@@ -337,12 +343,12 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return a stream's definition (columns, windows, groups and guarantee), marked as ``reread``
-    if this run reads times by other options (such as another time zone) than the first run.
-    ``before`` is the definition of the first run.
+    """Mark a stream's definition as ``reread`` if this run reads times by other options (such as
+    another time zone) than the first run.
 
-    Other options are refused if the stream continues an earlier stream and no row may count in
-    both: the ledger then counts the privacy loss of only one of the two streams.
+    ``definition`` is the definition in this run, ``before`` that of the first run. Other options
+    are refused if the ledger relies on them. It does where the stream continues an earlier stream
+    and no row may count in both: the ledger then counts the privacy loss of only one of the two.
     """
     if not definition.cut.timed:
         return definition
@@ -402,8 +408,8 @@ def as_continuation(
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
-    """Return the last released totals of the earlier streams, to which this stream's totals are
-    added; None if its totals begin at 0.
+    """Return the last released totals of the earlier streams that a stream continues; its own
+    totals are added to them. None if its totals begin at 0.
     """
     found = definition.continues
     if found is None or not found.totals:

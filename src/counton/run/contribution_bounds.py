@@ -146,8 +146,8 @@ class DigestHolder:
             self._pool.add(HeldRows(us, step, group, total, *names))
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the held rows in portions (arrays of some of the rows), all rows of one user (or
-        id) together; see `Pool.by_keys`.
+        """Yield the held rows in portions, with all rows of one user (or id) in the same portion;
+        see `Pool.by_keys`.
         """
         return self._pool.by_keys()
 
@@ -188,9 +188,10 @@ class ChosenRows:
 
     Attributes:
         cells: sums of the new rows that count: columns ``step``, ``group``, ``rows``, ``total``.
-        ids: digests of the ids of these rows, with their steps.
-        users: for each period, a set with an entry for each of these rows: digest of its user,
-            window, group and value. With it a later run recognises rows that were counted before.
+        ids: digests of the ids of the counted rows, with their steps.
+        users: for each period, a set with an entry for each counted row: digest of its user,
+            window, group and value. By this set a later run recognises rows that were counted
+            before.
         over: number of rows left out because their user has reached the bound (in the period).
         known: number of rows that were counted before.
         gone: number of counted rows that are missing from a file of all events (each such file
@@ -319,8 +320,8 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Return the held rows that may still count, without rows whose user has enough earlier
-        rows to reach the bound.
+        """Drop held rows that cannot count, because their user has enough earlier rows to reach the
+        bound.
 
         ``rows`` holds all rows read so far of each of its users.
         """
@@ -334,11 +335,11 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the digests to add to the stream's memory of counted rows, and those to delete
-        from it, after a choice of rows.
+        """Return how the stream's memory of counted rows changes after this run: the digests to
+        add, and the digests to delete.
 
-        A digest is a keyed hash of a user or a row id. ``target`` is the number of steps released
-        after the run.
+        A digest is a keyed hash of a user or a row id. ``private`` has the rows that were chosen to
+        count. ``target`` is the number of steps released after the run.
         """
         chosen, still_open = open_private(private), self._first_open(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
@@ -404,11 +405,11 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _first_open(self, released: int) -> _FirstOpen:
-        """Return, after ``released`` steps, the first period whose rows of users may still count,
-        and the first day whose rows with ids may still count.
+        """Return the first period of users, and the first day of rows with ids, from which rows may
+        still count after ``released`` steps.
 
         Earlier rows count nowhere. This function alone decides which rows are considered (`_open`),
-        and which marks (digests of counted rows) are read (`_marks`) and deleted (`change`): a row
+        and which marks (digests of counted rows) are read (`_marks`) and deleted (`change`). A row
         that is considered although its mark is deleted would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
@@ -423,8 +424,9 @@ class ContributionBounder:
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
         """Return the stream's sets of marks (digests of counted rows) of one kind: "user" or "id".
-        The sets are also noted, because `change` may merge them later. Empty if there is no stream
-        yet.
+
+        The list is empty if there is no stream yet. The sets are also added to ``self._kept``,
+        because `change` may merge them later.
         """
         if self._memory is None:
             return []
@@ -466,7 +468,8 @@ class ContributionBounder:
         return done.added
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
-        """Return one row for each id, the first in time, with the numbers of their periods.
+        """Return one row for each id, the first in time, and the number of each returned row's
+        period.
 
         If any row with the id has sign -1 (it cancels an earlier row), the returned row has sign
         -1.
@@ -524,15 +527,22 @@ class ContributionBounder:
     def _with_remembered(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
     ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
-        """Join new rows with the remembered rows of the same users.
+        """Join new rows with the rows of the same users that earlier runs counted (remembered
+        rows).
 
-        Return the joined rows, their periods, and a mask that is True for remembered rows. They are
-        ordered by user and period. Remembered rows come first and count towards the bound, also in
-        a file of all rows: a row that vanished from the file still uses up its user's bound.
+        Remembered rows come first and count towards the bound, also in a file of all rows: a row
+        that vanished from the file still uses up its user's bound.
 
         Args:
+            rows: new rows.
+            period: period of each new row.
+            before: digests that earlier runs have kept.
             beyond: leave out the remembered rows of a user with at most this many rows in the
                 period, old and new together, because the bound cannot exclude any of them.
+
+        Returns:
+            The joined rows, ordered by user and period; the period of each; and a mask that is True
+            for remembered rows.
         """
         a_window = self._counting.most_a_window is not None
         parts, numbers = (
@@ -583,11 +593,12 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Return the rows with each row's rank among the rows of its user encoded in the row's
-        value, if the statistic needs ranks; otherwise return the rows unchanged.
+        """Encode in each row's value the row's rank among the rows of its user, if the statistic
+        needs ranks.
 
-        A statistic needs ranks if it counts users, or bounds their rows itself. A rank depends only
-        on the user's own rows, new and remembered.
+        A statistic needs ranks if it counts users, or bounds their rows itself; for other
+        statistics the rows are returned unchanged. A rank depends only on the user's own rows, new
+        and remembered.
         """
         adds = self._definition.adds
         if adds is None or not adds.rank_digits:
@@ -625,9 +636,11 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """Return, for each group, the index of the group in which its rows counted at first. For a
-        group that a job named after the stream began this is the group of all others, and for any
-        other group it is the group itself. None if no group was named later.
+        """Return, for each group, the index of the group in which its rows counted when the stream
+        began.
+
+        For a group that a job named later, this is the group of all others. For any other group it
+        is the group itself. None if no group was named later.
         """
         this = self._definition
         if this.other is None or not this.named:
@@ -662,8 +675,12 @@ _NOTHING_OVER = _FirstOpen(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """Digests that earlier runs have kept: of forgotten users, of counted ids, and of users'
-    counted rows by period.
+    """Digests that earlier runs have kept.
+
+    Attributes:
+        refused: digests of forgotten users.
+        ids: digests of the ids of counted rows.
+        users: by period, digests of users with their counted rows.
     """
 
     refused: list[marks.MarkSet]
@@ -702,8 +719,9 @@ def _remembered_rows(
 
 @dataclass
 class _Findings:
-    """Side results of a run's choice of rows, such as numbers of rows left out, added up while the
-    rows are processed, some users at a time.
+    """Side results of choosing the rows that count, such as the number of rows left out.
+
+    They are added up while a run processes its rows, some users at a time.
     """
 
     over: int
@@ -743,13 +761,17 @@ def known_rows_of(
 def _match_remembered(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows that earlier runs have counted. Of equal rows, the first in time
-    are marked, as many as were counted before.
+    """Return a mask of the rows that earlier runs have counted.
 
-    Rows are equal if they have the same kind, a hash of user, window, group and value. ``group``
-    has the group of each row, ``kinds`` the kinds of the rows counted before, ascending. ``times``
-    says how often each of ``kinds`` was counted before. It is changed in place: marked rows are
-    subtracted.
+    Rows are equal if they have the same kind, a hash of user, window, group and value. Among equal
+    rows, the first in time are marked, as many as were counted before.
+
+    Args:
+        rows: the rows to mark.
+        group: group of each row.
+        kinds: kinds of the rows counted before, ascending.
+        times: how often each of ``kinds`` was counted before. The array is changed in place: marked
+            rows are subtracted.
     """
     mine = _hash_rows([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)

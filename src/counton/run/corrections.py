@@ -89,8 +89,8 @@ class CorrectedRows:
         added: rows that count from now on.
         taken: earlier rows that no longer count and are to be subtracted: for each its window
             (``step``), ``group`` and value (``total``).
-        remembered: digests of ids with the facts that the state must keep of them (see `Records`),
-            where they are new or have changed.
+        remembered: digests of the ids whose facts (see `Records`) are new or have changed, with
+            these facts, for the state to keep.
         known: number of rows without effect, because they count already or were cancelled.
         corrected: number of rows that replace an earlier row, or cancel it.
         often: number of corrections left out because the row had been corrected as often as the

@@ -73,13 +73,13 @@ class Definition(Description):
             counts.
         renamed: renamed columns: old name, new name, and first step with the new name.
         ended: step at which the operator ended the stream; None if it was not ended.
-        withdrawn: why its numbers are withdrawn, and what replaces them, for readers; None: they
-            stand.
+        withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
+            replaces them; None: the numbers are valid.
         record: options that jobs stated, by name: see `from_details`.
         other: group that counts the rows of all groups that are not declared; None if there is
             none. It stands after the declared groups, and before the groups that were named later.
-        spare: number of cells that are free for groups named later. Nothing is counted in them, and
-            they are not shown.
+        spare: number of cells (entries of a release) that are free for groups named later. Nothing
+            is counted in these cells, and they are not shown.
         continues: the stream that this one continues, if any.
 
     >>> from counton.run import Job
@@ -119,17 +119,18 @@ class Definition(Description):
 
         Args:
             details: public facts of the stream, by name. ``what`` is the name of its statistic,
-                ``parts`` are its columns, ``domain`` its groups. ``once`` says that it is a table
-                that is released once, ``discovery`` how groups are found. ``named`` has groups that
-                were named later, and ``renamed`` has columns, each with its step. ``continues`` and
-                ``follows`` name earlier streams, ``ended`` is the step at which the stream ended,
-                ``withdrawn`` (left out where numbers stand) says why they are withdrawn,
-                ``reread`` says that a later job read times in another way. ``record`` has the
-                options that jobs stated: those that define the stream, and policies and outputs of
-                the last job. In it ``dropped``, ``skipped`` and ``set_aside`` say that some job
-                left out rows of undeclared groups, left out rows with a missing value, or set
-                unreadable rows aside; ``held`` has the last half-widths that a job wanted beside
-                totals, and that the stream was found to have.
+                ``parts`` are its columns, ``domain`` its groups. ``once`` is True for a table that
+                is released once. ``discovery`` says how groups are found. ``named`` has groups that
+                were named later, each with its first step. ``renamed`` has renamed columns, each
+                with its old name, new name and first step. ``continues`` and ``follows`` name
+                earlier streams. ``ended`` is the step at which the stream ended. ``withdrawn``,
+                left out for valid numbers, says why numbers are withdrawn. ``reread`` is True if a
+                later job read times in another way. ``record`` has the options that jobs stated:
+                those that define the stream, and policies and outputs of the last job. Further
+                entries of ``record`` tell what some job did: ``dropped`` that it left out rows of
+                undeclared groups, ``skipped`` that it left out rows with a missing value,
+                ``set_aside`` that it set unreadable rows aside. The entry ``held`` has the last
+                half-widths that a job wanted beside totals, and that the stream was found to have.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
@@ -208,8 +209,8 @@ class Definition(Description):
 
     @property
     def apart_from(self) -> str | None:
-        """Name of the stream that this one continues, if no protected unit counts in both; else
-        None.
+        """Name of the earlier stream that this one continues, if no protected unit (such as a
+        person) counts in both; else None.
         """
         before = self.continues
         return before.name if before is not None and before.apart else None
@@ -249,7 +250,7 @@ class Definition(Description):
 
     @property
     def own_options(self) -> dict[str, Any]:
-        """Values of the options that the job stated and that only the stream's statistic has, by
+        """Values of those options of the job that belong to the stream's statistic alone, by
         name.
         """
         names = [option.name for option in own_options(self.what)]
@@ -281,8 +282,8 @@ class Definition(Description):
 
         Returns:
             The values of each step. If windows are released in several versions, the last axis has
-            one entry for each version. If totals are released too, a further entry is the sum over
-            all versions.
+            one entry for each version. It has one more entry, the sum over all versions, if totals
+            are released too.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -359,8 +360,9 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
     """Return the rule that decides which rows count.
 
-    The rule is: all rows in any order; a bounded number of rows of each user; or all rows one after
-    another, where their order matters (``in_order``). ``record`` has the options that jobs stated.
+    ``record`` has the options that jobs stated. The rule is one of three: all rows one after
+    another, where their order matters (``in_order``); a bounded number of rows of each user, if a
+    column of users is stated; otherwise all rows in any order.
     """
     if in_order:
         return Ordered(protects(statistic) == "user")

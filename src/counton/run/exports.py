@@ -366,8 +366,9 @@ def export(
         out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), a chart (.png, .svg, .pdf), or
             a page (.html) with newest numbers, chart, methods, and all numbers to download. A table
             carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it. A name
-            without an ending is a folder of Parquet files, one for each step and block of groups of
-            counts and sums. Existing files stay, and the last step is returned.
+            without an ending is a folder of Parquet files: for counts and sums, one file for each
+            step and block of groups. Existing files of the folder stay, and only the last step is
+            returned.
         name: name of the stream; needed if the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
@@ -465,8 +466,10 @@ def _into_folder(
     surely_above: float | None,
 ) -> Release:
     """Write a release into a folder with one file for each step and block of groups; existing files
-    stay. With ``above`` or ``surely_above``, only rows whose estimate, or whose whole interval,
-    lies above this number. Return the numbers of the last step.
+    stay.
+
+    ``above`` keeps only rows whose estimate lies above this number. ``surely_above`` keeps only
+    rows whose whole interval lies above this number. Return the numbers of the last step.
     """
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
@@ -697,7 +700,8 @@ def registry(
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`. Such a
-            source lacks the stream's beginning and the spending of other streams: fill these in.
+            source does not tell when the stream began, nor what other streams spend: the record has
+            blanks to fill in.
         name: name of one stream; None: all that have released something.
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
@@ -778,7 +782,7 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
 
 
 def only_name(names: Sequence[str]) -> str:
-    """Return the only name; refuse a list of none or of several."""
+    """Return the only name of a list; refuse an empty list, or a list of several names."""
     if len(names) != 1:
         if not names:
             raise RequestMismatch("the state has released nothing yet: run a release first")
@@ -860,8 +864,8 @@ def publish(
             state is an old copy.
 
     Raises:
-        StateError: the stream is missing, the state was restored from an old copy, another stream
-            has this name there, or a database cannot be used.
+        StateError: the stream is missing, the state was restored from an old copy, the tables hold
+            another stream of this name, or a database cannot be used.
         InvalidInput: the stream was not made from events, or an argument is out of range.
 
     >>> from counton.run import Job, run

@@ -82,10 +82,11 @@ def init(
 ) -> Job:
     """Make a job that counts events: to print, to change and to run. Nothing is spent or stored.
 
-    The header tells which column holds times, and the first rows tell their format. All other
-    defaults are common ones: each day's own number (``release="windows"``), rows without a value
-    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups. With
-    ``missing="refuse"`` or ``clock_change="raise"`` an unreadable row ends a run.
+    The header tells which column holds times, and the first rows tell their format. The other
+    defaults are usual choices: windows of one day, each with a number of its own
+    (``release="windows"``), for ten years; rows without a value and unreadable rows are left out.
+    ``by`` and ``domain`` declare the groups. With ``missing="refuse"`` or ``clock_change="raise"``
+    an unreadable row ends a run.
 
     Args:
         events: see `counton.release`; also the address of a database, with ``query``.
@@ -185,7 +186,9 @@ def with_free_files(job: Job, values: JobValues, save: Path | None = None) -> Jo
 
 
 def _paths_in(file: Path) -> set[Path]:
-    """Return all paths that the texts of a job file may name; none if it cannot be read."""
+    """Return all paths that a job file may name: each of its texts, read as a path. Empty if the
+    file cannot be read.
+    """
     with suppress(OSError, ValueError):
         left, found = [parse_toml(read_plain(file))], set[Path]()
         while left:
@@ -246,8 +249,9 @@ def state_beside(events: object, *, append: bool) -> str:
     For a link the state lies beside the link, because the link may lead to another file tomorrow.
 
     Raises:
-        MissingOptions: the events have no lasting name, each file has new events only, or the
-            events are a link to a file that has a state.
+        MissingOptions: the state must be stated, because the events have no lasting name, because
+            each later file has only new events and needs this state too, or because the events are
+            a link to a file that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'
@@ -297,10 +301,10 @@ def _beside(events: object, ending: str) -> Path:
 
 
 def _path_of(events: object) -> Path | None:
-    """Return the path by which events are named: their file, or their folder if there are several
-    files.
+    """Return the path that names the events: their file, or the folder if there are several files.
 
-    None for a frame or a database. The folders ``.`` and ``..`` are named by their full path.
+    None for a data frame, a database or standard input. The folders ``.`` and ``..`` are replaced
+    by their full path.
     """
     first = events[0] if isinstance(events, list | tuple) and events else events
     if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
@@ -345,7 +349,7 @@ def usual_wait(every: str) -> str:
 def tells_arrival(column: str) -> bool:
     """Return True if a column seems, by its name, to hold the times at which rows arrived.
 
-    The empty name stands for the dates of the files, which are such times.
+    The empty name returns True: it stands for the dates of the files, which show when rows arrived.
 
     >>> tells_arrival("entered_at"), tells_arrival(""), tells_arrival("returned_at")
     (True, True, False)
@@ -451,7 +455,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
 
 
 def _refuses_rows(values: JobValues) -> bool:
-    """Return True if the user stated an option by which a row that cannot be counted ends the run.
+    """Return True if the user stated an option by which an unusable row ends the run.
 
     Otherwise a file for bad rows (``bad_rows``) may take such a row.
 

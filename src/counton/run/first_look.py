@@ -77,8 +77,8 @@ class FirstFacts(NamedTuple):
     Attributes:
         rows: number of rows looked at.
         first, newest: times of the events, on clocks of the job's zone; None: unknown.
-        without: number of rows without a value, by column; the key "" has the number of rows that
-            lack a value in any of the columns.
+        without: number of rows without a value, by column; under the key "", the number of rows
+            that lack a value in at least one column.
         unreadable: number of rows that cannot be read, and the reason for the first of them. The
             other facts leave these rows out.
         names: number of rows of each group, the largest group first.
@@ -208,11 +208,14 @@ class FirstLook:
         )
 
     def refuse_other_encoding(self, job: Job) -> None:
-        """Refuse files of which more than a few rows are not UTF-8: all rows of a group with such
-        letters would be set aside. A job that states ``bad_rows`` is not refused.
+        """Refuse events with many rows that are not UTF-8, unless the job states ``bad_rows``.
+
+        Such rows would be set aside, and with them perhaps all rows of a group whose name has such
+        letters.
 
         Raises:
-            InvalidInput: more than three rows, and more than 1 in 100, are not UTF-8.
+            InvalidInput: more than three rows, and more than 1 in 100, are unreadable, and the
+                first of them is not UTF-8.
         """
         facts = self.for_operator(job)
         unreadable, reason = facts.unreadable
