@@ -79,8 +79,8 @@ class Chart:
 
     @property
     def threshold(self) -> float:
-        """Absolute value that the control chart's statistic must exceed for an alarm, in standard
-        deviations.
+        """The limit of the control chart, in standard deviations. An alarm is given where the
+        absolute value of the chart's statistic is larger.
         """
         if self.over is None:
             return _cusum_threshold(self.rate, self.shift / 2)
@@ -115,13 +115,13 @@ class Chart:
         return values, np.array(alarms, np.int64)
 
     def mean_first_alarm(self, residuals: Floats, before: int) -> float | None:
-        """Return the mean number of residuals up to the first alarm, over simulated series.
+        """Return the mean number of residuals from a change to the first alarm, over simulated
+        series.
 
         Args:
-            residuals: shape ``(series, residuals)``.
-            before: number of first residuals whose alarms do not count. After an alarm there, a
-                cumulative sum starts again, so that it has its usual distribution when the change
-                comes.
+            residuals: shape ``(series, residuals)``; the change comes after ``before`` residuals.
+            before: number of residuals before the change. Their alarms are ignored, but a
+                cumulative sum starts again after an alarm there, as in a real chart.
 
         Returns:
             The mean; None if more than 1% of the series have no alarm.
@@ -170,9 +170,13 @@ class Alarms:
 
 
 def least_windows(season: int, *, trend: bool = False) -> int:
-    """Return how many windows at the beginning give no alarm, because they are needed to estimate
-    the level. ``season`` is the number of windows after which the level repeats; ``trend`` says
-    whether growth is estimated too.
+    """Return the number of windows at the beginning of a series that can give no alarm.
+
+    They are needed to estimate the level of the series.
+
+    Args:
+        season: number of windows after which the level repeats.
+        trend: True if constant growth is estimated too.
     """
     return season + trend + BASELINE
 
@@ -306,14 +310,15 @@ def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) 
 
 
 def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float) -> float:
-    """Return the variance of counts around their level that `find_changes` would estimate while a
-    change lasts.
+    """Return the variance of counts around their level that `find_changes` would estimate from
+    windows before and after a lasting change.
 
-    It is the estimate of `_spread_of_counts`, given the expected squared deviations.
+    It is larger than the true variance, because the change looks like random deviations from the
+    level.
 
     Args:
-        design: regressors of the level.
-        changed: the change in each window.
+        design: regressors of the level, shape ``(windows, parameters)``.
+        changed: size of the change in each window.
         noise: covariance of the noise.
         spread: true variance of counts around their level.
     """
@@ -376,8 +381,8 @@ def _residuals(
     least: int,
     spectrum: tuple[Floats, Floats] | None,
 ) -> tuple[Floats, float]:
-    """Return standardised forecast errors of numbers from index ``least`` on, and the standard
-    deviation of one number.
+    """Return two things: standardised forecast errors of the numbers from index ``least`` on, and
+    the standard deviation of one number.
 
     Without a change the errors are independent standard normal numbers.
 
@@ -385,9 +390,9 @@ def _residuals(
         numbers: the numbers of one series, shape ``(numbers,)``.
         design: regressors of the level, season and trend, from `_levels`.
         noise: covariance of the noise of the numbers.
-        least: number of the first numbers, which have no forecast.
-        spectrum: eigenvalues and eigenvectors of ``noise``; None if the noise is equal and
-            independent.
+        least: how many numbers at the beginning have no forecast.
+        spectrum: eigenvalues and eigenvectors of ``noise``; None if the noise of the numbers is
+            independent and has equal variances.
     """
     values = numbers
     if spectrum is not None:
@@ -427,13 +432,14 @@ def _spread_of_counts(missed: Floats, own: Floats, axes: Floats) -> float:
 
 
 def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:
-    """Return the most likely variance of counts, given squared deviations that also contain noise.
+    """Estimate the variance of true counts from squared deviations that also contain noise, by
+    maximum likelihood.
 
     Args:
         own: eigenvalues of the covariance of the noise.
         squares: squared deviations of the numbers from their level, along the eigenvectors of that
             covariance.
-        largest: variance of the deviations; the result is at most twice this number.
+        largest: variance of the numbers around their level. The search ends at twice this value.
     """
     from scipy import optimize
 
@@ -475,8 +481,9 @@ def _cusum_threshold(rate: float, reference: float) -> float:
 
 @lru_cache(maxsize=8)
 def _simulated_contrast(over: int) -> Floats:
-    """Simulate, for many windows without a change, the sum of the residuals of the last ``over``
-    windows, scaled to variance 1.
+    """Simulate the statistic of a control chart without any change, to find its threshold.
+
+    The statistic is the sum of the residuals of the last ``over`` windows, scaled to variance 1.
     """
     rng = np.random.default_rng(over)
     sums = np.concatenate([[0.0], np.cumsum(rng.standard_normal(_SIMULATED))])

@@ -59,7 +59,7 @@ class _WithMetadata:
 def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
     """Return a schema of flat columns with metadata, for `polars.LazyFrame.sink_parquet`.
 
-    None: there is no metadata; polars then writes its own schema.
+    The result is None if ``metadata`` is empty; polars then writes its own schema.
 
     >>> import polars as pl
     >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None

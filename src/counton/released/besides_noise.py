@@ -118,10 +118,10 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _firsts(definition: Description) -> Mapping[str, int]:
-    """Return how many rows of each user count in some statistics of a report, by name of the
-    statistic.
+    """Return the bound on the rows of each user that single statistics of a report have.
 
-    A report has several statistics of the same rows; those with a bound of their own are returned.
+    A report has several statistics of the same rows. The keys are the names of the statistics with
+    a bound of their own; other statistics are left out.
     """
     found: Mapping[str, int] = getattr(definition.inner, "firsts", {})
     return found
@@ -158,8 +158,10 @@ _LEFT_OUT = "left-out"
 
 
 def measuring(definition: Description) -> list[str]:
-    """Return the names of the statistics in a report that measure which share of the rows is left
-    out by bounds. A report has several statistics of the same rows.
+    """Return the names of the statistics in a report that estimate the share of rows left out by
+    bounds.
+
+    A report has several statistics of the same rows.
     """
     parts = members_of(definition.inner)
     return [name for name, part in parts.items() if inner_of(part).card.keyword == _LEFT_OUT]

@@ -119,8 +119,10 @@ class Counting:
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return a copy of this counting rule that bounds the number of a user's rows in each
-        group; the rule itself if it has no bound on users.
+        """Return a copy of this counting rule in which at most ``each`` rows of a user count in
+        each group.
+
+        The result is the rule itself if it has no bound on users.
         """
         return self
 
@@ -129,8 +131,10 @@ class Counting:
         return None
 
     def check_any_order(self, what: str, remedy: str) -> None:
-        """Raise an error if this counting rule depends on the order of rows, which the caller does
-        not know. ``what`` and ``remedy`` are the beginning and the end of its message.
+        """Raise an error if this counting rule needs the order of rows, for callers that do not
+        know it.
+
+        ``what`` and ``remedy`` are the beginning and the end of the error's message.
         """
 
     def check_forgets(self, name: str, statistic: object) -> None:
@@ -229,10 +233,11 @@ class Bounded(Counting):
         )
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return True if the bound can leave out rows of a protected unit.
+        """Return True if a protected unit may have more rows than the bound allows, so that rows
+        are left out.
 
-        It cannot if a unit's rows are also limited in each window, and this limit times the number
-        of windows in a period is at most the bound.
+        The result is False if a limit for each window already keeps the bound: ``most`` is at least
+        this limit times the number of windows in a period.
         """
         a_window = self.most_a_window or self.most + 1
         if self.distinct:  # once in each group
@@ -320,8 +325,9 @@ class Bounded(Counting):
         Args:
             row: the contribution bound of one row; with ``each``, of a unit's rows in one group
                 together.
-            norms: 1-norm and squared 2-norm of the change by all rows, if they are smaller than the
-                bound of one row implies; None: they are not.
+            norms: 1-norm and squared 2-norm of the change by all rows of a unit, where the
+                statistic knows smaller norms than ``most`` times the change by one row; None: it
+                knows none.
 
         Raises:
             InvalidInput: the bound holds for each window, but a row counts in several cells; or the

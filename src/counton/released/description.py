@@ -92,13 +92,13 @@ class Predecessor(NamedTuple):
     apart: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this description of an earlier stream, which is continued, as JSON values."""
+        """Return this description of an earlier stream as JSON values."""
         found = None if self.guarantee is None else self.guarantee.to_dict()
         return {"name": self.name, "guarantee": found, "apart": self.apart}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
-        """Rebuild the facts on an earlier stream, which a stream continues, from `to_dict`."""
+        """Rebuild the description of an earlier stream from the result of `to_dict`."""
         found = saved["guarantee"]
         guarantee = None if found is None else guarantee_from_dict(found)
         return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
@@ -227,7 +227,9 @@ class Description:
 
     @property
     def windows(self) -> Windows:
-        """The windows of time into which rows fall. If all rows are one step, they have no times.
+        """The windows of time into which rows fall.
+
+        If all rows are one step, the result has one window without times.
 
         Raises:
             InvalidInput: each row is a step.
@@ -291,9 +293,11 @@ class Description:
 
     @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
-        """Names of groups by their privacy loss, if groups have losses of their own. The keys are
-        the epsilons or rhos, the largest first; the rows of the groups under a key lose at most
-        this much. Empty if the loss does not depend on the group.
+        """Names of groups by their privacy loss, for a stream whose groups have losses of their
+        own.
+
+        The keys are epsilons or rhos, the largest first. The rows of the groups under a key lose at
+        most this much. The mapping is empty if the loss does not depend on the group.
         """
         return getattr(self.statistic, "tiers", {})
 

@@ -363,7 +363,14 @@ def _for_chart(one: Answer, time: str) -> Answer:
 def figure_of_pattern(
     released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
 ) -> Figure:
-    """Return a chart of averages by hour or weekday, given a table of `Release.pattern`."""
+    """Return a chart of averages by hour or weekday.
+
+    Args:
+        released: the release.
+        table: the averages, from `Release.pattern`.
+        by: "hour", "weekday", or both for each hour of the week.
+        steps: the steps over which the averages were taken.
+    """
     from counton.charts.answer_charts import plot_pattern, plot_week
     from counton.charts.style import Caption
 

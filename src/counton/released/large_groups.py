@@ -121,7 +121,7 @@ def _at_positions(
     Args:
         released: the release.
         places: indices of the groups.
-        facts: fields of its public description that change, such as the threshold.
+        facts: fields of the release's public description that change, such as the threshold.
     """
     found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}

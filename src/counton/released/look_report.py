@@ -99,8 +99,8 @@ class Most(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Field of a `Job` that sets this number as the bound, by name; empty if there is no
-        estimate.
+        """The field of a `Job` that sets this estimate as the bound on each user's events, as in
+        ``{"most": 7}``; empty if there is no estimate.
         """
         return {} if self.most is None else {"most": self.most}
 
@@ -130,7 +130,9 @@ class ValueBounds(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Fields of a `Job` that set these bounds, by name; empty if there are no estimates."""
+        """The fields of a `Job` that set these bounds, with their values; empty if there are no
+        estimates.
+        """
         if self.lower is None or self.upper is None:
             return {}
         return {"lower": plain(self.lower), "upper": plain(self.upper)}
@@ -161,12 +163,13 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True)
 class Inspection:
-    """A private look at the number of events of users, or at the size of values.
+    """The result of a private count of users by their number of events, or of values by size. It
+    helps to choose bounds for a later stream.
 
     Attributes:
         released: histogram of users by number of events, or of values by size, released once.
         shares: the shares of users, or of values, for which estimates are requested.
-        of_values: True if it is about the values of a column.
+        of_values: True if the histogram is of the values of a column.
 
     Raises:
         InvalidInput: the release is not such a histogram, or a share is not above 0 and below 1.
@@ -270,17 +273,20 @@ class Inspection:
 
     @property
     def recommendation(self) -> Most | ValueBounds | None:
-        """The recommended bound on a user's events, or the bounds of values: the estimate for the
-        largest requested share whose interval is informative.
+        """The recommended bound on a user's events, or the recommended bounds of values.
 
-        None: every estimate is missing, or its interval has no upper end or contains all cells.
+        It is one of the ``answers``: the one for the largest share of users or values, among those
+        that have an estimate and an informative interval. An interval is not informative if it has
+        no upper end or contains all cells. None: there is no such answer.
         """
         told = [one for one in self.answers if one.options and not self._is_open(one)]
         return max(told, key=lambda one: one.share, default=None)
 
     @property
     def suggestion(self) -> dict[str, Any]:
-        """Fields of a `Job` that set the recommended bound; empty if there is none."""
+        """The fields of a `Job` that set the recommended bound, with their values; empty if there
+        is none.
+        """
         return {} if self.recommendation is None else self.recommendation.options
 
     def _is_open(self, one: Most | ValueBounds) -> bool:
@@ -308,9 +314,10 @@ class Inspection:
         planned stream's intervals. It uses only released numbers and a plan.
 
         Args:
-            most: bounds to try. None: the estimates in ``answers``, and the numbers 1, 2, 5, 10,
-                ... up to the first that is not below any estimate. In place of a missing estimate,
-                its ``upper`` or else ``at_most`` is taken.
+            most: bounds to try. None: the estimates in ``answers``, and 1, 2, 5, 10 and so on, up
+                to the first of these numbers that no estimate exceeds. An answer without an
+                estimate stands for the upper end of its interval, or for ``at_most`` if it has no
+                upper end.
             steps, guarantee: number of steps and guarantee of the planned stream.
             of: statistic of the planned stream; None: a count.
             most_a_window: largest number of a user's events that count in one window.
@@ -379,8 +386,8 @@ class Inspection:
 
     @property
     def events(self) -> float | None:
-        """Estimated number of all events, where each user has at most ``at_most`` events; None: it
-        is 0.
+        """Estimated number of all events; None if it is 0. A user with more than ``at_most`` events
+        is taken to have ``at_most``.
         """
         ends = np.append(self._edges[1:-1] - 1, self.at_most)
         middle = (np.minimum(self._edges[:-1], self.at_most) + ends) / 2
@@ -409,9 +416,11 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """Words such as "to take it over", for a line that lists the options with which a job uses
-        the recommended bound. If there are several estimates, the words name the recommended one by
-        its share.
+        """Introduction to the options with which a job uses the recommended bound, such as "to take
+        it over".
+
+        If there are several estimates, it names the share of the recommended one: "to take that of
+        95% over".
         """
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"

@@ -148,11 +148,10 @@ def nights_needed(lags: int) -> int:
 
 
 class _Triangle:
-    """Released counts of all windows, each released again as its rows arrive, with the forecasts
-    that were possible after earlier releases.
+    """All released counts of all windows, for forecasts of the final counts.
 
-    Each released count, called a version, is identified by its window and by its lag: the number of
-    windows that had ended after this window.
+    A window's count is released again as its rows arrive. Each released count, called a version, is
+    identified by its window and by its lag: the number of windows that had ended after this window.
     """
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
@@ -247,11 +246,11 @@ class _Triangle:
         return float(self.versions[chosen, self.last].mean())
 
     def forecast(self, window: int) -> tuple[float, float, float, float]:
-        """Return four numbers for a window: the forecast of its final count, its standard
-        deviation, the degrees of freedom of this deviation, and a weight.
+        """Forecast the final count of a window, and return four numbers.
 
-        The weight is that of the chain-ladder forecast (newest released count times expected
-        growth); the mean of recent windows has the rest.
+        They are the forecast, the standard deviation of its error, the degrees of freedom of this
+        standard deviation, and a weight. The weight is that of the chain-ladder forecast (newest
+        released count times expected growth); the mean of recent windows has the rest.
         """
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
@@ -304,10 +303,14 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return how much more provisional windows (those whose rows still arrive), all together,
-        grew at release number ``night`` than was forecast.
+        """Return how much more the counts of all provisional windows together grew at a release
+        than was forecast.
 
-        The difference is in standard deviations of the forecast's error.
+        A window is provisional while its rows still arrive. The difference is in standard
+        deviations of the forecast's error.
+
+        Args:
+            night: number of the release.
         """
         lags = np.arange(self.last)
         windows = night - 1 - lags

@@ -122,9 +122,11 @@ WEEK = ("weekday", "hour")
 
 
 class Occurrences(NamedTuple):
-    """Hours, days, or hours of the week that some steps cover completely; one entry for each.
+    """The times at which an hour of the day, a day of the week or an hour of the week comes in a
+    stream.
 
-    All arrays have shape ``(occurrences,)``.
+    There is an entry for each time that the steps cover completely: all arrays have shape
+    ``(occurrences,)``.
 
     Attributes:
         of: hour of the day from 0, day of the week (Monday is 0), or hour of the week from 0.
@@ -138,11 +140,11 @@ class Occurrences(NamedTuple):
 
 
 def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the time columns of a table of averages: hour, weekday, or both for each hour of the
-    week.
+    """Return the time columns of a table of averages: ``hour``, ``weekday``, or both for each hour
+    of the week.
 
     Raises:
-        InvalidInput: anything else.
+        InvalidInput: ``by`` is empty or names another column.
 
     >>> patterns_of("hour"), patterns_of(["hour", "weekday"])
     (('hour',), ('weekday', 'hour'))
@@ -157,8 +159,7 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
-    """Return the hours of the day, days of the week, or hours of the week that some steps cover
-    completely.
+    """Find all complete hours of the day, days of the week, or hours of the week within some steps.
 
     Args:
         windows: the windows of the stream.
@@ -291,7 +292,11 @@ def check_delay(request: str, delay: int) -> None:
 
 
 def _begin(start: datetime, amount: int, unit: str) -> datetime:
-    """Return the beginning of the period of ``amount`` units in which a local time lies."""
+    """Return the beginning of the calendar period that contains a local time.
+
+    For months the period has ``amount`` months, counted from a January. For other units it is the
+    day, or the week from Monday, whatever ``amount`` is.
+    """
     day = start.date()
     if unit == "w":
         day -= timedelta(days=day.weekday())
@@ -338,7 +343,8 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
 
 
 def made_of_windows(cut: Windows, per: str) -> bool:
-    """Return True if each window of the next ten years lies within one period of length ``per``.
+    """Return True if periods of length ``per`` consist of whole windows: each window of the next
+    ten years lies within one period.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
@@ -363,10 +369,11 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
-    """Return, for each step, the last step before the period that contains the step: int64, shape
-    ``(last,)``. It is 0 in the first period.
+    """Return, for each step, where the counting of its period began: the last step before the
+    period.
 
-    Each user is counted again in each period.
+    The result is int64 of shape ``(last,)``, and 0 in the first period. Each user is counted again
+    in each period.
 
     Args:
         cut: how rows are assigned to steps.

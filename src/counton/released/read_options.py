@@ -27,8 +27,8 @@ ROOM = 1_000_000
 
 @dataclass(frozen=True)
 class View:
-    """The selection of a statistic's released numbers to show; None leaves a choice to the
-    statistic.
+    """A selection of a statistic's released numbers to show. A field that is None leaves the choice
+    to the statistic.
 
     Attributes:
         ask: names of requested cells, if cells are computed on request; sets of nodes whose cuts
@@ -36,7 +36,7 @@ class View:
         over: number of last steps that each number covers; None: all steps so far.
         top: number of groups that a ranking shows.
         room: public number of possible groups, if groups are not declared.
-        fit: public constraints to which the numbers of a table are adjusted; None: as they were
+        fit: public constraints to which the numbers of a table are adjusted; None: they stay as
             released.
 
     >>> View(over=24).over
@@ -124,7 +124,10 @@ def check_look(options: Any) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """The words, the width and the language of a chart; see `Release.figures`."""
+    """The words, the width and the language of a chart.
+
+    The fields are the arguments of `Release.figures` with the same names. None: the default.
+    """
 
     title: str | None = None
     axis: str | None = None
@@ -211,7 +214,7 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
 
 
 def check_over(over: int, statistic: Statistic) -> int:
-    """Return the number of last steps that each number covers, after a check.
+    """Check the number of last steps that each shown number is to cover, and return it.
 
     Raises:
         InvalidInput: it is below 1, or the statistic computes cells on request.

@@ -407,8 +407,10 @@ class Release:
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return an estimate with the bounds 0 and 1 on its true value if it is a share of counts;
-        other estimates are returned unchanged.
+        """Return the estimate with the bounds 0 and 1 on its true value, if it is a quotient of
+        counts.
+
+        Other estimates are returned unchanged. The callers pass shares of a group in all groups.
         """
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
@@ -458,8 +460,10 @@ class Release:
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
     def as_of(self, when: When) -> Self:
-        """Return the release as it was known at a time, if windows are released again for late rows
-        (``revise``).
+        """Return the release as readers saw it at an earlier time, before later rows changed its
+        windows.
+
+        It is for streams whose windows are released again for late rows (``revise``).
 
         Args:
             when: a day, which includes its end; a moment; or a number of windows that had ended. A
@@ -529,15 +533,16 @@ class Release:
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
-        """Return a table of all versions of the shown windows, one row for each version. A version
-        is a window's row in `table` as one release showed it.
+        """Return a table of all versions of the shown windows, with a row for each version.
 
-        A window has several versions if windows are released again for late rows.
+        A version is a window's row in `table` as one release showed it. A window has several
+        versions if windows are released again for late rows.
 
         Args:
-            form: "all" for the columns of `table`, with ``as_of``, the end of the window with which
-                a version was published, and ``lag``, the number of windows that had ended after its
-                own; "epiprocess" for the columns geo_value, time_value, version and value.
+            form: "all" or "epiprocess". "all" has the columns of `table`, and two more: ``as_of``,
+                the end of the newest window when the version was published, and ``lag``, the number
+                of windows that had ended after the row's window. "epiprocess" has the columns
+                geo_value, time_value, version and value.
 
         Raises:
             InvalidInput: windows are released only once, or the form is unknown.
@@ -1021,7 +1026,9 @@ def _pair_in_words(
     numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
     of: str | None, second: ReleasedNumbers, how: str,
 ) -> str:  # fmt: skip
-    """Return the words of a comparison: both numbers, each with its times if these differ.
+    """Return the words of a comparison, such as "home (in May) minus shop (in June)".
+
+    If both numbers are of one stream and the same steps, the times stand only once, at the end.
 
     Args:
         numbers: the release that has the first number.
@@ -1043,7 +1050,8 @@ def _pair_in_words(
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
-    """Return the half-widths of the last numbers' intervals, by the name of the number.
+    """Return how far the last released numbers may be from the true ones: the half-widths of their
+    intervals, by the name of the number.
 
     The name is "" if there is one kind of number. The result is empty if half-widths are not known.
     """

@@ -218,8 +218,10 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Add the numbers of all earlier releases to a release whose windows are released again for
-    late rows. They come from the public description in its file (``described``).
+    """Add the counts of all earlier releases to a release whose windows are released again for late
+    rows.
+
+    The counts come from the public description in the file (``described``).
     """
     from counton.released.revisions import Revisions
 
@@ -371,8 +373,10 @@ def _width(described: Mapping[str, Any]) -> int:
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """Return a column of JSON values as texts, as integers, or as floats if some are not
-    integers.
+    """Return a column of JSON values as a polars series.
+
+    The column "group" has texts. Other columns have integers, or floats if a value is not an
+    integer.
     """
     if name == "group":
         return pl.Series(name, values, dtype=pl.String)
@@ -381,11 +385,15 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
 
 
 def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
-    """Return the parts of the released cells, after checking that together they cover all steps.
+    """Return the released cells of a stream that is stored in parts, after checking that no step is
+    missing.
 
     Args:
         parts: first step, last step and cells of each part, in order.
         newest: the last step.
+
+    Raises:
+        ValueError: the cells of a step are missing.
     """
     found, before = [], 0
     for first, last, cells in parts:
@@ -568,12 +576,12 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 
 def _check_fits(one: _File, release: ReleasedNumbers) -> None:
-    """Raise an error for rows that do not belong to a release, whose description is from another
-    file.
+    """Raise an error for a table of rows without a description, unless it fits the release that
+    another file describes.
 
     Raises:
-        InvalidInput: the release does not have a row, a number is not a multiple of its unit, or
-            the noise is not that of its step.
+        InvalidInput: the release lacks a row of the table; or an estimate or a standard deviation
+            of the table differs from that of the release.
     """
     table = release.table()
     if "step" not in table.columns:
@@ -631,8 +639,9 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
-    """Raise an error for a file that is not of the same release as the newest file; only the last
-    step may differ.
+    """Raise an error for a file whose stream or statistic differs from that of the newest file.
+
+    The groups and the last step may differ. Ids of noise are compared if both files have one.
     """
     for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
         of: Any = one.described.get(name)
@@ -783,8 +792,10 @@ def _rows_there(
     released: ReleasedNumbers,
     of: int = 0,
 ) -> pl.DataFrame | None:
-    """Find the rows of a release that the files contain, and return them as a table of the columns
-    that identify rows.
+    """Find the rows of a release that its files contain, as a table of the columns that identify
+    rows.
+
+    The result is None if no row is missing.
 
     Args:
         files: the files with the rows.
@@ -848,8 +859,9 @@ def _readings(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return the release of a statistic, or of a ranking of undeclared groups, from its released
-    cells.
+    """Return the release that files contain together, computed from its released cells.
+
+    It is for statistics other than counts and sums, and for rankings of undeclared groups.
     """
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else as_shown(definition, shown)

@@ -293,7 +293,7 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each of ``steps``, the last step before those that the shown number counts:
+        """Return, for each of ``steps``, the step after which the shown number begins to count:
         shape ``(len(steps),)``.
 
         The number shown at a step counts the steps after the returned one, up to the step itself.
@@ -313,8 +313,10 @@ class ReleasedNumbers:
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
-        """Return a description of the table that a statistic is to make at a step: which cells and
-        groups it shows, by name, and to which public constraints numbers are adjusted.
+        """Return a description of the table that a statistic should make at a step.
+
+        It names the cells and groups to show, and the public constraints to which numbers are
+        adjusted.
         """
         groups = self.chosen
         if self.since is not None:
@@ -570,11 +572,11 @@ class ReleasedNumbers:
         return found if places is None else found[:, places]
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
-        """Raise an error if a file of counts or sums lacks the number of a step.
+        """Raise an error if the file of counts or sums lacks a number that a result needs.
 
         Args:
-            needed: the steps, from 1.
-            places: indices of the groups; None: all.
+            needed: the steps of the needed numbers, from 1.
+            places: indices of their groups; None: all groups.
 
         Raises:
             InvalidInput: a step of a group is not in the file.
@@ -671,15 +673,16 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _of_group(self, name: str, step: int) -> Formula:
-        """Return the number of a group in one window as a function of released cells; the group may
-        be declared or found in the data.
+        """Return the number of one group in one window, as a formula that knows its noise.
+
+        The group may be declared or found in the data.
 
         Args:
             name: the group.
             step: the window.
 
         Raises:
-            InvalidInput: the number is no sum of cells, and no quotient of sums.
+            InvalidInput: the number is neither a sum of cells nor a quotient of sums.
         """
         found = self._number(name, f"{step}:{step}", None).formula
         if found is None:
@@ -811,9 +814,10 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """Number of pairs of groups among which a reader may have chosen one pair to compare.
+        """Number of comparisons among which a reader may have chosen one, for intervals that hold
+        for all.
 
-        It is 1 unless groups are shown because of their size.
+        It is the number of pairs of groups if groups are shown because of their size, otherwise 1.
         """
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
@@ -943,12 +947,12 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield, for each step, the k largest groups, each with a mark that says whether it is
-        certainly among the k largest.
+        """Yield the table of each step: the largest groups, and whether each is certainly among the
+        largest.
 
-        A shown group is certainly among them if no group that is not shown can be larger. This
-        depends on all groups, so a file contains the numbers of all groups that are shown at any
-        step.
+        The table has ``shown.top`` groups. A shown group is certainly among the largest if no
+        hidden group can be larger. This depends on all groups, so a file contains the numbers of
+        every group that any step shows.
         """
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
@@ -1233,7 +1237,7 @@ class ReleasedNumbers:
     def rows(self) -> int | None:
         """Number of rows of `table`; None if it is known only when the table is made.
 
-        With undeclared groups there may be fewer.
+        With undeclared groups the table may have fewer rows.
         """
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 
@@ -1302,8 +1306,8 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """The facts that a file states about these numbers besides the description of their stream,
-        as JSON values.
+        """Return the facts that a file states about these numbers besides the description of their
+        stream, as JSON values.
         """
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}

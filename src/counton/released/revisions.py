@@ -38,14 +38,18 @@ When = int | str | date | datetime
 
 @dataclass(frozen=True)
 class Revisions:
-    """All released counts of all windows, which are released again as rows arrive late. Each such
-    count is called a version; all are public. Release t, called night t, is made after window t.
+    """All released counts of all windows, in a stream that releases a window again as its rows
+    arrive.
+
+    Each released count is called a version; all are public. Release t, called night t, is made
+    after window t.
 
     Attributes:
         design: the design of the stream (strategy, guarantee and noise).
-        values: released counts in data units, shape ``(nights, *cells, versions)``. For each night,
-            the last axis begins with the window that ended then and ends with the window that
-            became final. If totals are released besides windows, the total of all arrivals follows.
+        values: released counts in data units, shape ``(nights, *cells, versions)``. The last axis
+            has the counts released in one night: first the window that ended then, last the window
+            that became final. If totals are released besides windows, the total of all arrivals
+            follows.
         since: for undeclared groups, the first night that shows each group, in the order of cells.
             Earlier nights published nothing of the group, and its values there are 0. None: groups
             are declared, or there is one total.
@@ -141,19 +145,20 @@ class Revisions:
         return found
 
     def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
-        """Return running sums over the newest windows, as estimated from windows and totals of
-        release ``night``, with the design of these sums (strategy, guarantee and noise).
+        """Return running sums that end with each of the newest windows, estimated from all windows
+        and totals released up to release ``night``.
 
-        The sums are up to each of the newest windows, and up to the window before them: shape
-        ``(sums, cells)``, in units of the resolution.
+        The first sum ends with the window before these. The second result is the sums, shape
+        ``(sums, cells)``, in units of the resolution; the first is their design (strategy,
+        guarantee and noise).
         """
         terms, (newest, errors, _) = self.design_together(night), self._inputs(night)
         return terms, terms.strategy.newest_sums(newest, errors)
 
     def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
-        """Return three things that least-squares estimates after release number ``night`` need:
-        windows' newest counts, `innovations` (what totals add to them), and the resolution.
+        """Return the inputs of least-squares estimates after release number ``night``.
 
+        They are the newest counts of windows, the `innovations` of the totals, and the resolution.
         Both arrays are in multiples of the resolution.
         """
         unit = float(self.design.units.exact)
@@ -161,10 +166,12 @@ class Revisions:
 
     @cached_property
     def innovations(self) -> NDArray[np.float64]:
-        """Innovations of the released totals, from which least-squares estimates are computed:
-        shape ``(nights, cells)``. The growth of the total in a release, minus the growth of the sum
-        of the windows' counts, is noise alone. The innovation is the part of it that is
-        uncorrelated with all earlier releases, scaled to variance 1
+        """The new information in each released total, from which least-squares estimates are
+        computed: shape ``(nights, cells)``.
+
+        In each release the total grows by as much as the sum of the windows' counts, so the
+        difference of these two growths is noise alone. An innovation is the part of this noise that
+        is uncorrelated with all earlier releases, scaled to variance 1
         (`LeastSquaresAsOf.innovations`).
         """
         nights = len(self.values)
@@ -174,9 +181,10 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design (strategy, guarantee and noise) of a stream in which every released count of
-        every window is a step of its own. It knows the noise that several counts of one window
-        share.
+        """The design (strategy, guarantee and noise) in which every released count of every window
+        is a step of its own.
+
+        It is for differences between counts of one window: it knows the noise that these share.
         """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -221,14 +229,14 @@ class Revisions:
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
 
     def at_version(self, number: Formula, night: int, group: int) -> Formula:
-        """Return a number of one window as a `Formula` that knows the noise which successive counts
-        of the window (versions) share.
+        """Return a number of one window as a `Formula` that also knows the noise which the number
+        shares with other versions of the window (its successive released counts).
 
         Args:
             number: the number as computed from the newest counts after a release: sums of released
                 cells, their quotients, or products of these.
             night: the number of the release.
-            group: the index of the group, for undeclared groups: its place in `names`.
+            group: for undeclared groups, the index of the group in `names`.
         """
         terms, places = self.design_of_versions, math.prod(self.values.shape[2:-1])
 
@@ -397,9 +405,16 @@ def versions_of_cells(
 def _as_released(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag (number of windows that had ended after a window), the counts of all
-    windows with this lag, as they were released. ``places`` are the indices of the groups, ``last``
-    is the number of the newest release.
+    """Yield, for each lag, the counts of all windows as they were released with this lag.
+
+    The lag of a count is the number of windows that had ended after its window when it was
+    released.
+
+    Args:
+        revisions: the counts of windows in all releases.
+        places: indices of the groups.
+        level: probability with which each interval holds.
+        last: number of the newest release.
     """
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
@@ -414,10 +429,11 @@ def _as_released(
 def _read_together(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, running totals (prefix "") and numbers of windows (prefix "window_") by
-    window, as each release estimated them from its windows and totals together.
+    """Yield, for each lag, running totals (key "") and numbers of windows (key "window_") by
+    window.
 
-    A lag is the number of windows that had ended after a window.
+    Each release estimates both from its windows and totals together. The lag of a number is the
+    number of windows that had ended after its window when it was released.
     """
     lags = min(revisions.lags, last - 1)
     values = np.zeros((2, lags + 1, last, len(places)))

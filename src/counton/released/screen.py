@@ -152,8 +152,8 @@ def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> lis
 
     Args:
         released: the release.
-        notes: the notes; None: the notes of the release, and sentences on numbers that it has more
-            than once.
+        notes: the notes; None: the notes of the release, and sentences on numbers that a report
+            publishes several times.
     """
     notes = (*released.notes, *released._repeats) if notes is None else notes
     return notes_in_words(notes) + besides_in_words(released)

@@ -62,7 +62,8 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return a copy of this series in which each missing number is 0 and is treated as known.
+        """Return a copy of this series in which each missing number is 0 and counts as known.
+
         It is for callers who do not show the rows of missing numbers.
         """
         return replace(self, there=None)
@@ -151,9 +152,10 @@ class CellValues:
 
 @dataclass(frozen=True)
 class LateValues:
-    """The values of all steps as an array, although the first steps may be missing.
+    """An array of the values of all steps that holds only the steps from ``start`` on.
 
-    It is indexed like an array without missing steps: by step - 1.
+    It is indexed by step - 1, like an array of all steps. A request for a missing step raises
+    `IndexError`.
 
     Attributes:
         values: values from step ``start`` on, shape ``(steps, groups)``.
@@ -264,13 +266,14 @@ def when_columns(
     over: int | None,
     begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
-    """Return the step of each row, with the beginning and end of the windows that its number
-    covers.
+    """Return the time columns of a table: the step of each row, and the beginning and end of the
+    windows that its number covers.
 
     Args:
         steps: step of each row.
         windows: how rows are assigned to steps.
-        over: number of last steps that each number covers; None: all steps so far.
+        over: number of last steps that each number covers; None: the columns show the step's own
+            window, unless ``begins`` is given.
         begins: for each row, the step before the period that its number covers; None: it follows
             from ``over``.
     """

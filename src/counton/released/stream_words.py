@@ -119,7 +119,7 @@ def protection_in_words(definition: Description) -> str:
 
 
 def measured_in(definition: Description) -> dict[str, str]:
-    """Return the unit in which each released number is counted, by the name of the number.
+    """Return the units of a release's numbers, such as "visits", by the name of the number.
 
     The name "" stands for all numbers without an entry of their own.
 
@@ -219,10 +219,9 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if numbers are published before the period that they cover has ended;
-    otherwise "".
+    """Return " so far" if numbers cover periods that are longer than a window; otherwise "".
 
-    They are if windows are shorter than the period.
+    Such a number is published after each window, before its period has ended.
     """
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
@@ -324,8 +323,7 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
 
 
 def _name_of(name: str | float) -> str:
-    """Return the name of a number; for a number such as 0.9, the share of a quantile, words for
-    this quantile.
+    """Return the name of a number in words. A number such as 0.9 is the share of a quantile.
 
     >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
     ('mean', 'median', '0.9 quantile')
@@ -620,8 +618,10 @@ def times_in_words(
 
 
 def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -> str:
-    """Return the text below a chart: the source of its numbers, the protected unit, and the notes
-    of the release.
+    """Return the text below a chart: the source of its numbers, the notes of the release, and the
+    protected unit.
+
+    For simulated numbers it has no notes and no unit, but says that no data stand behind them.
     """
     cut = definition.cut
     whence = "" if source is None else f"{local_text('Source: {source}.', source=source)} "
@@ -738,7 +738,7 @@ def cost_in_words(definition: Description) -> str:
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:
-    """Return words for how releases share noise, without the name of the strategy.
+    """Return words that say whether releases share noise, without the name of the strategy.
 
     >>> from counton.strategies import Binary, KAry
     >>> sharing_in_words(Binary(365))

@@ -189,12 +189,11 @@ def delays_in(
     trend: bool = False,
 ) -> list[float | None]:
     """Return the mean number of windows from a change to its alarm, for each given variance of
-    counts.
+    counts; None: there may be no alarm.
 
-    None: there may be no alarm. If windows are released again for late rows, the noise is that of
-    final windows, and a delay counts windows up to the one whose final count gives the alarm; that
-    count is released some windows later. If totals are released besides windows, the noise is that
-    of estimates from both.
+    If windows are released again for late rows, the noise is that of final windows. The delay then
+    counts windows up to the one whose final count gives the alarm; this count is released some
+    windows later. If totals are released besides windows, the noise is that of estimates from both.
 
     Args:
         design: design (strategy, guarantee and noise) of a stream with counts or sums of windows.

@@ -112,8 +112,14 @@ def web_page(
 def _page(
     released: ReleasedNumbers, csv: str, name: str, title: str | None, look: dict[str, Any]
 ) -> str:
-    """Return the HTML of a release's page in the current language. ``csv`` is the text of a CSV
-    file with all numbers, to be called ``name``; ``look`` has the options of the chart.
+    """Return the HTML of a release's page in the current language.
+
+    Args:
+        released: the release.
+        csv: text of a CSV file with all numbers.
+        name: name of this file for its download.
+        title: title of the page; None: the counted quantity.
+        look: words, width and language of the chart.
     """
     definition = released.definition
     heading = _title(released) if title is None else title

@@ -162,8 +162,10 @@ def _series(name: str, values: list[Any], number: bool) -> pl.Series:
 
 
 def _number(text: str) -> float:
-    """Convert a text to a number; it is a text because a spreadsheet would have rounded the
-    number.
+    """Convert a text to an integer or a float.
+
+    `write_workbook` writes numbers with many digits as texts, because a spreadsheet would round
+    them.
     """
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
@@ -220,7 +222,7 @@ class _Part:
 
 
 class _TextPool(_Part):
-    """Parser target for the texts that cells share; cells refer to them by number."""
+    """Parser target for the workbook's list of texts, to which cells refer by number."""
 
     def __init__(self, room: list[int]) -> None:
         super().__init__(room)
@@ -434,9 +436,10 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
-    """Return the number of decimals that each cell of a row shows; None: all.
+    """Return the number of decimals that each cell of a row shows, as the noise justifies; None:
+    all.
 
-    A cell contains all digits of the published number, and shows those that the noise justifies.
+    A cell contains all digits of the published number, even if it shows fewer.
     """
     errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
     found: list[int | None] = []
