@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 def noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Return the exact variance of the noise of each release, in squared data units.
+    """Return the exact variance of the noise of each release, rounding included, in squared data
+    units.
 
-    ``law`` is the calibrated noise distribution of one node (one noisy measurement). Without
-    ``since``, the result is for the release at each of ``steps``; with it, for the released count
-    of the steps since + 1 .. step. The variance includes rounding.
+    Args:
+        strategy: a strategy for a stream.
+        law: the calibrated noise distribution of one node (one noisy measurement).
+        steps: the steps of the releases.
+        since: earlier steps, or None. If steps are given here, the result is for the released
+            counts of the steps since + 1 .. step.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary

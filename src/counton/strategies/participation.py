@@ -108,17 +108,17 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps of a stream that lie together below one place of a tree over all steps.
+    """A range of consecutive steps that a tree over the steps of a stream keeps together.
 
-    The tree's nodes are noisy sums of counts; a place may have a node or not. The function
-    `Structure.divisions` divides a stretch into smaller stretches.
+    The function `Structure.divisions` divides a stretch into smaller stretches. A stretch may have
+    a node, a noisy sum of the counts of exactly its steps.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
-        nodes: 1 if a node holds exactly these steps, 0 if none does.
+        nodes: 1 if the stretch has a node, else 0.
         steps: the number of steps within the horizon.
-        kind: a number that distinguishes stretches of one level and length that are divided
-            differently.
+        kind: a number that differs between stretches with equal attributes that are divided in
+            different ways.
     """
 
     level: int
@@ -189,10 +189,10 @@ class Structure(NamedTuple):
     ``2**-lattice_bits``.
 
     Attributes:
-        divisions: for a tree: a function of a stretch of steps, or of None for the whole horizon.
-            It returns pairs (smaller stretch, number of times that it occurs in this stretch); ()
-            for a single step that enters no smaller node. Every node holds the steps of one of
-            these stretches.
+        divisions: for a tree: a function that divides a stretch of steps, or the whole horizon if
+            the argument is None. It returns pairs (smaller stretch, number of times that it occurs
+            in this stretch); () for a single step that enters no smaller node. Every node holds the
+            steps of one of these stretches.
         nodes_by_level: for a tree: a function that returns, for each level, an array of shape
             (horizon,): the index of the node that each step enters, or -1 if it enters none. It
             returns None instead of arrays if a strategy does not number its nodes.
@@ -201,14 +201,14 @@ class Structure(NamedTuple):
             units of ``4**-lattice_bits``.
         falling_series: the first column of C, shape (horizon,), if C is Toeplitz and this column is
             decreasing and not negative.
-        change_bound: if a unit changes its count by +1 and -1 in turn, in any number of steps: a
-            function that returns the most that each change adds to the squared 2-norm, in units of
-            ``4**-lattice_bits``.
+        change_bound: for a unit that changes its count by +1 and -1 in turn, in any number of
+            steps. The function returns the most that each change adds to the squared 2-norm, in
+            units of ``4**-lattice_bits``.
         largest_sum: a faster function for this strategy in place of the function `largest_sum` of
             this module.
-        aligned: returns True if two conditions hold. No two columns have a negative inner product.
-            For columns i < j < k, the inner product of i and k is at most the sum of those of i and
-            j and of j and k.
+        aligned: a function that returns True only if C satisfies two conditions; by default it
+            returns True. First, no two columns have a negative inner product. Second, let G_ij be
+            the inner product of the columns i and j; then G_ik <= G_ij + G_jk for all i < j < k.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -304,10 +304,10 @@ def sensitivities(
         steps: the largest number of steps in which the unit counts; by default 1, or with ``every``
             as many as the schedule has.
         separation: the least distance of any two of these steps.
-        every: the distance in a fixed schedule, instead of ``separation``. The unit's steps all lie
-            among ``steps`` consecutive members of a series i, i + every, i + 2 every, ... for some
-            i; the unit need not count in each of these members. If its steps may be any members of
-            a longer series, state ``separation`` instead.
+        every: the distance in a fixed schedule, instead of ``separation``. With steps=3 and
+            every=7, the unit counts in the steps i, i + 7 and i + 14, for some i; it may leave out
+            some of them. If it may count in any 3 steps of a longer series i, i + 7, i + 14, ...,
+            state ``separation`` instead.
 
     Raises:
         InvalidInput: an argument out of range, or arguments that do not fit together.
@@ -398,10 +398,10 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Return two upper bounds on an integer vector, on its 1-norm and on its squared 2-norm; each
-    is lowered if the other bound implies less.
+    """Return two upper bounds of an integer vector, each lowered if the other one implies less.
 
-    Every integer vector has l1 <= l2_squared <= l1^2.
+    ``l1`` bounds the 1-norm, ``l2_squared`` the squared 2-norm. An integer vector's squared 2-norm
+    is at least its 1-norm, and at most the square of its 1-norm.
     """
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
@@ -447,7 +447,8 @@ def _largest_sums(
     """Return, for each of several norms, how far a unit that counts in the steps of a schedule
     moves all measurements at most.
 
-    It calls `largest_sum`, but shares work between the norms.
+    `largest_sum` returns the same for one norm. With several norms, work that they have in common
+    is done once.
     """
     horizon = _horizon_of(strategy)
     known = strategy.structure
@@ -737,14 +738,16 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return two things from which `_alternating_bounds` computes bounds: how much each row of the
-    measurement matrix C rises or falls, and how much each step adds to a squared 2-norm.
+    """Return two things from which `_alternating_bounds` computes its bounds: how much each row of
+    the measurement matrix C rises or falls, and how much each step adds to a squared 2-norm.
 
-    The first is an array of shape (nodes,): for each row, the sum of its rises from step to step or
-    the sum of its falls, whichever is larger. The second is a list of one or two arrays of shape
-    (horizon,). Each array bounds what the steps add to the squared 2-norm by which a unit moves the
-    measurements, if the unit changes counts by +1 and -1 in turn. An array has one number for each
-    step, sorted in ascending order.
+    The first is an array of shape (nodes,). For each row it has the sum of all rises from one step
+    to the next, or the sum of all falls, whichever is larger.
+
+    The second is a list of one or two arrays of shape (horizon,), for a unit that changes counts by
+    +1 and -1 in turn. Each array has, for each step, a bound on what a change in this step adds to
+    the squared 2-norm by which the unit moves the measurements. The bounds are sorted in ascending
+    order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -895,11 +898,10 @@ def _shared_out(
 
 
 def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the worst case in two parts of a tree together, from the worst case in each part
-    (``left`` and ``right``).
+    """Return how far a unit moves the nodes of two parts of a tree in the worst case, from the same
+    for each part (``left`` and ``right``).
 
-    A worst case has, at index m, the largest sum over nodes if m steps of a unit lie in the parts;
-    the result has the indices 0 to ``room``.
+    The result is for 0 to ``room`` steps of the unit in the two parts together.
     """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
@@ -921,11 +923,12 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return which 1-norms the steps of a unit add, at most, in one part of the tree.
+        """Return what the steps of a unit add to the 1-norm in the worst case, in one part of the
+        tree.
 
-        The result maps a 1-norm to the number of steps that add this norm. A step adds the sum of
-        its weights in the nodes of the part. The steps are those with the largest sums, as many as
-        the schedule allows in the part.
+        A step adds the sum of its weights in the nodes of the part. The result maps such a sum to
+        the number of steps that add it. The steps are those with the largest sums, as many as the
+        schedule allows in the part.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -953,8 +956,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
     """Return how far a unit that counts in every step moves the measurements of a tree.
 
     Let n_v be the sum of the weights of all steps in node v. The result is the sum over all nodes v
-    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2). If ``alternating``, the unit counts by +1 and -1
-    in turn; then the result is an upper bound, with the weight of one step as |n_v|.
+    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
+
+    If ``alternating``, the unit counts by +1 and -1 in turn. Then a node moves by at most the
+    weight of one step. With this weight as n_v, the result is an upper bound.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -971,10 +976,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return, for ``times`` equal parts of a tree together, how far a unit moves their nodes in the
-    worst case: index m is for m steps of the unit in these parts, from 0 to ``room``.
+    """Return how far a unit moves the nodes of ``times`` equal parts of a tree in the worst case.
 
-    ``best`` has the worst cases for one part, by number of steps.
+    ``best`` has the worst cases for one part: index m is for m steps of the unit in this part. In
+    the result, index m is for m steps in all parts together, from 0 to ``room``.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -987,7 +992,8 @@ def _repeat(best: Integers, times: int, room: int) -> Integers:
 
 
 def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
-    """Return, for m = 0, 1, .. up to ``room``, the maximum over i of left[i] + right[m - i].
+    """Return the max-plus convolution of two sequences: for m = 0, 1, .. up to ``room``, the
+    maximum over i of left[i] + right[m - i].
 
     >>> _best_shares(np.array([0, 1, 4]), np.array([0, 3]), 9).tolist()
     [0, 3, 4, 7]
@@ -1234,13 +1240,13 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return how far a unit that counts in ``k`` consecutive places of a row moves the nodes, for
-    every first place in every row.
+    """Return how far a unit that counts in ``k`` consecutive entries of a row moves the nodes of
+    one level of a tree, for every first entry.
 
-    ``node`` has shape (rows, places): for each place, the number of the node that contains it, or
-    -1 for no node. The places of one node are side by side in a row. The result has the shape of
-    ``node``: for each first place, the sum of n_v^norm over all nodes v of the row, where n_v is
-    how many of the k places lie in node v. Places beyond the end of a row are left out.
+    A row of ``node`` belongs to a series of steps, such as every 7th step. An entry is the index of
+    the node that the step enters, or -1 for no node. Equal indices are side by side. The result has
+    the shape of ``node``: for each first entry, the sum of n_v^norm over all nodes v of the row,
+    where n_v is how many of the k steps enter node v. Entries beyond the end of a row are left out.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

@@ -84,8 +84,8 @@ class Dense(OwnCells):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write matrix and name to a new file, so that a release can be repeated on any machine.
 
-        Searching for the matrix again could give a different one, and with it different noise. The
-        file may be public.
+        A new search for the matrix could end in another matrix, and then the noise would differ.
+        The file may be public.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -205,12 +205,13 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """Two arrays: the rows of the measurement matrix C over several cells, and the weight of
-        each cell in the row of C that measures this cell alone.
+        """The rows of the measurement matrix C in two groups: those over several cells, and those
+        that measure one cell alone.
 
-        The first array has the shape (rows, cells), the second (cells,). The weight is 0 for a cell
-        that no row measures alone with a positive weight. If several rows measure a cell alone, the
-        second array has the largest of their weights, and the other rows are in the first array.
+        The first array has the rows over several cells: shape (rows, cells). The second array has,
+        for each cell, its weight in the row that measures it alone: shape (cells,). The weight is 0
+        if no row measures the cell alone with a positive weight. If several rows do, the second
+        array has the largest of their weights, and the other rows are in the first array.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -425,8 +426,10 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of the estimated sum of the cells between two real positions, counted
-        in cells; a cell that a position divides counts in proportion.
+        """Return the variances of estimated sums of the cells between two real positions.
+
+        The part of a cell that lies between the positions counts. For example, the sum from 0.5 to
+        2 is half of cell 0 plus cell 1.
         """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))

@@ -227,18 +227,19 @@ class Grid(TableStrategy):
     def read_weights(
         self, low: Integers, high: Integers
     ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
-        """Return the weights of the draws of noise in the estimated sum over each box of cells.
+        """Return the weights of the measurements' noise in the estimated sum over each box of
+        cells.
 
-        They decide the distribution of the noise of the sum.
+        These weights decide the distribution of the noise of the sum.
 
         Args:
             low, high: box j has the cells low[i, j] .. high[i, j] - 1 of axis i: shape (axes,
                 boxes).
 
         Returns:
-            The different sets of weights, and for every box the index of its set. A set has pairs
-            of a weight's magnitude, above 0 and to 10 digits, and the number of draws with it. None
-            if there are too many weights.
+            A list of the different sets of weights, and for each box the index of its set. A set is
+            a sequence of pairs (weight, number of measurements with this weight). Weights are
+            magnitudes above 0, rounded to 10 digits. None if there are too many weights.
 
         >>> kinds, which = Grid((Nodes(2, (2,), (1, 1)),)).read_weights(
         ...     np.array([[0, 1, 0]]), np.array([[1, 2, 0]]))

@@ -69,10 +69,11 @@ class Haar(WeightedTree):
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy that gives the sum of every node of the tree the same variance.
+        """Return the strategy whose estimates of all nodes of the tree have the same variance.
 
-        Relative to the total, every difference has the weight 1 / sqrt 3. The squared sensitivity
-        is (1 + height / 3) w^2, where w is the weight of the total. Weights are below 2^bits.
+        The estimate of a node is the estimated sum of the cells below it. Every difference has the
+        weight 1 / sqrt 3, relative to the total. The squared sensitivity is (1 + height / 3) w^2,
+        where w is the weight of the total. Weights are below 2^bits.
 
         Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with
         Correlated Input Perturbation", Definition 3.2.

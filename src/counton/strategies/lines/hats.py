@@ -286,12 +286,12 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return an upper bound on the inner product of two columns of weights, one column for each
-        of two cells that are ``lag`` or more apart. A column has the cell's weights in all hats
-        (triangles of weights over several cells).
+        """Return an upper bound on the inner product of two columns of weights.
 
-        For each hat, the weight in the second cell is replaced by the largest weight that the hat
-        has at that distance or farther.
+        A column has the weights of one cell in all hats (triangles of weights over several cells).
+        The two cells are ``lag`` or more apart. To get a bound for every distance at once, the
+        second cell gets, in each hat, the largest weight that the hat has ``lag`` or more cells
+        after the first cell.
         """
         if lag >= self.cells:
             return 0
@@ -469,9 +469,9 @@ class _HatEquations(NormalEquations):
     are solved with the matrix K = I + H D^-1 H^T, which has a row for each hat; the module's
     docstring has the formula.
 
-    At every cell two hats of each level are above 0, one with an even and one with an odd index. So
-    each level has two *slots*, one for its present hat with an even index and one for its present
-    hat with an odd index. A *segment* is a range of cells in which no hat ends.
+    In every cell, two hats of each level are above 0: one with an even index, and one with an odd
+    index. So each level has two *slots*, one for either. A *segment* is a range of cells in which
+    no hat ends.
     """
 
     # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
@@ -506,8 +506,8 @@ class _HatEquations(NormalEquations):
         """For each level, two arrays of shape (cells,): the weights of two hats (triangles) in
         every cell.
 
-        They are the hats that are above 0 in the cell: one with an even index (first array), and
-        one with an odd index. The places in this list are called slots.
+        In a cell, two hats of a level are above 0. The first array has the weight of the hat with
+        the even index, the second the weight of the hat with the odd index.
         """
         found = []
         for level in self._levels:
@@ -723,11 +723,12 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level of hats (triangular weights), two arrays of running sums over the cells:
-        of the weight of the hat that falls in a cell, and of the weight of the hat that rises
-        there, both divided by the cell's ``precision``.
+        """For each level of hats (triangular weights), running sums of the hats' weights, each
+        divided by the cell's ``precision``.
 
-        Each has the shape (cells + 1,) and begins with 0.
+        In every cell one hat of the level falls, and another one rises. A level has two arrays: the
+        running sums of the falling hats' weights, and those of the rising hats' weights. Each has
+        the shape (cells + 1,) and begins with 0.
         """
         found = []
         for level in self._levels:
@@ -739,11 +740,12 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return, for each sum of the cells from 0 to a real position in ``ends``, the vector H
-        D^-1 w, from which the variance of the sum follows: shape (hats, ends).
+        """Return the vectors H D^-1 w from which the variances of estimated sums are computed:
+        shape (hats, ends).
 
-        H has the weights of the hats (triangles) in each cell, D is diag(precision), and w has the
-        weight of each cell in the sum.
+        There is one vector for each real position in ``ends``, for the sum of the cells from 0 to
+        there. H has the weights of the hats (triangles) in each cell, D is diag(precision), and w
+        has the weight of each cell in the sum.
         """
         # For hats whose interval lies wholly before a position, running sums over whole intervals
         # are used.

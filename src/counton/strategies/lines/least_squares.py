@@ -101,12 +101,12 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Largest number of bits that entries of the residual r - G u may have if they are to be
+        """Largest number of bits that an entry of the residual r - G u may have, so that it can be
         computed exactly from remainders.
 
-        G is the matrix of the equations, r the right side, and u a trial solution. The remainders
-        are those modulo 2^64 and, if sums modulo the prime 2^31 - 1 fit int64, also those modulo
-        this prime; then entries may have more bits.
+        G is the matrix of the equations, r the right side, and u a trial solution. An entry is
+        computed from its remainder modulo 2^64. If sums modulo the prime 2^31 - 1 fit int64, the
+        remainder modulo this prime is used too, and entries may have more bits.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -123,14 +123,15 @@ class IntegerEquations:
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Return True if `rounded_prefixes` can never overflow when it rounds to multiples of
-        2^-bits, for a right side r and a solution u within the given bounds.
+        """Return True if `rounded_prefixes` cannot overflow for numbers within the given bounds.
+
+        The equations are G u = r, and the sums are rounded to multiples of 2^-bits.
 
         Args:
             largest: every entry of the right side r is a sum of terms; this bounds the sum of their
                 magnitudes.
-            solved, sums: upper bounds of the magnitudes of the entries of the solution u, and of
-                their prefix sums.
+            solved: upper bound of the magnitudes of the entries of the solution u.
+            sums: upper bound of the magnitudes of the prefix sums of u.
             bits: number of fraction bits of the results; may be negative.
         """
         least = _least_digit(bits)
@@ -155,8 +156,8 @@ class IntegerEquations:
 
         Args:
             right: r modulo 2^64, one right side in each row: shape (vectors, cells).
-            real: r in float64; its error is at most the rounding error of a sum of cells + rows
-                terms whose magnitudes add up to ``largest``.
+            real: r in float64. An entry may be off by the rounding error of a sum of cells + rows
+                terms, whose magnitudes add up to ``largest``.
             largest: every entry of r is a sum of terms; this bounds the sum of their magnitudes.
             bits: number of fraction bits of the results; may be negative.
             further_right: a function that returns r modulo the prime of `modulo_prime`; it is

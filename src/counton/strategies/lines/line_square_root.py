@@ -70,10 +70,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return two things: private running sums, as integers in units of 2^-places, and the
-        number ``places``.
+        """Return noisy running sums, as integers in units of 2^-places, and the number ``places``.
 
-        They are the releases of `SqrtToeplitz`, with cells as steps.
+        The sums are the releases of `SqrtToeplitz`, with cells as steps.
         """
         bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
@@ -138,10 +137,10 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return values F(end) whose differences approximate sums of 1 / sqrt(w (w + distance)).
+        """Return F(end) for a function F that approximates sums of 1 / sqrt(w (w + distance)).
 
-        F(b) - F(a) approximates the sum over w = a + 1/2, a + 3/2, .. up to b - 1/2. F is an
-        antiderivative with a correction.
+        The sum over w = a + 1/2, a + 3/2, .. up to b - 1/2 is about F(b) - F(a). F is an
+        antiderivative with a correction. The covariances in `_common` are computed with it.
         """
         # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))

@@ -70,13 +70,15 @@ class LineStrategy(TableStrategy):
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return unbiased estimates of the cells from noisy measurements.
 
-        The shape changes from (measurements, ...) to (cells, ...). This is post-processing of
-        private values.
+        The shape changes from (measurements, ...) to (cells, ...). This is post-processing, so it
+        costs no privacy.
         """
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums of a line of cells (counts in a fixed order). They are a
-        function of the noisy measurements y = C x + z alone, where C is the measurement matrix.
+        """Return noisy running sums of a line of cells (counts in a fixed order).
+
+        They are a function of the noisy measurements y = C x + z alone, where C is the measurement
+        matrix.
 
         Args:
             counts: the counts x, shape (cells,); so small that C x plus noise fits int64.
@@ -124,6 +126,9 @@ class LineStrategy(TableStrategy):
     def least_inner(self) -> int:
         """Lower bound of the inner product of any two columns of the measurement matrix C; 0 if C
         has no negative entry.
+
+        A unit that moves to another cell changes the measurements by the difference of two columns.
+        `largest_move` bounds this difference with the inner product.
         """
         return 0
 

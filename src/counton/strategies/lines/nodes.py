@@ -173,8 +173,8 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return the variances of the estimates of all nodes, and the variances of the sums of
-        their children's estimates: two lists with an array for each level, leaves first.
+        """Return two lists of variances, with an array for each level, leaves first: of the
+        estimates of the nodes, and of the sums of their children's estimates.
 
         Here the estimate of a node uses only the measurements of the node and of the nodes below
         it. For leaves, both lists have the variance of the leaf's own measurement. Arrays have
@@ -347,12 +347,13 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return, for each level of a tree, by how much the error of a workload grows if the variances
-    of all nodes' estimates on this level grow by 1: shape (levels,), leaves first.
+    """Return, for each level of a tree, how strongly the variances on this level count in the error
+    of a workload: shape (levels,), leaves first.
 
-    The error is the summed variance of all queries of the workload. The estimate of a node uses
-    only measurements of the node and of nodes below it. ``radices`` are the numbers of children of
-    a node, lowest level first.
+    If the variance of every node's estimate on the level grows by 1, the error grows by this
+    number. The error is the summed variance of all queries of the workload. The estimate of a node
+    uses only measurements of the node and of nodes below it. ``radices`` are the numbers of
+    children of a node, lowest level first.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)

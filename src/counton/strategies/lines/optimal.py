@@ -60,8 +60,8 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return the strategy of least total squared error over a workload with Gaussian noise.
 
     Its error is within 0.02% of the proven lower bound up to 512 cells, 0.1% up to 1024, and 0.5%
-    beyond, where fewer iterations are made. Entries of the measurement matrix C are rounded to
-    2^-bits of the largest column's norm, with at most 16 bits.
+    beyond, where fewer iterations are made. The measurement matrix C is scaled so that its largest
+    column has the norm 2^b, and its entries are rounded to integers; b is ``bits``, at most 16.
 
     Raises:
         InvalidInput: more than 4096 cells.
@@ -84,7 +84,8 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return a strategy of very small total squared error over a workload with Laplace noise.
 
-    Entries of the measurement matrix C are rounded to 2^-bits of the largest column's norm.
+    The measurement matrix C is scaled so that its largest column has the norm 2^bits, and its
+    entries are rounded to integers.
 
     Raises:
         InvalidInput: more than 1024 cells.

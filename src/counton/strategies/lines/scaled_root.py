@@ -22,9 +22,8 @@ def scaled_root(steps: int, formula: str) -> Integers:
     """Return a measurement matrix C for running totals: int64, shape (steps, steps), in units of
     2^-16.
 
-    It is the matrix square root of the matrix of totals, with scaled rows and columns.
-
-    All columns have norm 1. Rows in the middle are scaled up, because many releases depend on them.
+    C is the square root of the lower-triangular matrix of ones, with rows and columns scaled. All
+    columns have norm 1. Rows in the middle are scaled up, because many releases depend on them.
 
     Args:
         steps: the number of steps.

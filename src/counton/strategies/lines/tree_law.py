@@ -114,19 +114,21 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return, for several prefixes of the line (its first cells), what one level of the tree
-        adds to the variances of their estimated sums, and the arguments for the next higher level.
+        """Return what one level of the tree adds to the variances of several prefix sums, and the
+        arguments for the next higher level.
+
+        A prefix has the first cells of the line.
 
         Args:
             level: the level.
             radix: the number of children of a complete node one level higher.
             counts: the number of nodes at each level.
             node: for each prefix, the index of the node of ``level`` in which the prefix ends.
-            share: for each prefix, the mean weight of this node in the prefix, between 0 and 1
-                (defined at `_Profile`).
+            share: for each prefix, the mean weight of this node in the prefix: a number between 0
+                and 1, defined at `_Profile`.
 
         Returns:
-            One array for each attribute of `_PrefixStep`: ``square`` is the part of the variance;
+            One array for each attribute of `_PrefixStep`. ``square`` is the part of the variance.
             ``parent`` and ``share`` are the arguments ``node`` and ``share`` for the next level.
         """
         complete, last = self.complete[level], self.last[level]
@@ -260,13 +262,17 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """For one node of a tree: the sum of the node's mean weights (``sums``), and the sum of their
-    squares (``squares``), over all prefixes of the line that end in the node.
+    """Sums of the mean weights of one node of a tree, over all prefixes of the line that end in the
+    node.
 
-    A prefix has the first cells of the line; ``length`` is the number of these prefixes. The mean
-    weight of a cell is 1 if the cell is in the prefix, else 0. The mean weight of any other node is
-    the average of the mean weights of the node's children, in which child i counts in proportion to
-    its number b_i (`TreeLaw`).
+    A prefix has the first cells of the line. In a prefix, the mean weight of a cell is 1 if the
+    cell belongs to the prefix, else 0. The mean weight of any other node is the average of its
+    children's mean weights, in which child i counts in proportion to its number b_i (`TreeLaw`).
+
+    Attributes:
+        length: the number of prefixes that end in the node.
+        sums: the sum of the node's mean weights over these prefixes.
+        squares: the sum of the squares of these mean weights.
     """
 
     length: int
@@ -279,7 +285,7 @@ class _Family:
     of all prefixes of the line (its first cells) that end in one of the children.
 
     Args:
-        children: for each child, sums over the prefixes that end in it.
+        children: for each child, the sums of its mean weights over the prefixes that end in it.
         own: for each child, the number b by which `TreeLaw` divides noise among siblings.
     """
 

@@ -246,10 +246,11 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return ``rows`` times the n x n matrix with entries ``first[min(i, j)] * (n - max(i, j))``,
-    without building it.
+    """Return ``rows`` times a matrix with entries ``first[min(i, j)] * (n - max(i, j))``, without
+    building the matrix.
 
-    n is the length of ``first``.
+    Such a matrix is the Gram matrix of a workload of intervals or prefixes. n is the length of
+    ``first``.
     """
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
