@@ -74,8 +74,8 @@ BUCKETS = 1024
 
 
 class DigestHolder:
-    """Holds a run's rows in memory until all are read, because only then can the rows that count be
-    chosen.
+    """The rows of a run, held in memory until all are read, because only then can the rows that
+    count be chosen.
 
     Names of users and ids are replaced by digests. The function `tally`, which reads the rows,
     fills the holder.
@@ -214,7 +214,7 @@ class ChosenRows:
 
 
 class ContributionBounder:
-    """Chooses, in one run of a stream, the rows that count within each user's bound.
+    """The choice, in one run of a stream, of the rows that count within each user's bound.
 
     Args:
         definition: definition of the stream.

@@ -259,7 +259,7 @@ def _counts(job: Job) -> Private[Counts]:
 
 
 def look_at(job: Job) -> FirstLook:
-    """Read the header and the first rows of a job's events, of each file or of the query's result.
+    """Read the header and the first rows of a job's events: of each file, or of the query's result.
 
     Raises:
         InvalidInput: the events cannot be read; a run would raise the same error.
@@ -316,10 +316,10 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
-    """Return the separator that a CSV header seems to have, if the usual comma finds a single
-    column only.
+    """Return the separator that a CSV header seems to have in place of the usual comma.
 
-    None if it has none, or if the job states a separator.
+    None if the comma finds more than one column, if the header has no other separator, or if the
+    job states a separator.
     """
     if job.states("separator") or len(columns) != 1:
         return None
@@ -375,7 +375,7 @@ def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
-    """Return the format of the times in a column; None if the column holds no times."""
+    """Return a column's name and the format of its times; None if the column holds no times."""
     values = sample[name].drop_nulls().head(_TRIED)
     dtype = values.dtype
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:

@@ -259,9 +259,10 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Bound the number of equal rows of a protected unit: keep the first ``most`` of those that are
-    equal in all columns ``cells``, and all rows marked ``old``. ``ordered`` are positions that sort
-    the rows. Return the positions of the kept rows, in this order.
+    """Bound the number of equal rows of a protected unit, and return the positions of the rows that
+    are kept. Rows are equal if they agree in all columns ``cells``. The first ``most`` of equal
+    rows are kept, and all rows marked ``old``. ``ordered`` are positions that sort the rows; the
+    result keeps their order.
     """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first

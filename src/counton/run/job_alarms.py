@@ -43,7 +43,8 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     level from.
 
     Raises:
-        InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
+        InvalidInput: the statistic has no counts or sums of windows, or an option of the alarms is
+            out of range.
     """
     numbers = released.numbers
     if last_watched(numbers) <= windows_to_learn(numbers, trend=terms.trend):
@@ -66,7 +67,7 @@ def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
 
     Raises:
         InvalidInput: the job releases no counts or sums of windows, its groups are found or have
-            epsilons of their own, or a term is out of range.
+            epsilons of their own, or an option of the alarms is out of range.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, by="page", domain=["home", "shop"], epsilon="0.2")
@@ -120,7 +121,8 @@ def planned_alarms(
     series with less noise comes first.
 
     For windows that are released again when late rows come, only the series of final numbers is
-    planned. If the job also releases totals, the final numbers are computed from both.
+    planned. If the job also releases totals, the final numbers are computed from windows and totals
+    together.
 
     Args:
         job: the job.

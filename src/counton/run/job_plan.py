@@ -125,8 +125,8 @@ class PlannedJob:
 
     @property
     def bound_note(self) -> str | None:
-        """Warning, with the remedy, if the bound on a person's rows makes later windows of a period
-        count too low; else None.
+        """Warning, with the remedy, if the bound on a person's rows makes the counts of later
+        windows in a period too low; else None.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
@@ -394,9 +394,12 @@ def planned_jobs(
 def planned_job(
     job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
 ) -> PlannedJob:
-    """Plan one job: what it would release, with its errors and its privacy cost. ``name`` is its
-    name in the plan, ``level`` the probability with which intervals hold, ``size`` the public
-    number of rows; None: as the job states.
+    """Plan one job: what it would release, with its errors and its privacy cost.
+
+    Args:
+        name: name of the job in the plan.
+        level: probability with which intervals hold; None: as the job states.
+        size: public number of rows by the last step; None: as the job states.
 
     Raises:
         InvalidInput: a run would refuse the job, or its rows would have to be read.

@@ -67,15 +67,16 @@ class KnownRows(ReadRows):
 def look_up(
     settled: SettledJob, now: datetime | None = None, *, rows: bool = True
 ) -> tuple[str | None, KnownRows | None]:
-    """Return a text that identifies a run's files and options, and the rows that the last run
-    found, if the last run had an equal text.
-
-    The text is None if rows must always be read: rows can be skipped only for files and for time
-    windows. The rows are None if they must be read in this run.
+    """Look up the rows that the last run found, if no file and no option has changed since.
 
     Args:
         now: the current time with a zone; None: this machine's clock.
         rows: False to return only the text, with None for the rows.
+
+    Returns:
+        A text that identifies the files and options of this run, and the rows. The text is None if
+        rows must always be read: only rows of files, in time windows, can be skipped. The rows are
+        None if the last run had another text, or if this run must read them for another reason.
     """
     definition, saved = settled.definition, settled.saved
     source = None if settled.source is None else open_private(settled.source)

@@ -297,9 +297,9 @@ def inspect(
     ledger, the record of spent privacy loss, counts it. The same call again reads the journal (the
     table of releases) and spends nothing more.
 
-    *Events.* Each user counts once, in the cell for that user's number of events: each number up to
-    16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
-    numbers.
+    *Events.* Each user counts once, in the cell for that user's number of events. Each number up to
+    16 has a cell. Further cells are ranges that end at 20, 25, 30, 40, 50, 60, 80, 100 and so on up
+    to ``at_most``. The last cell takes all larger numbers.
 
     *Values.* At most ``most`` values of each user count, spread evenly among all values of that
     user. By default the cells are powers of two from 2^-10 to 2^40, 0, and the negative powers of
@@ -424,9 +424,9 @@ def _unit(
     """Return the name of the protected unit: ``unit`` itself, or with ``per`` the name of a user's
     period.
 
-    The name of a period begins with the word for a user: ``unit``, if it is given, else the word
-    that the state, or the ledger (of spent privacy loss) that the state shares, uses already.
-    ``clock``, time zone and column of times, stands at the end.
+    The name of a period begins with the word for a user: ``unit`` if it is given, else the word
+    that the state, or its shared ledger of spent privacy loss, already uses. The name ends with
+    ``clock``: the time zone, and the column of times.
     """
     if per is None:
         return unit

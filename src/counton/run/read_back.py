@@ -54,7 +54,7 @@ def read(
         InvalidInput: the file or stream is missing or has no description, files are of several
             streams, or the service refuses the token.
         StateError: another version of counton wrote the file in an unknown form; the source is a
-            state; or nothing, or not this stream, is published in the database.
+            state; or the database has no published stream, or not this one.
 
     >>> import polars as pl
     >>> from counton import PureDP, release

@@ -72,11 +72,11 @@ def windows_of(terms: Design) -> WindowVersions:
 
 def newest_at(terms: Design, lags: int) -> Design:
     """Return a design (strategy, guarantee and noise) for planning the errors of a window's
-    versions. A window is released again after each of the next ``lags`` windows, and the design has
-    the version of each window that is the newest at step ``lags + 1``.
+    versions.
 
-    At this step window 1 is released in its last version and window ``lags + 1`` in its first, so
-    each version occurs.
+    A window is released at its end, and again after each of the next ``lags`` windows. The design
+    has, for each window, the version that is the newest at step ``lags + 1``. At this step window 1
+    is released in its last version and window ``lags + 1`` in its first, so each version occurs.
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:

@@ -35,7 +35,7 @@ _BETWEEN = "\x1f"
 
 @dataclass(frozen=True)
 class UserRows:
-    """Rules by which one row or a few are made from each user's rows.
+    """Rules for replacing all rows of a user by one new row, or by a few.
 
     Attributes:
         user: column of users.

@@ -44,8 +44,8 @@ class Outcome(Closing):
             event does.
         counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
-        found: facts about the rows, for `remember_rows`, if the stream had counted all of them
-            before.
+        found: facts about the rows, which `remember_rows` stores; None unless an earlier run had
+            counted all of the rows.
     """
 
     definition: Definition

@@ -47,8 +47,7 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """Yield values that are equal for all paths to one file, regardless of links and letter
-        case.
+        """Values that are equal for all paths to one file, regardless of links and letter case.
 
         Letter case is ignored because many disks ignore it.
         """
@@ -180,9 +179,10 @@ def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
     """Return the ledger (record of spent privacy loss) that a state (database) would have with the
-    limit of its job file. ``about`` is the kind of unit that the limit protects. Nothing is set.
+    limit of its job file.
 
-    Existing entries count.
+    The ledger includes the entries that the state has already. ``about`` is the kind of unit that
+    the limit protects. Nothing is set.
 
     Returns:
         The ledger; None if neither the state nor the file has a limit.

@@ -533,10 +533,10 @@ def _checked_versions(revise: str, every: str) -> int:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the number of steps of a stream without time windows, in the form in which the state
-    (database) keeps it. Refuse options that need windows.
+    """Refuse options that need time windows, for a stream without such windows.
 
-    The result is a mapping: with the number 1 for a table that is released once, otherwise empty.
+    Return its number of steps, in the form that the state (database) keeps: ``{"steps": 1}`` for a
+    table that is released once, otherwise an empty mapping.
     """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
@@ -590,9 +590,8 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
-    """Return what each step releases: "totals", "windows" or "both".
-
-    The result is "periods" if users are counted anew in each period.
+    """Return what each step releases: "totals", "windows", "both", or "periods" if users are
+    counted anew in each period.
     """
     if cut.lags:
         _check_users_of_windows(job, statistic, per, cut)

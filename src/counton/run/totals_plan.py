@@ -47,8 +47,8 @@ class PlannedTotals(NamedTuple):
             mean square deviation is at most 10% above that of any strategy whose windows are all as
             accurate. None if no good bound is known: for other guarantees than ``rho``, for streams
             that take corrections, and where people are protected.
-        nights: number of windows for which ``over_least`` was computed: at most 64, so it may be
-            that of a shorter stream.
+        nights: number of windows for which ``over_least`` was computed: at most 64, also if the
+            stream is longer.
     """
 
     share: Fraction

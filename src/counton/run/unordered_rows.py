@@ -223,7 +223,8 @@ class AddedRows(ReadRows):
         of contents) of the files that are not counted yet.
 
         Raises:
-            InvalidInput: windows would be released without a new event, without permission.
+            InvalidInput: windows would be released although all files were counted before, and the
+                job does not permit that (``yes``).
             ReplayMismatch: another run has counted a file of new events meanwhile.
         """
         job, given = self.settled.job, open_private(self.marks)

@@ -186,7 +186,7 @@ def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
 
 
 def beside(path: Path) -> Path:
-    """Return the file beside a table that holds its guarantee.
+    """Return the path of the file, beside a table, in which the table's guarantee is stored.
 
     >>> beside(Path("visits.csv")).name
     'visits.csv.json'
@@ -211,7 +211,9 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) -> CsvStyle:
-    """Return the requested style of CSV; refuse unusual signs if the file is no CSV."""
+    """Return the requested style of CSV. An unusual separator or decimal sign is refused if the
+    file is no CSV.
+    """
     style = CsvStyle.of_signs(formulas, separator, decimal)
     if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
         name = "separator" if style.separator != "," else "decimal"

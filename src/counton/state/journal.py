@@ -40,7 +40,7 @@ _DIGEST = 6
 
 
 class Digester:
-    """Computes keyed digests of a stream's inputs (BLAKE2b).
+    """A function that computes keyed digests (BLAKE2b) of a stream's inputs.
 
     The key is needed because a count is easily guessed, so a plain hash would reveal it. The step
     is part of the digest, because otherwise one could see that two steps have equal counts.

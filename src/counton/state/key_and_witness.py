@@ -358,8 +358,9 @@ class Witness:
 
     It is written after each commit and holds nothing secret. Nothing is released if an existing
     place cannot be read or written, or if a place of the second witness that should exist is
-    missing. Nothing is released either if no place can be written, or if no place has an entry for
-    a stream that has released something, unless the user has said that no second witness is wanted.
+    missing. Unless the user has said that no second witness is wanted, two more things stop a
+    release: no place can be written, or no place has an entry for a stream that has released
+    something.
 
     Args:
         beside: witness files beside the key and the state; empty if there are none.
@@ -986,12 +987,13 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Call ``act`` for every place (file or database) of the witness, the record of releases
-        outside the state; raise an error if no place can be written, unless the user wants no
-        witness.
+        """Write to every place (file or database) of the witness, the record of releases outside
+        the state.
+
+        An error is raised if no place can be written, unless the user wants no witness.
 
         Args:
-            act: function that writes a place; it returns an error to raise, or None.
+            act: function that writes to a place; it returns an error to raise, or None.
             what: words for the message if a place cannot be written; they say what happened to the
                 release.
         """

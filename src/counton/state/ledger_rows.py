@@ -166,8 +166,8 @@ class LimitChange(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Return what this change did to the limit: "set", "removed", "raised", "lowered",
-        "narrowed" (only to one unit) or "shared out" (only quotas of parties changed).
+        """Effect of this change on the limit: "set", "removed", "raised", "lowered", "narrowed"
+        (only to one unit) or "shared out" (only quotas of parties changed).
         """
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
@@ -516,8 +516,8 @@ def _insert(connection: Connection, entry: Spend) -> None:
 def _refuse_several_steps(
     name: str, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Refuse a stream that follows another, or is followed, if a unit can count in several of its
-    steps: the unit might then count in both streams.
+    """Refuse a stream if a unit can count in several of its steps, and it follows another stream or
+    is followed by one. The unit might then count in both streams.
 
     A stream whose unit is a person in a period is not refused here, although a period may span
     several steps. The caller, who knows the periods, checks that none has steps in both streams
@@ -561,7 +561,8 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     spending is entered. The database is not changed.
 
     Args:
-        proposed: a ledger with the new limit and no entries; it keeps the former limit's quotas.
+        proposed: a ledger with the new limit and no entries. The quotas of the former limit are
+            added to it.
         keep_unit: if the new limit names no kind of protected unit, take the former limit's.
 
     Raises:

@@ -48,7 +48,7 @@ class Writer(Protocol):
 
 
 class OrderedMachine(Machine):
-    """Takes the events of a stream in order, counts them, and keeps digests of them.
+    """A machine that takes the events of a stream in order, counts them, and keeps digests of them.
 
     One transaction counts a step and saves the exact sums. Keyed digests of the events show later
     whether a repeated step has the events of its release.
@@ -67,8 +67,8 @@ class OrderedMachine(Machine):
     def release(
         self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
-        """Release consecutive steps with their events. A step that is released already must have
-        been released with the same events.
+        """Release consecutive steps with their events. For a step that is released already, the
+        events must be those of its release.
 
         Raises:
             InvalidInput: the events do not fit the statistic, or break its bounds.

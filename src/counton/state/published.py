@@ -237,8 +237,8 @@ def begin(
         author: the program that publishes, with its version.
 
     Raises:
-        StateError: another stream has this name there, or the tables have more steps than this
-            stream.
+        StateError: the database has another published stream of this name, or more published steps
+            than this stream has released.
     """
     if not connection.has(_STREAMS):
         connection.script(_TABLES)

@@ -115,7 +115,7 @@ class SecondPlace(NamedTuple):
 
 class SecondPlaces:
     """All places (files or database rows) of a state's second witness, the record of releases away
-    from the state: places whose addresses the state stores, and places to which these point.
+    from the state. The state stores the addresses of some places; these places point to others.
 
     The folder of the current user is read too.
 

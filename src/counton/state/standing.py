@@ -172,8 +172,8 @@ def for_creation(
     changed data, could use.
 
     Args:
-        state: address of the state, or the open state. The caller closes an open state, even
-            without an error.
+        state: address of the state, or the open state. After an error the state is closed here;
+            otherwise the caller closes it.
         key: a key, used as it is; or the place of a key; None: ``STATE.key`` beside the state.
         named: path or URL at which the second witness (a record of releases away from the state) is
             kept from now on.

@@ -171,7 +171,8 @@ class Store(Closing):
         """All entries of the ledger (the record of spent privacy loss), including other states',
         and all changes of the limit, ordered by time.
 
-        Each names its user and host, except entries made by states of format 16 and before.
+        Each entry and change names its user and host, except entries made by states of format 16
+        and before.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -261,8 +262,8 @@ class Store(Closing):
             limit: PureDP, ApproxDP or ZCDP.
             age: for guarantees that weaken with the age of data: the age, in steps, for which their
                 loss is counted.
-            relation: how neighbouring datasets differ, for all units; None keeps that of each
-                unit's first entry.
+            relation: how neighbouring datasets differ, for all units; None keeps, for each unit,
+                the relation of its first entry in the ledger.
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
             unit: kind of unit that the limit protects, such as "reader" or "reader's month":
@@ -274,8 +275,8 @@ class Store(Closing):
 
         Raises:
             BudgetExceeded: the existing streams have spent more; the limit stays as it was.
-            InvalidInput: their guarantees cannot be counted against this kind of limit; or it would
-                be raised without permission.
+            InvalidInput: the guarantees of the existing streams cannot be counted against this kind
+                of limit; or the limit would be raised without permission.
         """
         proposed = None
         if limit is not None:
@@ -339,23 +340,23 @@ class Store(Closing):
         party: str | None = None,
     ) -> None:
         """Enter in the ledger, the record of spent privacy loss, what another program's releases
-        have spent about the same units.
+        have spent about the units that this database protects.
 
-        It counts like a stream of this database and cannot be removed. No witness (the record
-        outside the database that shows old copies) records it, so an old copy of the database that
-        lacks it is not noticed.
+        The new entry counts like a stream of this database and cannot be removed. No witness (the
+        record outside the database that shows old copies) records the entry, so an old copy of the
+        database that lacks the entry is not noticed.
 
         Args:
-            name: name of the entry, unlike all others and all streams.
+            name: name of the entry; no other entry and no stream has this name.
             guarantee: the whole guarantee of what was published.
             unit: protected unit, such as "reader".
             relation: how neighbouring datasets differ.
-            party: the party whose quota it spends; needed if the limit has quotas.
+            party: the party whose quota the entry spends; needed if the limit has quotas.
 
         Raises:
             BudgetExceeded: the limit does not cover it; nothing is entered.
-            InvalidInput: the name is taken or no name; the unit or the guarantee cannot be counted
-                against the limit; or the database enters its spending into a shared ledger
+            InvalidInput: the name is in use or is not allowed; the unit or the guarantee cannot be
+                counted against the limit; or the database enters its spending into a shared ledger
                 elsewhere.
 
         >>> from counton import PureDP

@@ -56,8 +56,9 @@ def unit_word(
         default: name if neither the caller nor the state gives one.
 
     Raises:
-        InvalidInput: the state has several names and none is stated; the name means something else
-            there; or a name is stated now and none was stated for an earlier release.
+        InvalidInput: the state uses several names and the caller gives none; the state uses the
+            given name for another kind of unit; or the caller gives a name now and gave none for an
+            earlier release.
 
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
     'visitor'
@@ -173,8 +174,9 @@ def of_limit(about: str | None, released: Iterable[SpentUnit] = ()) -> list[Spen
     """Return the unit that a limit protects, as a list; empty if the limit holds for units of any
     kind.
 
-    The first of the releases with the limit's name (``released``) decides its kind, unless the name
-    says so: a word for people or a period of somebody is a user.
+    The unit's name is ``about``. Its kind is the name itself for "event", "edge" or "letter", and
+    "user" for a word for people or a period of somebody. For any other name the kind is that of the
+    first unit in ``released`` with this name, or `OPEN` if there is none.
 
     >>> [of_limit(about)[0].kind for about in ("move", "Person", "move's week", "event")]
     ['row or user', 'user', 'user', 'event']

@@ -99,7 +99,9 @@ def apply_steps(connection: Connection, found: int) -> None:
 
 
 def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
-    """Return connections to a copy of a file in memory, upgraded to this version's format."""
+    """Return connections to a copy of a state's file. The copy is in memory, and is upgraded to
+    this version's format.
+    """
     place = f"file:{uuid4().hex}?mode=memory&cache=shared"
     first = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
     with closing(sqlite_file.open_file(path, timeout=timeout_seconds)) as source:

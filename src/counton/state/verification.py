@@ -257,7 +257,7 @@ def _fitting(
 
 
 class _Recomputation:
-    """Recomputes the releases of one stream.
+    """The check of one stream's releases: they are computed again and compared.
 
     Args:
         row: database row of the stream.

@@ -42,8 +42,8 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """Looks at streams that other processes write, and records their last steps in the witness, the
-    record outside the state that shows old copies.
+    """An observer of streams that other processes write. It records their last steps in the
+    witness, the record outside the state that shows old copies.
 
     It remembers the last look at each stream, because a single look at a state on a server cannot
     show whether the state is an old copy.
