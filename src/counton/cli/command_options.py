@@ -112,8 +112,9 @@ def takes(
 
     Args:
         kinds: one dataclass for each argument of the function.
-        own: options of a statistic, which `Job` takes besides its fields.
-        unneeded: required fields that this command does not require, with their default values.
+        own: options that only one statistic has; they are added to those of `Job`.
+        unneeded: fields that are required elsewhere but not by this command, with their default
+            values.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -179,8 +180,11 @@ def takes(
 
 
 def words_of(*kinds: type) -> Mapping[str, str]:
-    """Map each field that an error may name to its option on the command line, such as ``--out``,
-    for commands with these dataclasses.
+    """Map the names of fields in error messages to options on the command line, such as ``out`` to
+    ``--out``.
+
+    Args:
+        kinds: dataclasses of the command's options.
     """
     found = option_names(*kinds)
     if any(kind is Job or issubclass(kind, JobWords) for kind in kinds):
@@ -194,8 +198,8 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 def of_statistic(name: str) -> dict[str, Any]:
     """Return keyword arguments of `takes` for the command of a statistic.
 
-    They are the options that only this statistic has, and fixed values for general options that it
-    does not have.
+    ``own`` has the options that only this statistic has. ``what`` is the statistic's name. The
+    other arguments fix general options that this statistic does not have at their default values.
 
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')

@@ -18,7 +18,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     The message of a refused job may show a row's value. The message of a defect in counton shows
     only the type of the error.
 
-    Messages name options of ``counton run`` as the command does, and all others as job files do.
+    Options of ``counton run`` appear in the message as on the command line, such as ``--until``.
+    All other options appear as in job files, such as ``time-format``.
     """
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)

@@ -609,9 +609,10 @@ class _Questions:
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
     def take_whom(self, answer: str, shown: JobValues) -> None:
-        """Store an answer on the protected unit. If it names another column of people or another
-        period than ``shown``, show the fraction of rows that each bound leaves out, and ask for a
-        bound.
+        """Store an answer on the protected unit. The answer may state the column of people, the
+        period, the bound on a person's rows and the name of the unit. If it states no bound, and
+        another column or period than ``shown``, the fractions of rows that bounds leave out are
+        shown first, and the bound is asked for.
 
         Args:
             shown: the column of people and the period whose bounds were shown; empty if there is no
@@ -738,11 +739,11 @@ def _span(facts: FirstFacts) -> str:
 
 
 def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:
-    """Measure how many rows arrive late: return the exact fractions of rows by waiting time, for
-    each source of the times of arrival.
+    """Measure how late rows arrive: return exact fractions of rows by waiting time, for several
+    ways to tell when a row arrived.
 
-    A source is named "" (the dates of the files) or " by COLUMN" (a column of times). A source
-    without a result is left out.
+    The keys are "" (the dates of the files tell it) and " by COLUMN" (a second column of times
+    tells it). A way without a result is left out.
     """
     times = [one.name for one in look.times if one.name != job.times.time]
     ways = {"" if one is None else f" by {one}": one for one in (None, *times[:_COLUMNS])}
@@ -751,7 +752,9 @@ def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:
 
 
 def _late_row(job: Job) -> str:
-    """Describe where a row counts that comes after its window is released."""
+    """Describe what happens to a row that comes after the release of its window: where it counts,
+    or that it does not.
+    """
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
     new = holds_new_events(job.events) or job.rows.append
@@ -761,8 +764,10 @@ def _late_row(job: Job) -> str:
 
 
 def _words_of_revising(job: Job) -> str:
-    """Describe the options with which another ``init`` lets late rows count in their own window; ""
-    if the job lets them do so already.
+    """Name the options that would let late rows count in their own window, if the user began
+    ``init`` again with them.
+
+    Return "" if the job lets late rows do so already.
     """
     if job.times.revise is not None:
         return ""
@@ -784,8 +789,10 @@ def _zone_here() -> str:
 
 
 def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
-    """Return the comments for the job file, by the key that each stands above. They contain no
-    exact numbers.
+    """Return the comments of the job file: each key's comment stands above it in the file; "" is
+    the file's heading.
+
+    The comments contain no exact numbers.
     """
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")

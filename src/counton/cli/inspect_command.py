@@ -57,8 +57,10 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
-    """Parse the option ``--plan``, which describes the stream for which a bound is chosen; empty
-    without it.
+    """Parse the option ``--plan``: the statistic, steps and guarantee of the stream that will count
+    the users' events.
+
+    The bound on a user's events is chosen for this stream. Without the option the result is empty.
     """
     if options.plan is None:
         return {}

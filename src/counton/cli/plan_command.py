@@ -305,8 +305,9 @@ def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
-    """Return the arguments of `counton.plan` that state the guarantee, or the half-width from which
-    it is found.
+    """Return the arguments of `counton.plan` that state the privacy guarantee.
+
+    They may state the half-width of an interval instead, from which the guarantee is found.
     """
     stated = {name: options.option(name) for name in ("level", "least", "size")}
     stated = {name: value for name, value in stated.items() if value is not None}

@@ -240,9 +240,11 @@ def warn_of_no_witness(
 def warn_of_weak(
     console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
 ) -> None:
-    """Print one line of warning if a guarantee has an epsilon or rho above `MOST_LOSS`, which hides
-    almost nothing. ``stated`` is the loss or accuracy that the user stated; None prints no line.
-    ``about`` is the beginning of the line.
+    """Print a warning if a guarantee's epsilon or rho is above `MOST_LOSS`, so that it hides almost
+    nothing.
+
+    ``stated`` is the loss or accuracy that the user stated; if it is None, nothing is printed.
+    ``about`` is the beginning of the warning.
     """
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:

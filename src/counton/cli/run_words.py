@@ -29,12 +29,13 @@ EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """The file to which a job writes unreadable rows, and the lines in it before a run, so that a
-    report can count the new lines.
+    """The file to which a job writes unreadable rows, as it was before a run.
+
+    A report compares the file with it afterwards, to count the new lines.
 
     Attributes:
         file: path of the file; None if the job writes none.
-        before: lines of the file before this run.
+        before: all distinct lines of the file before this run.
     """
 
     file: Path | None
@@ -48,8 +49,9 @@ class SetAside(NamedTuple):
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """Return how many lines this run added to the file of unreadable rows. ``now`` is the
-        number of unreadable rows of the run; the result is at most that.
+        """Return how many lines this run has added to the file of unreadable rows.
+
+        ``now`` is the number of unreadable rows of the run; the result is at most that.
         """
         return min(now, len(_lines(self.file) - self.before))
 
@@ -320,11 +322,12 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return warnings about the windows of a run.
+    """Return warnings about the times of rows and windows, to print after a run.
 
-    The first run of a stream may count late rows in the window of their arrival: then a warning
-    names options that let late rows count in their own windows. If the time of the newest event
-    decided which windows were released, a warning says that this time is not protected.
+    A warning on late rows comes with a stream's first run, if late rows would count in the window
+    in which they arrive: it names the options that let them count in their own windows. Another
+    warning comes if the time of the newest event decided which windows were released, because this
+    time is not protected.
     """
     definition, until, after = outcome.definition, outcome.until, outcome.after
     cut, lines = definition.cut, list[str]()

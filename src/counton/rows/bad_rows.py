@@ -41,8 +41,10 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return a table of the rows that cannot be counted. Column ``row`` has a row's number from 1;
-    column ``step`` has the reason: the number of its `Problem`, negative.
+    """Return a table of the rows that cannot be counted, for messages and the file of bad rows.
+
+    Column ``row`` is a row's number from 1. Column ``step`` is the reason: minus the value of its
+    `Problem`.
     """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
@@ -87,8 +89,8 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return the values that are written to the file of bad rows for one row: its whole line if the
-    row is unreadable, otherwise ``values``.
+    """Return what the file of bad rows holds for one row: the whole line if the row is unreadable,
+    otherwise ``values``.
 
     The line of an unreadable row stands in the first column; all further columns are None. ``row``
     is the row's number from 0.
@@ -214,7 +216,8 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Find which of several columns of values causes a row's problem; return the column's name.
+    """Return the name of the column that causes a row's problem, if an event has several columns of
+    values.
 
     Columns of labels are not examined. If no other column has the problem, the name of the first
     column is returned. ``row`` is the row's number from 1.
@@ -311,8 +314,11 @@ _NAMED = 3
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Return the rows of all parts of a source with window and group (`mark_rows`), and a row
-    number. Row n (from 1) of part k (from 0) has the number n + k * `_APART`.
+    """Number the rows of all parts of a source (such as files), so that one number identifies a
+    row.
+
+    Row n (from 1) of part k (from 0) gets the number n + k * `_APART` in column ``row``. The other
+    columns are those of `mark_rows`, without time, user and id.
     """
     return pl.concat(
         [

@@ -58,8 +58,9 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: for a database whose columns have no types: by name of a column, for each row
-            whether its value is a floating-point number. Columns without such values are left out.
+        inexact: columns that contain floating-point numbers, if the database has no types of
+            columns (SQLite). Maps a column's name to a boolean for each row: whether the value is
+            such a number.
         unread: names of columns whose types counton cannot read, with the database's names for
             these types.
     """
@@ -527,8 +528,9 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Make the names of columns distinct, as polars does: a name that occurs again gets the suffix
-    ``_duplicated_0``, the next time ``_duplicated_1``.
+    """Replace repeated names of columns by distinct ones, as polars chooses them.
+
+    The second column called ``x`` becomes ``x_duplicated_0``, the third ``x_duplicated_1``.
     """
     found = list[str]()
     for place, name in enumerate(names):
@@ -616,15 +618,17 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return the pieces of time within which a database may count equal rows together, as the
-    offset and the length of a piece.
+    """Return the length of the pieces of time within which the database may count equal rows
+    together.
 
-    Each piece lies within one window, so all rows of a piece count in the same window.
+    Each piece lies within one window, so rows of one piece count in the same window, whatever their
+    exact times.
 
     Returns:
-        Offset and length in microseconds. (0, 0) if times are dates, or rows have no time: then
-            nothing has to be divided. None if the database cannot count equal rows together, for
-            instance because rows have users, ids, or values that are not labels.
+        Beginning of some piece since 1970, and length, in microseconds. (0, 0) if times are dates,
+            or rows have no time: then nothing has to be divided. None if the database cannot count
+            equal rows together, for instance because rows have users, ids, or values that are not
+            labels.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts
@@ -703,7 +707,8 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """Fetch columns from the database, with one row for all rows that are equal.
+    """Fetch columns from the database, which counts equal rows: the result has each distinct row
+    once.
 
     Windows are divided into pieces of time (see `_grain`). Times within one piece count as equal,
     and are replaced by the beginning of the piece.
@@ -712,7 +717,8 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
         The query's columns from which ``names`` are made, and ``counton number``, the number of
         equal rows. If there are times, also ``counton newest`` (newest time, in microseconds),
         ``counton first`` (sum of the times, as text) and ``counton second`` (sum of the squares of
-        their low 30 bits, as text). Both sums show whether rows have changed.
+            the times' low 30 bits, as text). A later read compares both sums, to notice rows that
+            have changed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None

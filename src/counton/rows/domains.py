@@ -50,12 +50,13 @@ _TEXT = 2**24
 def read_domain(
     source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
 ) -> GroupNames:
-    """Read groups from a comma-separated list, a table's column or a text file with one per line.
+    """Read the names of declared groups from a comma-separated list, a table's column or a text
+    file with one name per line.
 
     Args:
-        source: ``A,B,C``, the path of a file, or the groups themselves. For several columns: a
-            table with these columns, tuples, or a mapping of lists, of which all combinations are
-            declared.
+        source: ``A,B,C``, the path of a file, or the names themselves. Groups that are named by
+            several columns come from a table with these columns, from tuples, or from a mapping of
+            columns to lists; the mapping declares all combinations of the values.
         column: column of the table to read; not needed for a table with one column. Several are
             separated by commas.
 
@@ -292,11 +293,11 @@ def _from_table(source: str, column: str) -> GroupNames:
 
 
 def _from_table_of(file: Rows, name: str, labels: Sequence[str] | None = None) -> GroupNames:
-    """Return a column of a table of declared groups as texts.
+    """Return the values of one column in a table of declared groups, as texts.
 
     Args:
-        labels: () if the values may be floating-point numbers; None if they are names, for which
-            such numbers are refused.
+        labels: columns in which floating-point numbers are refused, because they hold names. None:
+            this column, ``name``. (): none.
     """
     try:
         labels = (name,) if labels is None else labels
@@ -405,9 +406,10 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Return the values of a line of JSON or CSV, as texts; None if the line is neither. Of a JSON
-    object only the values of the keys ``names`` are returned (None for a missing key), of CSV all
-    values.
+    """Split a line of JSON or CSV into its values, as texts; return None if the line is neither.
+
+    A line of CSV gives all its values. A JSON object gives the values of the keys ``names``, with
+    None for a missing key.
     """
     try:
         if line.startswith("{"):

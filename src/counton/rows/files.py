@@ -141,13 +141,14 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """Return a file that has only the first lines of this file.
-
-        The result is that `EventFile`, whether it has all lines, and how many bytes were read: one
-        more than ``size`` if the file is longer.
+        """Return the beginning of this file, as a file of its own whose last line is whole.
 
         Args:
             size: largest number of bytes, after decompression.
+
+        Returns:
+            The beginning; whether it is the whole file; and the number of bytes read, which is
+                ``size`` + 1 if the file is longer than ``size``.
         """
         try:
             with self._content(size + 1) as lines:
@@ -243,10 +244,10 @@ class EventFile(Rows):
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows for these columns, with unreadable rows left empty; the file itself if
-        all rows can be read.
+        """Return the rows of these columns, in which unreadable lines became empty rows.
 
-        If more than ``most`` rows are unreadable, they are refused.
+        If all lines can be read, the file itself is returned. If more than ``most`` cannot, an
+        error is raised.
         """
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":

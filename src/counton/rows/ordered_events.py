@@ -34,14 +34,15 @@ class OrderedEvents(NamedTuple):
 
     Attributes:
         events: texts or numbers; tuples if an event has several values.
-        stops: for each step, the number of events up to its end; the last step is the one of the
-            last event.
+        stops: for each step, the number of events in this step and all earlier ones. The last step
+            is the step of the last event.
         newest: time of the last event in microseconds since 1970; None if there are no times, or no
             events.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
         left_out: number of rows with values that are not allowed.
-        skipped, quarantined: number of rows with a missing value, and of unreadable rows.
+        skipped: number of rows with a missing value, which are left out.
+        quarantined: number of unreadable rows, which are set aside.
     """
 
     events: list[Any] | NDArray[Any]

@@ -205,9 +205,9 @@ def add_aside(
     Args:
         file: path of a CSV file; made if it is missing.
         columns, rows: see `set_aside`.
-        again: whether an earlier process may have stopped while it appended the same rows: rows
-            that stand at the end already are not appended again, and an incomplete one is
-            completed.
+        again: True if an earlier process may have been stopped while it appended these same rows.
+            Then rows that already stand at the file's end are not repeated, and an incomplete row
+            is completed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
@@ -234,13 +234,13 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """Return the bytes to append so that a file ends with ``lines``.
+    """Return the bytes that must be appended to a file of bad rows so that it ends with ``lines``.
 
-    If the file has not the whole ``header`` yet, the rest of the header comes first. If its last
-    line has no end, a line end comes first.
+    They begin with the rest of ``header`` if the file does not have all of it yet, or with a line
+    end if the file's last line has none.
 
-    If ``again``, an earlier process may have appended a part of ``lines`` already, and only the
-    rest is returned.
+    If ``again``, an earlier process may have appended a part of ``lines`` already; that part is
+    left out.
     """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
@@ -257,8 +257,9 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
 
 
 def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Yield all n for which ``end`` ends with the first n bytes of ``lines``; the largest n
-    first.
+    """Yield every n for which ``end`` ends with the first n bytes of ``lines``, largest first.
+
+    This finds how much of ``lines`` a stopped process has already written to a file.
     """
     first = lines[: lines.find(b"\n") + 1]
     place = end.find(first)

@@ -194,9 +194,14 @@ def _read_csv(
 ) -> Generator[Piece, None, list[bytes]]:
     """Yield the rows of a block of CSV lines; return the lines of an incomplete record at its end.
 
-    ``parsed`` parses records, or raises an error. ``fields_of`` returns the number of fields of a
-    record, and ``width`` is that of the header: a record with fewer fields, but not 0, is
-    unreadable. If ``whole``, no lines follow the block, so its last record is complete.
+    A record with fewer fields than ``width`` is unreadable; an empty line is not.
+
+    Args:
+        lines: lines of the block, with their line ends.
+        parsed: function that parses records, or raises an error.
+        fields_of: function that returns the number of fields of a record; 0 for an empty line.
+        width: number of fields of the header.
+        whole: True if no lines follow the block, so that its last record is complete.
     """
     while lines:
         sizes, goes_on = _records(lines)
@@ -300,9 +305,10 @@ class LinesOfRows(io.RawIOBase):
 
 
 def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:
-    """Return the number of lines of each CSV record, and whether the last record is incomplete.
+    """Divide CSV lines into records: return the number of lines of each record, and whether the
+    last record may continue after these lines.
 
-    A record continues while a quotation mark is open, up to a largest number of lines.
+    A record continues on the next line while a quotation mark is open, up to `_MOST_LINES` lines.
     """
     sizes, at, goes_on = list[int](), 0, False
     marks = [line.count(b'"') % 2 for line in lines]

@@ -42,13 +42,15 @@ class Spread(Source):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that lie within the windows and belong to declared groups, in several
-        data frames. Only these rows could count.
+        """Return the rows that could count, in several data frames: those within the windows and of
+        declared groups.
+
+        A source implements this method only if a user's rows have to be chosen before they are
+        added up. The next call of `cells` adds up all rows as this call has read them, because a
+        second reading might find other rows.
 
         The columns are those of `counton.rows.window_marks.mark_rows`: time, window, group, value
-        and user. A group may be given by its position in the domain. The next call of `cells` adds
-        up the same rows. A source need not implement this method if its rows are only added up and
-        never chosen by user.
+        and user. A group may be given by its position in the domain.
         """
         raise NotImplementedError
 

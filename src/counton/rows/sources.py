@@ -76,8 +76,10 @@ class Rows(ABC):
         """
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression for a column of numbers, ``given``, in which texts have a decimal
-        point, so that they can be cast to numbers.
+        """Return an expression that replaces the format's decimal sign, such as a comma, by a
+        point.
+
+        ``given`` is a column of numbers, as texts or numbers. The result can be cast to numbers.
         """
         return given
 
@@ -135,8 +137,9 @@ class Rows(ABC):
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
     def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
-        """Return, as keys of a dictionary, the file's own columns from which the wanted columns are
-        made.
+        """Return the file's own columns from which the wanted columns are made, each once.
+
+        They are the keys of the dictionary, in order.
         """
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
@@ -151,14 +154,16 @@ class Rows(ABC):
         return ""
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of the file's own columns from which these columns are made."""
+        """Return the names of the file's own columns from which the wanted ``columns`` are made."""
         return list(self._parts_of(columns))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return an expression for each column of ``columns`` that is combined from several columns
-        of the file. It joins their values as texts, and is null where one of them is null.
+        """Return expressions for those wanted ``columns`` that are combined from several columns of
+        the file.
+
+        A combined value joins the values as texts. It is null where one of them is null.
         """
         return [
             pl.concat_str(

@@ -65,8 +65,9 @@ def cells_of(
     sums that the statistic keeps for a group. `sum_cells` adds up the results of several parts.
 
     Args:
-        alike: for each row the number of equal rows that it stands for (``number``), and if their
-            times differ the newest time in microseconds (``newest``); None: each row is one event.
+        alike: a table for rows that each stand for several equal rows of a database. Column
+            ``number`` has their number. Column ``newest``, if their times may differ, has the
+            newest time in microseconds. None: each row is one event.
 
     Returns:
         A table with columns ``cell`` (a number for window, group and place), ``group`` (label if
@@ -110,8 +111,8 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Replace the labels of groups, in a table of sums from `cells_of`, by their positions in the
-    list ``domain``.
+    """Return a table of sums from `cells_of` in which groups are known by their positions in
+    ``domain``, instead of by their labels.
 
     An undeclared label gets the position after the last.
 
@@ -153,11 +154,12 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return those rows of one part that could count, and the sums of all its rows.
+    """Return the rows of one part that could count, and the sums of all its rows.
 
     Returns:
-        A table of the rows within the windows and of known groups, where ``group`` is the position
-        in ``domain`` of a declared group; and a table of the sums of all rows, from `cells_of`.
+        Two tables. The first has the rows that lie within the windows and have a known group and
+            known values; ``group`` is the position of the row's group in ``domain``, if there is a
+            domain. The second has the sums of all rows, from `cells_of`.
     """
     frame = mark_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
@@ -175,8 +177,7 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Return sums of rows by window and by the group's position in the list of declared groups
-    (``domain``).
+    """Add up rows by window and group; a group is known by its position in the list ``domain``.
 
     ``adds`` is the rule by which a row changes sums; None: rows are only counted. ``more`` are
     further arguments of `_add`.
@@ -214,9 +215,9 @@ def sums_by_label(
     undeclared labels, because the sums by label hold all of them.
 
     Args:
-        rows: rows with window, group and value (`mark_rows`). If an event consists of labels alone,
-            they stand in place of the value.
-        reading: options by which they were read.
+        rows: rows with window, group and value (`mark_rows`). If all values of events are labels
+            (`says_labels`), the rows have these labels in place of one value.
+        reading: options by which the rows were read.
         domain: declared groups; None if rows are not split by group.
         collect: function that computes a lazy frame.
     """
@@ -246,8 +247,9 @@ def _add_alike(
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows whose values are labels alone, by the columns ``by``: equal rows are counted
-    first, so that each distinct row is encoded only once.
+    """Add up rows whose values are all labels, by window and the columns ``by``.
+
+    Equal rows are counted first, so that each distinct row is encoded only once, which is faster.
     """
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
@@ -412,10 +414,10 @@ class Tally:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: a row for each window, group and place (sum that the statistic keeps for a group)
-            with events: ``step``, ``group`` (the group's position in the domain, times the number
-            of places, plus the place), ``rows``, and ``total`` (the number of events, or their
-            sum); all int64.
+        cells: table with a row for each window, group and place in which events count. A place is
+            one of the sums that the statistic keeps for a group. Columns, all int64: ``step``;
+            ``group``, which is (position of the group in the domain) * (number of places) + place;
+            ``rows``, the number of rows; and ``total``, the amount that they add.
         newest: time of the newest event in microseconds since 1970; None if there is no event.
         rows: number of all rows read.
         before: number of rows before the first window, counted nowhere.

@@ -248,11 +248,12 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """Convert texts to microseconds since 1970 (Int64), or to codes of the reason why not.
+    """Convert texts to microseconds since 1970 (Int64); a text that is no valid time becomes a code
+    for the reason.
 
-    First all texts in the form of the first text are parsed, then the others. `moments` describes
-    the codes and the other arguments. ``shapes`` is the number of forms to try before a slower
-    parser reads all other texts.
+    Texts that are written like the first text are parsed together, which is fast; then the same is
+    done for the rest. ``shapes`` is the largest number of such rounds before a slower parser reads
+    all remaining texts. `moments` describes the codes and the other arguments.
     """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
@@ -280,9 +281,11 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
     """Convert texts to microseconds since 1970 if they have the form of the first text.
 
-    The offset from UTC must be equal too. Other texts become null. The result is None if the first
-    text has no known form. Most programs write all times of a file in
-    one form, and one form is read in a sixth of the time of a general parser.
+    Other texts become null, also those with another offset from UTC. The result is None if the
+    first text has no known form.
+
+    Most programs write all times of a file in one form, and one form is read in a sixth of the
+    time of a general parser.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))

@@ -208,9 +208,9 @@ def cells_across(adds: Adds | None) -> int:
     """Return the number of cells into which the rows of one window and group are divided when they
     are added up.
 
-    A place is one of the sums that the statistic keeps for a group. If a row's values decide to
-    which places the row adds, there is one cell for each combination of places, and one more for
-    rows with an unknown value. Otherwise there is 1 cell.
+    It is above 1 if a row's values decide to which places the row adds. (A place is one of the sums
+    that the statistic keeps for a group.) Then there is one cell for each combination of places,
+    and one for rows with an unknown value.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -256,21 +256,23 @@ def mark_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return the events of any source, in its order, as *marked* rows: with window, group, user and
-    value.
+    """Mark the rows of a source: compute for each row its window, group, user and value, in the
+    order of the source.
 
     Args:
-        watch: function that is called with the number of rows each time that some rows are read.
-        raw_labels: keep the labels of rows that consist of labels alone (`says_labels`), instead of
-            ``total``.
+        watch: function that is called with a number of rows each time that so many more rows are
+            read.
+        raw_labels: True to return labels as they are, in columns ``part N`` instead of ``total``,
+            if all values of events are labels (`says_labels`).
 
     Returns:
         A lazy frame with these columns. ``us``: the time in microseconds since 1970. ``step``: the
-        number of the window; 0 before the first window, the number of windows plus 1 after the
-        last. A row that cannot be counted has a negative step instead: minus the number of its
-        `Problem`. ``group``: text. ``total``: 1, or the value as a multiple of the resolution, or
-        the code of several values from `with_total`; rows kept in order have columns ``part N``
-        instead. Also ``user``, ``id`` (both text) and ``sign``, if these columns are stated.
+            number of the window; 0 before the first window, the number of windows plus 1 after the
+            last. A row that cannot be counted has a negative step instead: minus the number of its
+            `Problem`. ``group``: text. ``total``: 1, or the value as a multiple of the resolution,
+            or the code of several values from `with_total`; rows kept in order have columns
+            ``part N`` instead. Also ``user``, ``id`` (both text) and ``sign``, if these columns are
+            stated.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -396,10 +398,11 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Add row numbers to the rows of a part of a source, and put the code of
-    `Problem.UNREADABLE_ROW` in place of the times of its unreadable rows.
+    """Mark the unreadable rows of one part of a source, so that they are not counted.
 
-    Return the rows, and the expression ``us`` of the times with these codes.
+    Returns:
+        The rows with their numbers as a further column; and the expression ``us`` of times, which
+            gives unreadable rows the code of `Problem.UNREADABLE_ROW` instead of a time.
     """
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)

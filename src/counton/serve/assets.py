@@ -53,8 +53,8 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, plain: bytes) -> Asset:
-        """Build the form in which a static file is served, also compressed, from its name and its
-        bytes.
+        """Build an `Asset` from a file's name and bytes: look up its media type, compress it, and
+        compute its tag.
         """
         tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
         return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)

@@ -59,8 +59,7 @@ def checked_batch(
     now: int,
     sender: Sender,
 ) -> Batch:
-    """Check the rows of a batch by the job's policies, and return the batch, ready to be
-    committed.
+    """Check the rows of a batch by the job's policies, and return the batch, ready to be committed.
 
     Args:
         served: the job.
@@ -70,8 +69,8 @@ def checked_batch(
         digest: digest of the rows, from `digest_of`.
         most: largest number of rows.
         now: time of arrival, in microseconds since 1970.
-        sender: the sender, whose rows may raise the stream's exact sums only up to a share of the
-            largest number that these can hold.
+        sender: the sender. Its rows may fill only a share of the range of numbers that the stream's
+            exact sums can hold.
 
     Raises:
         TooLarge: there are more than ``most`` rows.

@@ -70,7 +70,7 @@ class Rooms:
     """Limits on the memory that each sender may fill with requests that are being received.
 
     The sender with number n may fill the memory of 16 / n batches of the largest size, but at least
-    of one. ``batch`` is this size in bytes.
+    of one such batch.
 
     >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
     >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)
@@ -154,8 +154,8 @@ def address_of(request: Request, proxies: int) -> str | None:
     """Return the network address of a request's sender; None for this machine. ``proxies`` is the
     number of proxies that add to the header X-Forwarded-For.
 
-    Of IPv6 only the first 64 bits are returned: a client may use all addresses that begin with
-    them.
+    An IPv6 address is cut to its first 64 bits, because one client may use all addresses that begin
+    with them.
     """
     hops = [
         hop.strip()

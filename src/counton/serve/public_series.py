@@ -81,8 +81,10 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """Group and times of the number that `Journal.difference` subtracts from another number. A
-    field that is None has the value of that other number.
+    """The group and times of a second number, which `Journal.difference` subtracts from a first
+    one.
+
+    A field that is None is equal to that of the first number.
 
     >>> Against(group="shop").until is None
     True
@@ -368,10 +370,11 @@ class Journal:
         level: float | None = None,
         against: Against | None = None,
     ) -> dict[str, Any]:
-        """Return the number of events between two moments, with its interval.
+        """Return the number of events (or the sum of their values) between two moments, with its
+        interval.
 
-        With ``against``, the number of another group or time is subtracted. Each moment is moved
-        back to the last end of a released window at or before it.
+        With ``against``, the number of another group, or between two other moments, is subtracted.
+        Each moment is moved back to the last end of a released window at or before it.
 
         Raises:
             InvalidInput: the statistic has no differences, the moments are in the wrong order or
@@ -421,9 +424,10 @@ class Journal:
     def _between(
         self, released: ReleasedNumbers, start: str, until: str
     ) -> tuple[range, tuple[int, int]]:
-        """Return the range of released steps between two times. Each time is first moved back to
-        the last end of a window at or before it; these ends are returned too, in microseconds since
-        1970.
+        """Return the range of released steps between two times, and the two times in microseconds
+        since 1970.
+
+        Each time is first moved back to the last end of a window at or before it.
         """
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))

@@ -78,9 +78,11 @@ class RunCounts:
     """Exact counts about a job's runs since the service began: only for the operator.
 
     Attributes:
-        rows, late: numbers of rows read, and of rows that came after the release of their window.
-        over, known, closed: numbers of rows left out because their user had reached the bound,
-            because they were counted before, or because their window was final.
+        rows: number of rows read.
+        late: number of rows that came after the release of their window.
+        over: number of rows left out because their user had reached the bound.
+        known: number of rows left out because they were counted before.
+        closed: number of rows left out because their window was final.
         runs: number of runs.
         releases: number of released steps.
         failures: number of failed runs.
@@ -183,8 +185,11 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the time at which a fold (a group of batches counted together) ends, for the fold
-        of a batch that arrived at ``us``. Both times are in microseconds since 1970.
+        """Return until when batches are counted together with a batch that arrived at ``us``: the
+        end of its fold.
+
+        A fold is a group of batches counted together. It ends at the next multiple of its length,
+        or earlier if a window is due before. Both times are in microseconds since 1970.
         """
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
@@ -203,8 +208,8 @@ class Releaser:
         """Count the batches of a fold (a group counted together) at time ``us``; return whether a
         step was released.
 
-        If rows make the run fail, remove their batches from the fold instead, and keep them for the
-        operator.
+        If the run fails because of rows, nothing is counted. The batches with these rows are
+        removed from the fold and kept for the operator; the other batches are counted later.
         """
         try:
             return self._run(fold, us)
@@ -321,7 +326,8 @@ class Releaser:
         return length_of(self._served.job.times.watermark)
 
     def due_by(self, us: int) -> int:
-        """Return how many windows are due at ``us`` (microseconds since 1970).
+        """Return how many windows are due at ``us`` (microseconds since 1970), including windows
+        that are released already.
 
         A window is due when the wait for late rows after its end (``watermark``) is over.
         """

@@ -59,8 +59,8 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return a class of connections that are closed if the request does not come, or stays
-    incomplete.
+    """Return a class of connections that close if no whole head of a request has come within
+    ``seconds``.
 
     If there are more than ``most`` connections, one is closed: the one that has waited longest
     without a request, or the new one if none waits. Other limits hold for the time between two
@@ -68,6 +68,7 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
 
     Args:
         seconds: time for which a connection waits for the head of a request.
+        most: largest number of open connections.
     """
 
     class Patient(H11Protocol):

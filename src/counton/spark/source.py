@@ -94,12 +94,15 @@ class SparkRows(Rows):
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Return offset and length, in microseconds, of pieces of time that each lie within one
-        window.
+        """Return the pieces of time within which Spark may count equal rows together, before
+        windows are known.
 
-        Rows that differ only in times within one piece count in the same window, so Spark may count
-        them together first. None if this does not help because rows also differ in numbers, or is
-        impossible because times are local.
+        Each piece lies within one window, so rows that differ only in their times within a piece
+        count in the same window.
+
+        Returns:
+            Offset and length of the pieces in microseconds. None if rows have no time, if their
+                times are local (or not stored as times), or if their values are not only labels.
         """
         if not reading.columns.time:
             return None
@@ -111,7 +114,8 @@ class SparkRows(Rows):
         return windows.pieces
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
-        """Compute the digest from the sums of row hashes of one pass over the rows.
+        """Compute the digest of the rows from sums of row hashes, which one pass over the rows has
+        found.
 
         Args:
             columns: columns that were hashed.
@@ -200,7 +204,7 @@ class SparkSource(Spread):
         """Return the rows that could count (within the windows, of known groups), with their
         windows and groups.
 
-        The same pass over the frame also adds all rows up.
+        The same pass over the frame also adds up all rows; `cells` returns these sums.
         """
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
@@ -567,7 +571,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pack a table into a single value, in a table of one row, because Spark's costs grow with rows
+    """Pack a table into one value of a table with one row, because Spark takes longer for more rows
     and columns.
 
     Args:

@@ -68,12 +68,13 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Bound the probability with which drawn noise reveals something that exact normal numbers
-    would hide.
+    """Bound the probability with which drawn noise reveals more than exact normal noise would.
 
-    It is above 0 because drawn normal numbers have a bounded radius. For an (epsilon, delta)
-    guarantee it is a part of delta; ``ZCDP``, which has no delta, holds except with this
-    probability. The bound holds for up to 2^40 coordinates.
+    It is above 0 because normal numbers are drawn in pairs, as points of the plane within a disc:
+    with a point outside the disc an output is impossible, so some outputs are possible under only
+    one of two neighbouring datasets. An (epsilon, delta) guarantee includes this probability in
+    delta. A ``ZCDP`` guarantee, which has no delta, holds except with this probability. The bound
+    holds for up to 2^40 coordinates.
 
     Args:
         multiplier: standard deviation of the noise divided by the sensitivity.
@@ -109,11 +110,11 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Bound the probability that a normal point of the plane lies within the disc of points that
-    can be drawn, and would leave the disc if it were moved by ``shift``.
+    """Bound the probability that a shift by ``shift`` moves a normal point of the plane out of the
+    disc of points that can be drawn.
 
     Normal numbers are drawn in pairs, as points within a disc. The bound is the probability that
-    the point's distance from the edge of the disc is below ``shift``.
+    the point lies in the disc, and closer to its edge than ``shift``.
 
     Args:
         shift: length of the shift.
@@ -125,8 +126,9 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """Return the delta for which exact normal numbers must be calibrated: the guarantee's delta,
-    less the part that is lost because drawn normal numbers have a bounded radius.
+    """Return the delta for which the noise must be calibrated as if it were exactly normal: the
+    guarantee's delta, less the part that is lost because drawn numbers never exceed a largest
+    radius.
 
     Args:
         guarantee: the guarantee for the whole run.

@@ -125,11 +125,11 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Return bounds (`PlaceBound`) on what an attacker learns about the secret place of an example,
-    under a strategy.
+    """Return bounds on what an attacker learns about the secret place of an example, under a
+    strategy.
 
-    Each bound is for another number of places between which the attacker cannot decide, the largest
-    number first.
+    Each `PlaceBound` supposes another number of places between which the attacker cannot decide.
+    The bound with the largest number comes first.
 
     Args:
         strategy: the strategy; if its matrix C is not lower-triangular, there is only the bound for

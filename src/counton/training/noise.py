@@ -338,11 +338,11 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the weighted sum of a step's own standard normal numbers for one parameter, before
-        buffers and scaling.
+        """Return the new random part of a step's noise for one parameter: a weighted sum of
+        standard normal numbers, drawn for this step.
 
-        Buffers carry noise from step to step. This method is for programs that keep the buffers
-        themselves.
+        The whole noise of a step also has a part that buffers carry over from earlier steps, and is
+        scaled. This method is for programs that keep the buffers themselves.
 
         Args:
             step: number of the step, from 1.
@@ -730,11 +730,12 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Record that a step gets its noise, and return the parameters that get it, by name.
+        """Record that a step gets its noise, so that no step gets noise twice; return the
+        generators of noise (`_Parameter`), by name of the parameter.
 
         Args:
-            places: by name, the size of the parameter, and the range (first, stop) of the given
-                coordinates.
+            places: by name of the parameter: its size, and the range (first, stop) of the
+                coordinates that this process has.
             in_order: True if buffers, which carry noise from step to step, advance, so that steps
                 must come one after another.
         """
@@ -758,8 +759,8 @@ class TrainingNoise:
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
     ) -> tuple[int, int, int]:
-        """Return the size of the whole parameter, and the range (first, stop) of the given
-        coordinates.
+        """Return the size of a whole parameter, and the range (first, stop) of those coordinates
+        that this process has.
         """
         if not shards or name not in shards:
             return size, 0, size

@@ -23,7 +23,7 @@ SEPARATOR = "/"
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name and the array of each leaf of a tree of gradients; None is left out.
 
-    The order is that in which `rebuilt` visits leaves.
+    Leaves come in the same order as in `rebuilt`.
 
     >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
     ['b/0', 'a/x']
