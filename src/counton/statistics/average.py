@@ -71,7 +71,8 @@ class Average(ClippedValues):
             below 1.
 
     Source: "Constant matters", section 5 (running average) with a public number of values; comments
-    at the beginning of this file prove the norms of the two cells and the interval of the mean.
+    at the beginning of this file prove the sensitivity of the two noisy sums (cells) and the
+    interval of the mean.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
@@ -161,12 +162,13 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number whose standard deviation a plan of a stream states: a sum or a number of
+        """The number to which the error in a plan refers: the sum of values or the number of
         values.
 
-        It is the sum of values if their number is public, otherwise the number of values. (The
-        error of a mean also depends on the number of values.) An `ErrorScale` has words for it, and
-        the size of its error divided by the error of one cell.
+        A plan of a stream states the standard deviation of this number. It is the sum if the number
+        of values is public, otherwise the number of values. (The error of a mean also depends on
+        the number of values.) The `ErrorScale` has words for the number, and its error divided by
+        the error of one cell.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'
@@ -222,8 +224,8 @@ class Average(ClippedValues):
         """Return how far each clipped value lies above the lower bound, in multiples of the
         resolution.
 
-        If the number of values is public, the released cell is the sum of the clipped values
-        themselves: `entries` adds the lower bound to each of these differences again.
+        If the number of values is public, `entries` adds the lower bound back, because the sum of
+        the clipped values themselves is released.
         """
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
@@ -318,12 +320,12 @@ class Average(ClippedValues):
 
 
 class SumBesideNumber(Average):
-    """The sum and the number of clipped values in each group, if the names of groups are not
+    """The sum and the number of clipped values in each group, for groups whose names are not
     declared.
 
-    The noisy number of values decides whether a group is shown. The measured cells are those of
-    `Average`. If the lower bound is 0, the sum is as accurate as if it were measured alone;
-    otherwise its noise is larger by at most the square root of 2.
+    A group is shown if its noisy number of values is large enough. The sums that get noise are
+    those of `Average`. If the lower bound is 0, the sum is as accurate as if it were measured
+    alone; otherwise its noise is larger by at most the square root of 2.
 
     Args:
         lower, upper, resolution, unit: see `Average`.
@@ -361,10 +363,11 @@ class SumBesideNumber(Average):
 
 
 def found_form(statistic: Statistic) -> Statistic:
-    """Convert a statistic to the variant that groups with undeclared names need.
+    """Convert a statistic to the variant that can be counted in groups whose names are not
+    declared.
 
-    A group is shown once its noisy number of rows is large, so the variant of a sum counts rows
-    too. Other statistics are returned unchanged.
+    Such a group is shown once its noisy number of rows is large enough. So a `Sum` becomes a
+    `SumBesideNumber`, which also counts rows. Any other statistic is returned unchanged.
 
     >>> from counton.statistics import Count, Sum
     >>> found_form(Sum(0, 60, resolution=1)), found_form(Count())
@@ -377,12 +380,12 @@ def found_form(statistic: Statistic) -> Statistic:
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest ratio x / (x + y) of a true point (x, y) with x, y >= 0,
-    near a released point.
+    """Return the range of the true ratio x / (x + y), given noisy x and y: its smallest and its
+    largest possible value.
 
-    The released point is (above, below). The true point is assumed to lie on a line through the
-    origin whose distance from the released point is at most ``distance``. The possible ratio that
-    is nearest to the released one is always included.
+    The noisy point is (``above``, ``below``). The true point (x, y) has x, y >= 0. It is assumed to
+    lie on a line through the origin whose distance from the noisy point is at most ``distance``.
+    The range always includes the possible ratio that is nearest to the noisy ratio.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()
@@ -404,8 +407,8 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
 
 
 def sum_beside_number(statistic: Statistic) -> SumBesideNumber | None:
-    """Return the statistic if it is a sum measured beside the number of rows, as for groups that
-    nobody declared; else None.
+    """Return the statistic itself if it is a `SumBesideNumber` (a sum measured together with the
+    number of rows); otherwise None.
     """
     return statistic if isinstance(statistic, SumBesideNumber) else None
 

@@ -153,12 +153,11 @@ class Grouped(TallyStatistic):
         return type(self)(inner, self.groups)
 
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
-        """Return the public parameters (`Design`) of the cells of a single group, as a mapping from
-        a label to a design.
+        """Return the public parameters (`Design`) of the release of a single group, for each kind
+        of group.
 
-        There is one entry, with the label "", if all groups have the same guarantee. If groups have
-        guarantees of their own, there is an entry for each different guarantee, with a label such
-        as "epsilon = 0.5".
+        If all groups have the same guarantee, the result is ``{"": design}``. Otherwise it has one
+        entry for each different guarantee, with a label such as "epsilon = 0.5".
 
         Args:
             terms: design of the stream.
@@ -232,7 +231,7 @@ class Grouped(TallyStatistic):
 class _ByGroup(Sums):
     """Converter from events (pairs of a group and an event) to exact changes of the groups' cells.
 
-    It stores no sums, because the counter keeps them.
+    It stores no sums: the stream's `Counter` keeps them.
     """
 
     _statistic: Grouped
@@ -276,10 +275,10 @@ def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Return a statistic for a stream in which up to ``most`` rows of each person count.
+    """Adapt a statistic to a stream that counts at most ``most`` rows of each person.
 
-    A report (several statistics of the same rows) is returned as an adapted copy, any other
-    statistic unchanged.
+    Only a report (several statistics of the same rows) has to be adapted: a copy is returned. Any
+    other statistic is returned unchanged.
     """
     if isinstance(statistic, Grouped):
         return statistic.with_inner(for_people(statistic.inner, most))

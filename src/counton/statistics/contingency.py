@@ -101,8 +101,8 @@ class ContingencyReading(GridReading):
         """Return the margin of some columns: the counts of all combinations of their values, with
         intervals.
 
-        Without columns it is the total. Every margin is exactly the sum of any margin with more
-        columns.
+        Without columns it is the total. Margins agree exactly: summing a margin over one of its
+        columns gives the margin of its other columns.
 
         Raises:
             InvalidInput: a column is unknown, or named twice.
@@ -154,8 +154,8 @@ class ContingencyReading(GridReading):
             """Return lower and upper ends of the intervals of all counts, clipped to possible
             values.
 
-            Intervals are those of the counts before adjustment, and hold with probability
-            ``level``.
+            The intervals are computed from the counts before adjustment. Each holds with
+            probability ``level``.
             """
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
@@ -205,8 +205,8 @@ def _chart_rows(table_of: Contingency, table: Table) -> Table:
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
-    An event is a tuple with a value for each column, such as ("f", "no"). With ``counts`` it is a
-    pair of such a tuple and a whole number, and counts as many times as the number says.
+    An event is a tuple with a value for each column, such as ("f", "no"). With ``counts`` an event
+    is a pair such as (("f", "no"), 3), which counts 3 times.
 
     Args:
         columns: for each column, by name, its possible values, which are public; or a list of pairs

@@ -25,8 +25,9 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """Base class of statistics whose released number is a sum over rows, not something computed
-    from sums, such as a mean. There is one sum for all rows, or one for each group.
+    """Base class of `Count` and `Sum`: statistics whose released number is itself a sum over rows.
+
+    There is one sum for all rows, or one for each group.
     """
 
     places = 1
@@ -91,10 +92,10 @@ def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of measurement of each number, by the number's name: ``rows`` for the number
-    "count", ``column`` for all others.
+    """Return the unit of measurement of each number of a statistic of values.
 
-    The name "" stands for all numbers but "count". Without a column the result is empty.
+    The result is ``{"": column, "count": rows}``: the number "count" is in ``rows``, and all other
+    numbers (the name "") are in the unit of ``column``. Without a column the result is empty.
 
     Args:
         column: name of the column of values; None: there is no column.

@@ -63,8 +63,8 @@ class Machine:
         batched: True if a step may have any number of events.
         design: the public parameters of the releases: strategy, guarantee, noise distribution and
             shape.
-        listed: if cells are computed on request, the indices of the cells in a table for which no
-            names are requested; None: all cells.
+        listed: indices of the cells that a table has if nobody requests cells by name; None: all
+            cells. It is used only if cells are computed on request.
     """
 
     listed: NDArray[np.int64] | None = None

@@ -93,9 +93,9 @@ class GridReading(Reading):
     def sums(self) -> Integers:
         """Released prefix sums of the cells along every axis, as integer multiples of a unit.
 
-        The unit is a power of two, 2^-16 or larger. Prefix sums begin with 0, so along every axis
-        there is one more of them than there are cells. For a reading between two steps, the sums
-        published at the first step are subtracted from those at the second.
+        The unit is a power of two, 2^-16 or larger. Prefix sums begin with 0, so an axis with n
+        cells has n + 1 prefix sums. For a reading between two steps, the sums published at the
+        first step are subtracted from the sums published at the second step.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)

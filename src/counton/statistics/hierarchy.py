@@ -266,15 +266,15 @@ class Hierarchy(TableStatistic):
     """Counts at every node of a tree, over time; children add up to their parents.
 
     An event is the path of a leaf, such as ``("CA", "Napa")``. With ``counts`` an event is a pair
-    of a path and a whole number, and counts as many times as the number says.
+    such as (("CA", "Napa"), 3), which counts 3 times.
 
     Args:
         tree: the tree of all possible leaves, which is public, or its `Tree.to_dict`.
         targets: wanted standard deviations by the name of a level; only their ratios matter. A
-            level without one takes that of the nearest level above it, or else of the nearest below
-            it. None: equal at every level.
-        counts: True if an event states how many times it counts. Only one of these times is then
-            the protected unit, not the whole event.
+            level without a target takes the target of the nearest level above it; if no level above
+            has a target, the target of the nearest level below it. None: equal at every level.
+        counts: True if an event states how many times it counts. Then the protected unit is not the
+            whole event, but a single count of it.
         measurement: the cells to which noise is added, as `TreeStrategy.to_dict` describes them.
             None: the cells that reach the targets at the least cost.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
@@ -434,10 +434,10 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
-        that allows them.
+        """Return the hierarchy measured such that its standard deviations equal the targets, and
+        the smallest rho with which this is possible.
 
-        The rho is that of a single release. None: there are no targets.
+        The rho is for a single release. None: there are no targets.
 
         Raises:
             InvalidInput: no noise meets the targets.
@@ -474,8 +474,9 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Variances and covariances of the noise of all nodes' counts, if measured cells (to which
-        noise is added) have variance 1.
+        """Joint distribution of the noise of all nodes' counts: variances and covariances.
+
+        They are multiples of the noise variance of one measured cell.
         """
         return self.measuring.strategy.joint_law(1.0)
 

@@ -262,6 +262,8 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
 
 
 def is_measured(report: Any, what: Any) -> bool:
-    """Return True for a report that `with_left_out` makes of a job with the statistic ``what``."""
+    """Return True if a report is the one that `with_left_out` makes for a job with the statistic
+    ``what``.
+    """
     names = getattr(report, "statistics", {})
     return isinstance(what, str) and [*names] == [what, _LEFT_OUT]

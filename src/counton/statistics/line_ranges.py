@@ -108,15 +108,16 @@ def _chart_rows(ranges: Ranges, table: Table) -> Table:
 class Ranges(GridCells):
     """Counts in any interval of a line of cells, such as the hours of a day, over time.
 
-    An event is the label of its cell, such as an hour of the day. With ``counts`` it is a pair of a
-    label and a whole number, and counts as many times as the number says.
+    An event is the label of its cell, such as an hour of the day. With ``counts`` an event is a
+    pair such as ("09", 3), which counts 3 times.
 
     Args:
         labels: labels of all cells in order, which are public; or the number of cells, whose labels
             are then 0, 1, 2, ...
         name: name of what the labels are, such as "hour".
-        workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (the first
-            cells), "nodes" (those of a tree over the cells) or "subsets" (random sets of cells).
+        workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (intervals that
+            begin at the first cell), "nodes" (the nodes of a tree over the cells) or "subsets"
+            (random sets of cells).
         line: name of the strategy for the cells. None: the strategy with the least total error over
             the workload, among independent cells, differences of neighbours (Haar), hierarchies
             and, up to 256 cells, dense matrices. In a stream of one step all strategies are tried.

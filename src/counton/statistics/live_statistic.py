@@ -296,11 +296,11 @@ def counter_of(
 
     Args:
         strategy, guarantee, key, name, batched: as in `Running.start`.
-        contribution: how much one protected unit changes the cells, if the caller bounds it in
-            another way than the statistic; None: the statistic's bound.
-        found: None if groups are declared. If groups are found in the rows, the shape of the cells
-            of all possible groups, and the guarantee that the noise alone must give, without the
-            privacy loss of choosing groups.
+        contribution: a bound on how much one protected unit changes the cells, instead of the
+            statistic's own bound; None: the statistic's bound.
+        found: None if groups are declared. If groups are found in the rows, a pair: the shape of
+            the cells of all possible groups, and the guarantee that the noise must give. (The
+            choice of groups spends the rest of ``guarantee``.)
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)

@@ -129,8 +129,8 @@ class TableStatistic(TallyStatistic):
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
         """Set the neighbouring relation and the protected unit.
 
-        The unit is one event. With ``counts`` an event counts several times, and the unit is only
-        one of these times.
+        The unit is one event. With ``counts`` an event counts several times; then the unit is not
+        the whole event, but a single count of it.
         """
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
@@ -196,8 +196,8 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return the largest standard deviation for each kind of number, such as each level of a
-        tree, as rows of a table.
+        """Return a table of noise levels: one row for each kind of number, such as each level of a
+        tree, with the largest standard deviation of this kind.
 
         Args:
             std: standard deviation of each measured cell.
@@ -217,8 +217,8 @@ class TableStatistic(TallyStatistic):
             horizon: number of steps; 1 releases the table once.
 
         Returns:
-            Rows as in `spread`, where ``std`` is typical of all steps. With several steps
-                ``largest_std`` is that of the worst step.
+            Rows as in `spread`. With several steps, ``std`` is an average over the steps (root of
+                the mean variance), and ``largest_std`` belongs to the worst step.
         """
         from counton.statistics.statistic_plan import plan_statistic
 

@@ -41,12 +41,12 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return candidate fractions of the error probability to spend on the intervals of the means.
+    """Return the fractions of the allowed error probability to try for the intervals of the means.
 
     The caller computes one interval with each fraction, and returns an interval that contains all
-    of these. Which fraction is best depends on n / s, where n is the true number of rows, and s the
-    standard deviation of the noise of the released number of rows. Only bounds on n / s are known:
-    it is between ``least`` and ``most``.
+    of these intervals. The best fraction depends on n / s, where n is the true number of rows and s
+    the standard deviation of the noise of the released number of rows. Only bounds on n / s are
+    known: ``least`` and ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -60,16 +60,16 @@ def means_fail(least: float, most: float) -> list[float]:
 
 
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
-    """Return the interval of all u with |u - share| <= ratio sqrt(u^2 + square); it is infinite if
-    the ratio is 1 or more.
+    """Return Fieller's interval of a ratio of two exact sums, given noisy sums.
 
-    At the true u, a weighted sum of the exact sums is 0. The inequality says that the weighted sum
-    of the released sums is at most its half-width.
+    The interval holds all u with |u - share| <= ratio sqrt(u^2 + square). For the true ratio u, a
+    weighted sum of the exact sums is 0, so the same weighted sum of the noisy sums is at most its
+    half-width. The interval is infinite if ``ratio`` is 1 or more.
 
     Args:
         share: a released sum divided by the released number of rows.
-        square: a number such that u^2 + square is the squared 2-norm of the weights of that
-            weighted sum.
+        square: a number such that u^2 + square is the squared 2-norm of the weights of the weighted
+            sum.
         ratio: half-width of one sum divided by the released number of rows.
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
@@ -243,23 +243,24 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """Return the largest d (e - slope d) for numbers |d| <= ``on`` and |e| <= ``of``.
+    """Return the largest value of d (e - slope d) over all |d| <= ``on`` and |e| <= ``of``.
 
-    Here d is the error of the mean of the predicting column, e the error of the mean of the
-    predicted column. The result bounds their second-order effect on a sum that is 0 at the true
-    slope, divided by the number of rows.
+    Here d is the error of the mean of the predicting column, and e the error of the mean of the
+    predicted column. The result bounds the products of these two errors in covariance - slope *
+    variance, a difference that is 0 at the true slope.
     """
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return an upper bound on the 2-norm of the weights in a weighted sum of released sums that is
-    0 at the true slope.
+    """Return an upper bound on the 2-norm of the weights with which the released sums decide the
+    slope.
 
-    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b. Here b is the slope, m the mean of
-    the predicting column, and m' the mean of the predicted column. The bound holds for every m in
-    the interval ``on`` and every m' in the interval ``of``.
+    With these weights, the sum of the exact sums is 0 at the true slope. The weights are 1, m, 2 b
+    m - m', m m' - b (1 + m^2) and b. Here b is the slope, m the mean of the predicting column, and
+    m' the mean of the predicted column. The bound holds for every m in the interval ``on`` and
+    every m' in the interval ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

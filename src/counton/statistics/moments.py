@@ -308,11 +308,12 @@ class MomentsReading(Reading):
     def _ends(
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
-        """Return the interval of a number of columns that are scaled to [-1, 1].
+        """Return the interval of one number, such as a mean or a covariance, with all values scaled
+        to [-1, 1].
 
         Args:
             kind: the kind of number, such as "mean".
-            places: indices of its columns.
+            places: indices of the columns from which the number is computed.
             moment: the number.
             level: probability with which the interval holds the true number.
         """
@@ -344,16 +345,19 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the interval of a variance, covariance or slope of columns that are scaled to [-1,
+        """Return the interval of a variance, covariance or slope, with all values scaled to [-1,
         1].
+
+        The allowed error probability is divided: a part for the intervals of the means, the rest
+        for the number itself.
 
         Args:
             kind: "variance", "covariance" or "slope".
-            places: indices of its columns.
-            known: half-width of one released sum, divided by the number of rows, at the error
-                probability that the interval of each mean gets.
-            ratio: half-width of one released sum, divided by the number of rows, at the error
-                probability that remains for the number itself.
+            places: indices of the columns from which the number is computed.
+            known: half-width of one released sum, divided by the number of rows, for the error
+                probability of the interval of one mean.
+            ratio: half-width of one released sum, divided by the number of rows, for the remaining
+                error probability.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -603,10 +607,10 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number whose standard deviation a plan of a stream states: the number of rows.
+        """The number to which the error in a plan refers: the number of rows.
 
-        An `ErrorScale` has words for it, and the size of its error divided by the error of one
-        cell.
+        A plan of a stream states the standard deviation of this number. The `ErrorScale` has words
+        for it, and its error divided by the error of one cell.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their
@@ -709,14 +713,17 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Return the cells to which noise is added, given sums over rows.
+        """Convert sums over rows to the cells that get noise: sums of values that are scaled to
+        [-1, 1].
 
-        If x is a value scaled to [-1, 1] between its bounds, the cells are ``grid ** 2`` times four
-        kinds of sums over rows: of 1, of x, of 1 - x^2, and of the products x y of two columns.
+        The cells are ``grid ** 2`` times these sums over rows, where x is a scaled value: the
+        number of rows; for each column the sum of x; for each column the sum of 1 - x^2; and for
+        each pair of columns the sum of the products x y.
 
         Args:
-            sums: sums of 1, of the numbers of the points to which values are rounded, of their
-                squares and of their products: shape ``(steps, sums)``.
+            sums: the number of rows; then sums of the indices of the grid points to which values
+                are rounded, sums of the squares of these indices, and sums of products of two
+                indices. The shape is ``(steps, sums)``.
         """
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]

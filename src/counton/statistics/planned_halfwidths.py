@@ -37,7 +37,8 @@ def planned_halfwidths(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths of the statistic's intervals at a step, by the name of the number.
+    """Return the half-widths that a statistic's intervals will have at a step, by the name of the
+    number.
 
     The name is "" if all numbers are of one kind.
 
@@ -46,8 +47,9 @@ def planned_halfwidths(
         terms: the design of the stream.
         step: number of the step.
         level: probability with which each interval holds.
-        rows: number of rows up to this step; None: half-widths that depend on it are left out. If
-            all depend on it, "" has the half-width of the number that `Statistic.error_of` names.
+        rows: number of rows up to this step; None: numbers whose half-widths depend on it are left
+            out. If no number is left, the result has one entry "": the half-width of the number
+            that `Statistic.error_of` describes.
         over: number of last steps whose rows count; None: all steps so far.
         ask: names of the numbers, such as 0.9 for a quantile; None: all numbers.
 

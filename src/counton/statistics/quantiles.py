@@ -176,10 +176,10 @@ class QuantilesReading(Reading):
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
         """Return the value below which ``share`` of all values lie, with an interval.
 
-        The true quantile is the smallest value that is not exceeded by at least this share of the
-        values, after clipping them to the edges. The estimate assumes that values are spread evenly
-        over each cell. The interval consists of the cells that could hold the true quantile and
-        those between them. It holds with probability at least ``level``, for one share at one step.
+        Values are first clipped to the edges. The true quantile is the smallest value v such that
+        at least this share of the values is v or less. The estimate assumes that values are spread
+        evenly over each cell. The interval reaches from the first to the last cell that could hold
+        the true quantile. It holds with probability at least ``level``, for one share at one step.
 
         Args:
             share: above 0 and below 1.
@@ -456,12 +456,11 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number whose standard deviation a plan of a stream states: the number of values below
-        an edge.
+        """The numbers to which errors in a plan refer: the numbers of values below each edge.
 
-        An `ErrorScale` has words for it, and the sizes of its mean and its largest error, divided
-        by the error of one cell. They are over all edges but the first, below which there is no
-        value.
+        A plan of a stream states the standard deviations of these numbers. The `ErrorScale` has
+        words for them, and their mean error and largest error divided by the error of one cell. The
+        first edge is left out, because no value lies below it.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")

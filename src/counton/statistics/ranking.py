@@ -89,19 +89,20 @@ def rank_largest(
     """Rank the k largest of some released counts; this is a function of releases, so it costs no
     privacy.
 
-    Let w = ``halfwidth`` + ``upward``. A group surely belongs to the k largest if at most k - 1
-    other released counts are above its own minus w. It cannot belong to them if k other released
-    counts are above its own plus w.
+    Let w = ``halfwidth`` + ``upward``, and c the released count of a group. The group surely
+    belongs to the k largest if at most k - 1 other released counts are above c - w. It surely does
+    not if k other released counts are above c + w.
 
     Args:
         names: names of all groups that may be shown.
         values: the released count of each group, of shape ``(groups,)``.
-        halfwidth: largest amount by which released counts may exceed true counts, for all groups at
-            once; for undeclared groups, for all possible groups at once. It is the half-width of
-            one group's interval at the first level of `ranking_levels`.
+        halfwidth: largest amount by which released counts may exceed true counts, for all possible
+            groups at once. Compute it as the half-width of one group's interval at the first level
+            of `ranking_levels`.
         k: number of groups to show; fewer if there are fewer.
         upward: largest amount by which true counts may exceed released counts, for the k truly
-            largest groups at once: the half-width at the second level; None: ``halfwidth``.
+            largest groups at once. Compute it as the half-width at the second level of
+            `ranking_levels`. None: ``halfwidth``.
         hidden: upper bound on the released counts of groups that are not in ``values``; None: there
             are no such groups.
         level: probability with which both bounds hold.

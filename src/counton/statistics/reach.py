@@ -47,13 +47,12 @@ def _chart_rows(reach: Reach, table: Table) -> Table:
 class Reach(UsersByRank):
     """The number of users with at least some number of rows in a period.
 
-    The protected unit is a user with all rows of a period. A job counts this statistic; it states
-    ``user``, the column that identifies the user, and ``per``, the length of the period. Without
-    ``per`` the whole stream is one period. Releases are running totals over all periods.
+    The protected unit is a user with all rows of a period. Only a job can count this statistic. The
+    job states ``user``, the column that identifies the user, and ``per``, the length of the period.
+    Without ``per`` the whole stream is one period. Releases are running totals over all periods.
 
     Args:
-        at_least: the thresholds: for each of these numbers of rows, users with at least so many are
-            counted.
+        at_least: the thresholds: for each threshold k, users with at least k rows are counted.
         unit: the word for one user; None: "user", or the word of the saved stream that is
             continued.
 

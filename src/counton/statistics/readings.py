@@ -40,13 +40,13 @@ _MOST_LISTED = 2**22
 class Cells:
     """The released cells of a statistic: the noisy sums from which its numbers are computed.
 
-    They hold nothing exact. They are running totals at one step, or differences between two steps;
-    of one group, or of several groups at once.
+    They hold nothing exact. They are running totals at one step, or differences between two steps.
+    They belong to one group, or to several groups at once.
 
     Attributes:
         release: the release of the cells.
-        first: index of the first of these cells among all cells of the stream, or of one statistic
-            of a report.
+        first: index of the first of these cells in the stream. For one statistic of a report, the
+            index among the cells of this statistic in all groups.
         groups: number of groups; None: the cells of one group.
     """
 
@@ -101,12 +101,13 @@ class Cells:
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Select some of these cells, and return them as the released cells of one statistic, such
-        as one of a report.
+        """Select some of these cells, and return them as the released cells of one statistic.
+
+        Example: from all cells of a report, select the cells of one statistic of the report.
 
         Args:
             of: function from the values of all cells to the values of the selected cells.
-            terms: the design of the other statistic.
+            terms: the design of the statistic to which the selected cells belong.
             first: index of the first selected cell in ``terms``.
         """
         return Cells(self.release.part(of, terms), first)
@@ -114,8 +115,8 @@ class Cells:
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale`` as a number with an interval.
 
-        The interval comes from the exact distribution of the cell's noise. Its weights on released
-        cells are computed on request.
+        The interval comes from the exact distribution of the cell's noise. The number can also be
+        written as a `Formula`, which is computed on request.
         """
 
         def times(each: NDArray[Any]) -> Any:
@@ -238,7 +239,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
     """Return one released cell as a number, given its name.
 
-    It is the `number_of` of statistics whose numbers are their cells.
+    Statistics whose numbers are their cells use this function as their method `number_of`.
 
     Args:
         statistic: the statistic.
@@ -314,10 +315,11 @@ class Reading(PublicNumbers):
     def number_of(self, name: Any = None) -> Estimate:
         """Return one number with its standard deviation and interval.
 
-        The result also knows which noise it shares with other numbers, for sums and ratios of them.
+        The result also knows which noise it shares with other numbers. So sums and ratios of
+        several results get correct intervals.
 
         Args:
-            name: the name as in its table; None: the statistic's main number.
+            name: the name as in the statistic's table; None: the statistic's main number.
 
         Raises:
             InvalidInput: there is no such number, or no name is given although there are several.
@@ -446,7 +448,8 @@ class Reading(PublicNumbers):
 
         Args:
             level: probability with which each interval holds.
-            ask: names of the rows to return, for statistics that take names; None: all rows.
+            ask: names of the rows to return, if the statistic's numbers can be requested by name;
+                None: all rows.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -620,7 +623,7 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """Rank the cells with the largest released values; their intervals hold all at once.
+        """Rank the cells with the largest released values, with intervals that hold all at once.
 
         See `rank_largest` for the result.
 
@@ -631,8 +634,8 @@ class OnDemandReading(Reading):
             level: probability with which all statements hold at once.
 
         Raises:
-            InvalidInput: the level is out of range, a cell is unknown, or there are more cells
-                than are ever listed at once.
+            InvalidInput: the level is out of range, a cell is unknown, or ``among`` is None and
+                there are over 2^22 cells.
         """
         cells = self._cells(among)
         if not len(cells):
@@ -668,7 +671,7 @@ class OnDemandReading(Reading):
         """Return the numbers of all cells, or of the requested cells.
 
         Raises:
-            InvalidInput: a cell is unknown, or there are more cells than are ever listed at once.
+            InvalidInput: a cell is unknown, or no cells are requested and there are over 2^22.
         """
         cells = self._machine.listed
         if request.ask is not None or cells is None:

@@ -22,10 +22,13 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
     """Find counts of the same rows that several statistics of a report measure, each with noise of
     its own.
 
+    Example: one statistic counts rows by page, and another statistic counts a tree with a level
+    "page". Both measure the number of rows of the page "home".
+
     Returns:
-        For each column with such a count, a mapping from the names of the statistics that measure
-        it, two or more, to the name of the count in each statistic's table. The count is that of
-        the rows with one label of the column. Counts of all rows have the column "".
+        For each column with such a count, a mapping from the name of each statistic (two or more)
+            to the name of the count in this statistic's table. Only one label of each column is
+            reported. Counts of all rows have the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl

@@ -136,9 +136,9 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The released numbers of a report's statistic that takes them from another statistic.
+    """The released numbers of a statistic of a report that gets no noise of its own.
 
-    Such a statistic gets no noise of its own, because the other statistic has equal numbers.
+    Another statistic of the report has equal numbers, from which these numbers are taken.
     """
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
@@ -245,8 +245,8 @@ class Report(TallyStatistic):
 
     Args:
         statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
-        columns: for each statistic, the columns that it reads, in the order of its ``parts``; by
-            default the names of its parts.
+        columns: for each statistic, the columns that it reads, in the order of the statistic's
+            `TallyStatistic.parts`; by default the names of these parts.
         groups: for each statistic by group, the names of its groups. The first of its columns then
             names the group of a row.
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
@@ -657,9 +657,9 @@ class Report(TallyStatistic):
         """Bound the change of one statistic's cells, without its weight, by all rows of one person:
         the 1-norm and the squared 2-norm.
 
-        Up to ``most`` rows of a person count. In a statistic with a smaller bound (``firsts``) only
-        so many of them count, the first ones. In `ShareLeftOut` all of them count: a comment there
-        has the proof.
+        Up to ``most`` rows of a person count. In a statistic with a smaller bound n (``firsts``),
+        only the person's first n rows count. `ShareLeftOut` always counts up to ``most`` rows; a
+        comment in its source proves its norms.
         """
         one, first = self.statistics[name], self.firsts.get(name, most)
         inner = inner_of(one)
@@ -901,8 +901,9 @@ class Report(TallyStatistic):
 
         Args:
             name: name of the statistic.
-            cells: released cells of the report; those of one group if the report has groups.
-            by_group: the report by group, if ``cells`` are those of all groups.
+            cells: released cells of the report: of all groups if ``by_group`` is given, otherwise
+                of one group or of a report without groups.
+            by_group: the report by group, if ``cells`` has the cells of all groups.
         """
         of = self.derived_from.get(name, name)
         source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
@@ -937,7 +938,7 @@ class Report(TallyStatistic):
         Args:
             name: name of the statistic.
             values: released cells of the report; cells are on the last axis.
-            terms: the design of the statistic, which knows its weight.
+            terms: the design of the statistic, which contains the statistic's weight.
 
         Returns:
             Values without the weight, of shape ``(*values.shape[:-1], *cells)``.

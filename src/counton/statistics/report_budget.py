@@ -37,14 +37,15 @@ def part_design(
     shape: tuple[int, ...],
     starts: Sequence[int] = (0,),
 ) -> Design:
-    """Return the design (public parameters of releases) of one statistic of a stream, or of some
-    groups.
+    """Return the design (public parameters of releases) of one part of a stream.
+
+    A part is one statistic of a report, or some of the groups of a stream.
 
     Args:
         terms: the design of the whole stream.
-        statistic: the statistic, of all groups or of one.
-        weight: the factor by which the stream multiplies the statistic's cells.
-        shape: shape of the statistic's cells.
+        statistic: the statistic to which the part belongs.
+        weight: the factor by which the stream multiplies the part's cells.
+        shape: shape of the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
     """
     resolution = statistic.contribution(batched=True).resolution
@@ -91,11 +92,13 @@ def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
 
 
 def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int] | None:
-    """Return the weights with which the shares of a report hold in the norm of its noise; None if
-    its weights have this norm already, or bounds on errors decide.
+    """Return the weights with which each statistic of a report gets its stated share of the budget
+    under one kind of noise.
 
-    With a delta the noise may be Laplace noise, calibrated to the 1-norm, or Gaussian noise,
-    calibrated to the 2-norm. Which one is narrower is known when the strategy is chosen.
+    An (epsilon, delta) guarantee allows Laplace noise, calibrated to the 1-norm, or Gaussian noise,
+    calibrated to the 2-norm. Which noise is narrower is known only when the strategy is chosen.
+    None: the report's weights fit this noise already, or were chosen by wanted half-widths
+    (``within``).
 
     Args:
         report: the report with its weights.

@@ -37,8 +37,8 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The released numbers whose standard deviation a plan of a stream states, and the size of
-    their errors compared to the error of one cell.
+    """The numbers to which errors in a plan of a stream refer, and how large these errors are
+    compared to the error of one cell.
 
     Attributes:
         what: words for these numbers; they complete the sentence "errors are of".
@@ -416,11 +416,10 @@ class Statistic(ABC):
 
     @property
     def error_of(self) -> ErrorScale:
-        """The released numbers whose standard deviation a plan of a stream states; by default the
-        cells.
+        """The released numbers to which errors in a plan refer; by default the cells.
 
-        An `ErrorScale` has words for these numbers, and the size of their errors divided by the
-        error of one cell.
+        A plan of a stream states the standard deviation of these numbers. The `ErrorScale` has
+        words for them, and their errors divided by the error of one cell.
         """
         return ErrorScale("one cell")
 
@@ -485,8 +484,10 @@ class NamedCells(Statistic):
         """Return the name of a cell, given its index; the inverse of `cell`."""
 
     def cells_of_name(self, name: Any) -> tuple[str, Integers]:
-        """Find the cells whose sum is the number that a name requests; return its table label and
-        their indices.
+        """Return the table label of a requested number, and the indices of the cells that add up to
+        it.
+
+        A name is the name of a single cell, unless a subclass takes names of sums.
         """
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])

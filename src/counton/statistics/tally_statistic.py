@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit in the code of a row (the integer that encodes the row), which states whether the row
-    is the first, second or k-th row of its user, or beyond the k-th.
+    """A digit that is added to the integer code of a row, to state which row of its user the row
+    is: the first, the second, or a later row.
 
-    Statistics that count users by their rows need it, and statistics with a bound of their own for
-    the rows of a user.
+    Two kinds of statistics need it: statistics that count users by their rows, and statistics that
+    count only the first rows of each user.
 
     The rows of a user are numbered from 1 in each group. The number of the group is ``code // unit
     % size``, where ``code`` does not yet have this digit. If the number of the row is ``ranks[i]``,
@@ -91,11 +91,10 @@ class TallyStatistic(Statistic):
             column. Another statistic that `gives` these numbers can then replace it.
         counts_units: True if a column of a row states a number n, and the row counts n times. The
             protected unit is then one of the n, not the whole row.
-        counted_ranks: which rows of a user count, by their number among the user's rows: (1,)
-            counts users by their first row. A user counts once for each of these numbers, in each
-            group.
-        row_total: the number by which every row raises the sum of all cells, whatever its values
-            are, so that groups can be found by this sum; None: it depends on the row.
+        counted_ranks: for statistics that count users, the numbers k such that a user's k-th row in
+            a group counts. With (1,) each user counts once in each group, by the first row.
+        row_total: the amount by which every row raises the sum of all cells, if it is equal for all
+            rows. Undeclared groups are then found by this sum. None: the amount depends on the row.
     """
 
     ordered: bool = False
@@ -108,13 +107,15 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return a mapping from "count", "sum" and "mean" to this statistic's names for them.
+        """Return this statistic's names for the "count", "sum" and "mean" of one of its columns.
 
-        A number of a column that this statistic does not have is left out. Another statistic of a
-        report may take these numbers from this statistic, instead of measuring them again.
+        `Moments` gives ``{"count": "count", "mean": ("mean", "age"), ...}`` for a column "age". A
+        number that a statistic does not have is left out. Another statistic of a report may take
+        these numbers from this statistic, instead of measuring them again.
 
         Args:
-            place: index of the column among this statistic's columns; None: only numbers of rows.
+            place: index of the column among this statistic's columns; None: only the number of
+                rows.
         """
         return {}
 
@@ -215,12 +216,10 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Ranges of indices of sums; in each range, a row changes at most one sum, and the row
-        decides which.
+        """Ranges of indices of sums, such that each row changes at most one sum in every range.
 
         There is one range for each pair (index, amount) of `entries` whose index depends on the
-        row. If there is such a pair, a row may also change no sum; `encode` returns a negative code
-        for it.
+        row. A row whose code is negative changes no sum in these ranges.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))

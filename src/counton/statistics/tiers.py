@@ -127,9 +127,9 @@ class TieredGroups(Grouped):
         groups: names of all possible groups.
         losses: the epsilon or rho of each group, in the order of the groups.
         loss: "epsilon" if the losses are epsilons, "rho" if they are rhos.
-        stated: None if the losses were given. If they were computed from wanted half-widths of
-            intervals: for each group the entry in the table of groups (``domain``), which is the
-            name of its tier, or the largest loss that the group may have.
+        stated: None if the losses were given. If the losses were computed from wanted half-widths
+            of intervals: what the table of groups (``domain``) states for each group. This is the
+            name of the group's tier, or the largest loss that the group may have.
 
     Raises:
         InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that
@@ -251,8 +251,8 @@ class TieredGroups(Grouped):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one row changes the weighted cells, in the group with the
-        largest weight.
+        """Return the bound on how much one row of the group with the largest weight changes the
+        weighted cells.
 
         The comment at the beginning of this file proves that rows of other groups lose less.
         """
@@ -277,13 +277,11 @@ class TieredGroups(Grouped):
     def check_noise(
         self, strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution
     ) -> None:
-        """Raise an error for a new stream in which it is not proven that groups with a smaller
-        epsilon lose at most that epsilon.
+        """Raise an error unless it is proven that each group loses at most its own epsilon.
 
-        Such a stream has an (epsilon, delta) guarantee, a strategy that is not causal, and units
-        that may change several steps.
-
-        All code that begins a stream must call it first.
+        All code that begins a stream must call it first. The proof is missing only if three things
+        come together: an (epsilon, delta) guarantee, a strategy that is not causal, and units that
+        may change several steps.
         """
         proven = strategy.facts.causal or contribution.in_one_step
         if isinstance(guarantee, ApproxDP) and not proven:
@@ -347,17 +345,18 @@ def losses_within(
     within: Mapping[str, float] | None,
     loss: Literal["epsilon", "rho"],
 ) -> Sequence[Fraction | str]:
-    """Return privacy losses of groups (epsilon or rho) whose ratios follow from half-widths.
+    """Return the privacy loss (epsilon or rho) of each group, up to a common factor, from wanted
+    half-widths.
 
-    If half-widths are given, only the ratios are right: `TieredGroups.times` later multiplies all
-    losses by one number, with which the half-widths are reached. A tier is a named set of groups
-    with one loss.
+    A tier is a named set of groups with equal losses. Losses of tiers have the ratios that give the
+    wanted half-widths; `TieredGroups.times` later multiplies them by the factor that reaches the
+    half-widths. Losses that are stated as numbers are returned unchanged.
 
     Args:
-        stated: for each group the name of its tier, or the largest loss that it may have.
-        within: the half-width of each tier by its name. If losses are stated: one half-width,
-            without a name, of the groups with the least loss, since all others have less noise; or
-            None. Stated losses are returned unchanged.
+        stated: for each group the name of its tier, or the largest loss that the group may have.
+        within: the half-width of each tier by its name. If losses are stated as numbers: None, or
+            one half-width with the name "" for the groups with the least loss, since all others
+            have less noise.
         loss: "epsilon" or "rho".
 
     Raises:
@@ -407,9 +406,9 @@ def _pairs(within: Mapping[str, float]) -> str:
 
 
 def stated_number(stated: str) -> Fraction | None:
-    """Parse the text that the table of groups has for a group's tier; None if it is a name.
+    """Parse a group's entry in the column of tiers; None if the entry is the name of a tier.
 
-    A number is the largest epsilon or rho that the group may have.
+    An entry that is a number is the largest epsilon or rho that the group may have.
 
     >>> stated_number("0.2"), stated_number("small")
     (Fraction(1, 5), None)

@@ -77,10 +77,11 @@ class TopK(TallyStatistic):
     All groups are counted. The ranking is a function of the released counts and costs no privacy.
     Its intervals hold for all groups at once.
 
-    An event is the name of a group; with ``cells`` it is a list of up to this many different
-    groups. With ``most`` it is a pair ``(user, group)``, and only the first ``most`` events of each
-    user count; with ``once="group"``, only the first event in each of up to ``most`` groups.
-    ``neighbours="replace"`` hides the group of an event, but not whether there was an event.
+    An event is the name of a group. With ``cells`` an event is a list of up to ``cells`` different
+    groups. With ``most`` an event is a pair ``(user, group)``, and only the first ``most`` events
+    of each user count. With ``once="group"`` only the user's first event in each group counts, in
+    up to ``most`` groups. ``neighbours="replace"`` hides the group of an event, but not whether
+    there was an event.
 
     Args:
         groups: names of all possible groups.
@@ -94,8 +95,8 @@ class TopK(TallyStatistic):
             of the saved stream that is continued.
 
     Raises:
-        InvalidInput: names that are not texts, or occur twice; a number out of range; or most with
-            cells or neighbours.
+        InvalidInput: names that are not texts, or occur twice; a number out of range; or ``most``
+            together with ``cells`` or ``neighbours``.
 
     Sensitivity: exactly that of a histogram with its contribution ("Constant matters", section 5).
     With ``most`` it is ``most`` times that of one event, since all of a user's events may be in one

@@ -85,10 +85,10 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error that any mechanism makes for cuts.
+    """Return lower bounds on the largest error that any private mechanism makes for a cut.
 
-    They are computed for the weight of the edges between two single nodes. This cut has only one
-    pair of nodes; all other cuts have more.
+    The bounds are computed for the smallest cuts, the weights between two single nodes. The largest
+    error of all cuts is at least as large.
     """
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)

@@ -49,9 +49,9 @@ class Degrees(GraphStatistic):
     prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
-    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: the squared
-    2-norm of the changes (Corollary 3) does not suffice as a bound, since columns of the strategy
-    matrix C are not orthogonal.
+    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: Corollary 3
+    calibrates noise to the squared 2-norm of the changes. This does not suffice, since columns of
+    the strategy matrix C are not orthogonal.
 
     Args:
         degree: largest number of edges of a node, D.

@@ -48,7 +48,7 @@ class Forest(Statistic):
 
     Args:
         largest: largest weight of an edge.
-        resolution: weights are multiples of it; it is taken exactly.
+        resolution: weights are rounded to multiples of it; 0.1 is read as exactly 1/10.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
             "replace" if an edge or its weight is replaced by another in one or all of its
             sightings.
@@ -166,7 +166,7 @@ class Forest(Statistic):
 class _Forest(Exact):
     """The exact minimum spanning forest, updated edge by edge.
 
-    Each node stores one link: another node and a weight.
+    Each node stores one link, which is another node and a weight. The links form the forest.
     """
 
     # For any weight, two nodes are connected by edges that are no heavier if and only if climbing

@@ -77,8 +77,9 @@ class GraphStatistic(Statistic):
     depend on whether an edge comes: let steps be windows of time, and use ``batched=True``. Neither
     the number of steps nor all edges of one node together are protected.
 
-    With ``neighbours="replace"`` one sighting of an edge, or all its sightings, may be replaced by
-    another edge, which may also be seen in other steps.
+    With ``neighbours="replace"`` neighbouring datasets differ in one sighting, or in all sightings,
+    of an edge, which are replaced by sightings of another edge. The other edge may also be seen in
+    further steps.
 
     Attributes:
         degree: largest number of edges of a node over the whole stream; None if the sensitivity
@@ -87,8 +88,8 @@ class GraphStatistic(Statistic):
         beyond: treatment of an edge that exceeds these bounds: "refuse" or "drop".
         neighbours: "add_remove" if an edge is added or removed, "replace" if it is replaced by
             another.
-        any_sightings: True if under "replace" neighbouring streams may differ in any sightings of
-            two edges.
+        any_sightings: with "replace", True if neighbouring streams may differ in any sightings of
+            up to two edges; False if one sighting of an edge is replaced, or all its sightings.
     """
 
     # Under "replace" four changes of one edge lead from one stream to the other: both pairs are

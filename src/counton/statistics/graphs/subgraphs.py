@@ -49,8 +49,9 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """Bound how the kept edges of two neighbouring graphs differ: the largest numbers of
-        (added, removed) edges.
+        """Largest numbers of (added, removed) edges by which two neighbouring graphs differ.
+
+        Only the edges that are kept count: edges beyond the bound on degrees may be dropped.
         """
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:

@@ -224,7 +224,7 @@ class WordTally:
     """Counts of some words among the letters read so far.
 
     Args:
-        cells: the number of these words.
+        cells: how many words are counted.
 
     Attributes:
         counts: number of occurrences of each word, int64 of shape ``(words,)``.
