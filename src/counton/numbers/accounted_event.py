@@ -36,12 +36,12 @@ def dp_event(design: Design[Any]) -> DpEvent:
       `ApproxDP` the event is also randomised response if the noise is Laplace noise that guarantees
       epsilon without delta.
     - For `ZCDP`, and for other noise of `ApproxDP`, the event bounds the loss at every Renyi order
-      alpha by ``xi + rho * alpha``. Here rho follows from the noise. xi is 0, except for Gaussian
-      noise of a strategy that is not causal: one whose releases use noise that hides later steps.
+      alpha by ``xi + rho * alpha``. Here rho follows from the noise. xi is 0 unless the noise is
+      Gaussian and the strategy is not causal (its releases use noise that hides later steps).
 
     Give the event to an accountant with ``NeighboringRelation.REPLACE_ONE``: ``RdpAccountant``
     takes every event of this function, ``PLDAccountant`` only randomised response. Use REPLACE_ONE
-    even if units are added or removed, because the event already is the whole loss.
+    even if units are added or removed, because the event already states the whole loss.
 
     Args:
         design: the design: ``release.design``, ``counter.design`` or ``plan(...).best``.

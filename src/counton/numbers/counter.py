@@ -209,18 +209,19 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts of windows to which the next steps add noise; they are secret.
+        """Return the exact counts of windows that the next steps would release with noise; they are
+        secret.
 
-        If items may arrive late (`WindowVersions`), each step has a version of each of the last
-        windows: the number of the window's items that have arrived so far. This call releases
-        nothing.
+        This call releases nothing. If items may arrive late (`WindowVersions`), each step has a new
+        version of each of the last windows: the number of the window's items that have arrived so
+        far.
 
         Args:
             changes: the input of each of the next n steps, in multiples of the resolution, shape
                 ``(n, *self.shape)``.
 
         Returns:
-            The cells of each version, shape ``(n * versions, *cells)``. Without versions it is
+            The cells of each version, shape ``(n * versions, *cells)``; without late items this is
                 ``changes``.
         """
         if self.design.strategy.facts.versions == 1:

@@ -67,15 +67,15 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class DesignPart:
-    """Where the cells of a part lie in a stream, and the scale of these cells.
+    """The place of a part's cells in a stream, and the scale of these cells.
 
     A part is one statistic of a report (several statistics of the same rows), or the groups with
     one epsilon. The stream multiplies a part's cells by an integer weight. The numbers of a part
     are in data units, without the weight.
 
     Attributes:
-        one: how much an exact sum changes, in data units, if a cell of the stream changes by 1: the
-            statistic's resolution divided by its weight.
+        one: the change of an exact sum in data units that changes a cell of the stream by 1: the
+            statistic's resolution divided by ``weight``.
         weight: the factor by which the stream multiplies the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
         width: number of cells of a group.
@@ -122,7 +122,7 @@ class Design(Generic[S]):
         part: if this is the design of a part of a stream, such as one statistic of a report, where
             the part's cells lie in the stream; None: the whole stream.
         errors_of: the numbers to which the errors refer. It does not change the stream.
-        kind: in a plan, the kind of strategy among which this design is best. It does not change
+        kind: in a plan, the kind of strategy for which this is the best design. It does not change
             the stream.
 
     >>> from counton import Counter, PureDP
@@ -480,8 +480,10 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Return the largest exact sum that is allowed, in multiples of the resolution: of a running
-    total, or of a window's count.
+    """Return the largest exact sum that a stream may reach, in multiples of the resolution.
+
+    The bound is for a running total or, if the strategy releases windows, for the count of a
+    window.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM

@@ -186,7 +186,7 @@ class Discovery:
         margin: number of standard deviations, as text.
         groups: largest number of groups in which one unit counts.
         change: largest number of rows of one unit in one group.
-        compared: the cells of a group whose sum is compared.
+        compared: the cells of a group whose sum is compared with the threshold.
 
     >>> from counton.strategies import Binary
     >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, Contribution.add_remove(),
@@ -217,11 +217,11 @@ class Discovery:
         rows: int = 1,
         compared: ComparedCells = ONE_CELL,
     ) -> Discovery:
-        """Return the rule with the smallest thresholds that shows groups with rows of a single unit
-        with probability at most ``delta``.
+        """Return the rule with the smallest thresholds under which a group with rows of one unit
+        only is shown with probability at most ``delta``.
 
-        The probability covers all groups of the unit, all ``steps``, and all windows whose counts a
-        release states, together.
+        The probability is for all groups of the unit, all ``steps`` and all windows in a release
+        together.
 
         Args:
             strategy: the correlation of the noise over time.
@@ -231,7 +231,7 @@ class Discovery:
             delta: the probability.
             rows: largest number of rows of one unit; it matters if ``contribution`` is a pattern of
                 changes over the steps (`Contribution.of_pattern`).
-            compared: the cells of a group whose sum is compared.
+            compared: the cells of a group whose sum is compared with the threshold.
         """
         if law.variance == 0:
             raise InvalidInput(
@@ -394,11 +394,11 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Return how many of the released counts of one group have noise that is a sum of n draws, as a
-    mapping from n to the number of counts.
+    """Count the releases of one group by the number of noise draws that they add up: a mapping from
+    the number of draws to the number of released counts.
 
-    If a window's count is released again as rows arrive late, each of these versions is a released
-    count. A count is the sum of ``places`` cells.
+    A count is the sum of ``places`` cells. If a window's count is released again as rows arrive
+    late, each version is a released count of its own.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -422,13 +422,13 @@ def draws(
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Return an upper bound on the sum, over all released counts of a group, of the probability
-    that the count's noise reaches the margin.
+    """Bound the probability that the noise of any released count of a group reaches the margin
+    (union bound).
 
     Args:
         law: distribution of one draw.
-        counts: for each number of draws, the number of released counts whose noise is a sum of so
-            many draws.
+        counts: the result of `draws`: for each number of noise draws, how many released counts add
+            up so many.
         margin: the margin in standard deviations of each count's noise.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
@@ -479,13 +479,14 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each cell the index of the first release in which its count reaches the threshold,
-    so that it is shown; -1 if none does.
+    """Return for each cell the index of the first release that shows it; -1 if none does.
+
+    A release shows a cell if the cell's count reaches the threshold.
 
     Args:
         values: released counts, shape ``(steps, cells)``; or ``(steps, cells, versions)`` if each
-            step releases the counts of several windows, of which one that reaches its threshold is
-            enough.
+            step releases the counts of several windows. It is then enough if one of these counts
+            reaches its threshold.
         thresholds: shape ``(steps,)``, or ``(steps, versions)``.
 
     >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()

@@ -729,8 +729,8 @@ class _Law:
         Args:
             vectors: weights of cells and windows, one array for each stream.
             level: probability with which the interval holds.
-            full: True for a larger half-width, for the case that the noise of one node has all of
-                the variance.
+            full: True for a larger half-width, which also suffices if a single draw of noise has
+                the whole variance.
         """
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
@@ -780,8 +780,9 @@ class _Law:
         Args:
             one: the formula.
             level: probability with which the interval holds.
-            full: True for a larger half-width, for the case that the noise of one node has all of
-                the variance. It is then a norm of the weights, which bounds of products need.
+            full: True for a larger half-width, which also suffices if a single draw of noise has
+                the whole variance. It obeys the triangle inequality in the weights, which bounds on
+                products of errors need.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -848,7 +849,8 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the index of the stream to which a design belongs; ``len(streams)`` if there is none.
+    """Return the index of the stream to which a design belongs; ``len(streams)`` if it is not in
+    the list.
 
     The statistics of a report belong to one stream. Designs without an identity of their noise,
     such as those of a plan, belong to one stream if they are equal.
@@ -918,8 +920,10 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Convert the weights of counts of windows to weights of the running totals of which these
-        counts are differences: shape ``(cells, steps)``.
+        """Convert weights of windows to weights of running totals: shape ``(cells, steps)``.
+
+        The count of a window is the running total at its last step minus the running total before
+        its first step.
         """
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
@@ -947,8 +951,8 @@ class _Noise:
         Args:
             weights: weight of each cell and window.
             level: probability with which the interval holds.
-            full: True for a larger half-width, for the case that the noise of one node has all of
-                the variance. It is then a norm of the weights.
+            full: True for a larger half-width, which also suffices if a single draw of noise has
+                the whole variance. It obeys the triangle inequality in the weights.
         """
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
         # together have the variance, each with the largest weight of any node.

@@ -435,13 +435,13 @@ def widest_halfwidth(
 def largest_expiring_error(
     guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
 ) -> float:
-    """Return a bound on the errors of all steps up to ``steps``, which holds with ``probability``.
+    """Return a bound that, with ``probability``, no error of the steps up to ``steps`` exceeds.
 
     It is Chernoff's bound for the noise of each step, and a union bound over steps.
 
     Args:
-        guarantee: an expiring guarantee after `bound_to` a strategy, which sets its growth and
-            delay.
+        guarantee: an expiring guarantee to which `bound_to` has added the growth and delay of a
+            strategy.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -592,8 +592,8 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> NodeReads | None:
-    """Return how a stream's releases combine the noise of nodes (the sums that get independent
-    noise), for readers who do not have its strategy.
+    """Return how a stream's releases add up the noise of nodes (the sums that get independent
+    noise), so that readers can compute intervals without the strategy.
 
     Args:
         strategy: the strategy.
@@ -601,9 +601,8 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
         step: a released step.
 
     Returns:
-        Facts about the weights of nodes. None if the weights differ by step, as in a stream without
-        a last step or one that releases windows again for late rows; or if single windows are
-        rounded.
+        Facts about the weights of nodes. None in three cases: the stream has no last step; it
+            releases windows again for late rows; or counts of single windows are rounded.
 
     >>> from counton import PureDP, plan
     >>> best = plan(31, PureDP(1), release="windows").best
@@ -984,8 +983,8 @@ class ErrorsOf(NamedTuple):
     Attributes:
         release: "totals", "windows" or "both", as in `counton.plan`; None: the strategy decides.
         steps: number of first steps to which errors refer, if a stream has no last step.
-        mean, largest: mean and largest standard deviation of the numbers, each divided by that
-            standard deviation of a released cell.
+        mean, largest: the mean standard deviation of the numbers divided by the mean standard
+            deviation of a released cell; and the same ratio of the largest standard deviations.
         what: the numbers in words; "": one cell.
         per_step: expected number of items in a step. In a stream with a delay, items that are not
             counted yet add to the error.

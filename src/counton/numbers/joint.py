@@ -141,11 +141,10 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return the smallest of the simulated numbers ``drawn`` that is almost certainly at least the
-    quantile of probability ``level``.
+    """Return an upper bound on the quantile of probability ``level``, from simulated numbers.
 
-    It is below the quantile with probability at most 10^-6. None: there are too few simulated
-    numbers.
+    The bound is one of the numbers in ``drawn``: the smallest that is below the quantile with
+    probability at most 10^-6. None: there are too few numbers.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -155,11 +154,11 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return the rank of a simulated number that is almost certainly above the quantile of
-    probability ``level``.
+    """Return which of ``cells`` simulated numbers bounds the quantile of probability ``level`` from
+    above: its rank in ascending order, from 1.
 
-    Ranks of ``cells`` numbers in ascending order count from 1. The number of this rank is below the
-    quantile with probability at most 10^-6. None: there are too few numbers.
+    It is the smallest rank whose number is below the quantile with probability at most 10^-6. None:
+    there are too few numbers.
 
     >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)

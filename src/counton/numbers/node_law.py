@@ -186,11 +186,11 @@ def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None)
 
 
 def arriving(contribution: Contribution) -> Contribution:
-    """Convert a bound on how much one unit changes the counts of windows to a bound on how much it
-    changes the numbers of events that arrive in each step.
+    """Convert the contribution bound for counts by window to the bound for counts by step of
+    arrival.
 
     An event counts in one window, and in the total of the step in which it arrives. Events of one
-    window may arrive in several steps, and events of many windows in one step. So not every bound
+    window may arrive in several steps, and events of many windows in one step. So only some bounds
     can be converted.
 
     Args:
@@ -219,15 +219,16 @@ def law_of_totals(
     corrections: int = 0,
     family: Family | None = None,
 ) -> NoiseDistribution:
-    """Return the noise distribution of totals in a stream that releases both windows and totals.
+    """Return the noise distribution of the totals in a stream that releases both windows and
+    totals.
 
     Args:
         totals: the strategy of the totals.
-        share: their share of ``guarantee``.
+        share: the part of ``guarantee`` that the totals spend.
         guarantee: the guarantee of windows and totals together.
         contribution: the bound on how much one unit changes windows.
         shape: shape of one step.
-        corrections: how many times, at most, a unit replaces its row.
+        corrections: largest number of times that a unit may replace its row by a corrected one.
         family: "laplace" or "gaussian", as for `part_of`.
     """
     own, unit = part_of(guarantee, share, family), arriving(contribution)

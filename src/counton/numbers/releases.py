@@ -47,8 +47,9 @@ class PublicNumbers:
         """Return one row for each step and cell as a polars data frame.
 
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
-        upper. Each interval from lower to upper holds the true value with probability at least
-        ``level``, 0.95 unless given; it is about one number, not about all at once.
+        upper. Each interval from lower to upper holds its true value with probability at least
+        ``level``, 0.95 unless given. The probability is for one interval alone, not for all at
+        once.
 
         Raises:
             InvalidInput: `table_columns` refuses the level.

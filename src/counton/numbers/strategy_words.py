@@ -70,9 +70,10 @@ _CONSTANTS = ("arity", "height", "zeros", "growth", "delay")
 
 
 def constants_in_words(strategy: StreamStrategy) -> str:
-    """Return the name of a strategy, its number of steps, and the parameters that papers name.
+    """Describe a strategy in words: its name, its number of steps, and its main parameters.
 
-    All its parameters are in the description of a released file.
+    Main parameters are the parameters that papers give a name, such as "arity". (The description of
+    a released file states all parameters.)
 
     >>> from counton.strategies import GrowingSquareRoot, KAry, SmoothBinary
     >>> constants_in_words(KAry(365, 20))
@@ -89,7 +90,7 @@ def constants_in_words(strategy: StreamStrategy) -> str:
 
 
 def named_constants(strategy: StreamStrategy) -> list[str]:
-    """Return the parameters of a strategy that papers name, in words.
+    """Return the main parameters of a strategy in words: the parameters that papers give a name.
 
     >>> from counton.strategies import Binary, SmoothBinary
     >>> named_constants(SmoothBinary.best(365)), named_constants(Binary(365))

@@ -278,8 +278,8 @@ def _below_cut(
     Args:
         law: the tree, and the joint noise of its counts.
         estimates: for each level, the released count of each node.
-        stated: for each level, the known total of each node; NaN if it is unknown, as all are below
-            ``cut``.
+        stated: for each level, the known total of each node; NaN if it is unknown. Below ``cut``
+            all are unknown.
         cut: index of the level.
     """
     tree = law.tree

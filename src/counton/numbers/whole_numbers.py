@@ -180,14 +180,14 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
 
 
 def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
-    """Round numbers to integers whose sum is ``left`` for the children of each node.
+    """Round numbers to integers such that the children of each node have the wanted sum.
 
     The largest remainders are rounded up; no number falls below ``low``.
 
     Args:
         nearest: the numbers of all children.
         family: index of each child's parent; ascending.
-        left: wanted sum of each parent's children.
+        left: for each parent, the wanted sum of its children.
         low: lower bound of each child.
     """
     floor = np.floor(nearest + 2.0**-24)  # undo rounding errors below whole numbers

@@ -141,9 +141,9 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
     """Return s such that (epsilon, delta) holds if the Renyi divergence of order alpha is at most
     epsilon + s.
 
-    The arguments are ln(delta) and ln(u), where u = alpha - 1. s = (ln delta + ln u - alpha ln(1 -
-    1/alpha)) / u. The second result is a scale of the rounding error: the error of s is a small
-    fraction of it.
+    The arguments are ln(delta) and ln(u), where u = alpha - 1. The formula is s = (ln delta + ln u
+    - alpha ln(1 - 1/alpha)) / u. The second result has the size of the terms of s; the rounding
+    error of s is a small fraction of it.
     """
     # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
     # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.

@@ -51,11 +51,11 @@ _LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 @dataclass(frozen=True, slots=True)
 class RenyiOrder:
-    """One order of the Renyi divergence, and its share of the delta of an ApproxDP limit.
+    """One order of the Renyi divergence, and its part of the delta of an ApproxDP limit.
 
     Attributes:
         order: the order alpha, a whole number from 2 on.
-        delta: the order's share of the limit's delta.
+        delta: the order's part of the limit's delta.
         loss: the largest divergence of this order that implies (epsilon of the limit, ``delta``).
     """
 
@@ -75,18 +75,22 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A limit on privacy loss, and the sums of what is spent, by rules fixed beforehand; immutable.
+    """A privacy filter: a limit on privacy loss, and the sums of what is spent so far. It is
+    immutable.
 
-    The rules are the Renyi orders and their shares of the limit's delta.
+    The rules by which guarantees are added up are fixed beforehand: the Renyi orders, and how the
+    limit's delta is divided.
 
     Attributes:
         limit: the guarantee that all spent guarantees together must keep.
-        approximate_delta: the share of the limit's delta for the deltas of ApproxDP guarantees.
-        orders: Renyi orders with their shares; empty if the limit is not ApproxDP.
+        approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend. The
+            rest is divided among ``orders``.
+        orders: Renyi orders, each with its part of the limit's delta; empty if the limit is not
+            ApproxDP.
         epsilon: sum of epsilon over pure and approximate guarantees.
         delta: sum of delta over approximate guarantees.
-        rho: sum of rho over zero-concentrated guarantees; if the limit is ZCDP, also over
-            pure guarantees, converted to rho.
+        rho: sum of rho over zero-concentrated guarantees; if the limit is ZCDP, also over pure
+            guarantees, converted to rho.
         losses: for each of ``orders``, the sum of Renyi divergences over all guarantees.
 
     >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
@@ -113,14 +117,15 @@ class Filter:
 
         Args:
             limit: the guarantee that all spent guarantees together must keep.
-            known: guarantees that will be spent whatever is released, such as the first. They
-                decide the share for ApproxDP guarantees if ``approximate_delta`` is None: all of
-                the limit's delta if all of them are ApproxDP; else a quarter, or the sum of their
-                deltas if that is larger.
-            approximate_delta: the share for ApproxDP guarantees, from 0 to the limit's delta.
+            known: guarantees that will be spent whatever is released, such as the first one. They
+                are used if ``approximate_delta`` is None.
+            approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend,
+                from 0 to the limit's delta. None: all of it if all ``known`` guarantees are
+                ApproxDP; otherwise a quarter, or the sum of their deltas if this is larger.
 
         Raises:
-            InvalidInput: the share exceeds the limit's delta, or the limit has no delta.
+            InvalidInput: ``approximate_delta`` is out of range, or is given although the limit has
+                no delta.
         """
         if not isinstance(limit, ApproxDP):
             if approximate_delta is not None:
@@ -298,9 +303,9 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
 
 
 def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fraction:
-    """Return the share of the limit's delta that ApproxDP guarantees may spend.
+    """Return the part of the limit's delta that ApproxDP guarantees may spend.
 
-    It is ``stated`` or, if that is None, follows from the ``known`` guarantees as in
+    It is ``stated`` or, if ``stated`` is None, follows from the ``known`` guarantees as in
     `Filter.start`.
     """
     if stated is not None:

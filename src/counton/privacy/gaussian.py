@@ -237,9 +237,9 @@ def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> ND
     """Return ln(delta) of discrete Gaussian noise around several centres, in the shape of
     ``points``.
 
-    Here delta is that of one set of outputs: all outputs up to K. It depends on K and the centre c
-    only by u = (c + K) / sigma^2, and is computed at u = -epsilon + points / sigma^2. Comments at
-    the beginning of this file have its formula.
+    Here delta is computed for one set of outputs: all outputs up to K. It depends on K and the
+    centre c only through u = (c + K) / sigma^2, and is computed at u = -epsilon + points / sigma^2.
+    Comments at the beginning of this file have its formula.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

@@ -34,8 +34,12 @@ _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
-    """Return True if delta is quickly computed for ``count`` nodes (noisy measurements) that one
-    unit changes by ``magnitude`` each.
+    """Return True if there are few enough nodes (noisy measurements) to compute their delta
+    quickly.
+
+    Args:
+        magnitude: the amount by which one unit changes each node.
+        count: number of nodes that one unit changes.
     """
     return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 

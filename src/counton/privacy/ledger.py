@@ -220,8 +220,8 @@ class _Account:
     Attributes:
         relation: the neighbouring relation of the sum.
         filter: the limit, and the sums of what is spent.
-        largest: for each stream's name, the largest guarantee of this stream and all that it
-            follows, before conversion to ``relation``.
+        largest: for each stream's name, the largest guarantee among this stream and all streams
+            that it follows. Guarantees are as stated, not converted to ``relation``.
     """
 
     relation: Relation

@@ -322,8 +322,8 @@ class AbsoluteCosts:
     item on, and to 0 before it. The cost is the privacy loss that the shifts cause.
 
     The label of an interval is the sum of its own shift and the shifts of all intervals that
-    contain it. An interval's cost is kept as two numbers: if its parent interval has label 0, and
-    label 1. Arrays have shape (2, positions of the item).
+    contain it. An interval has two costs: one for the case that its parent has label 0, one for
+    label 1. Arrays of costs have shape (2, positions of the item).
 
     Attributes:
         labels: labels at which costs are compared to rule out positions of the item: 0 and
@@ -551,10 +551,10 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the least privacy loss of shifts of noise that hide one item, for the worst position
-    of the item.
+    """Return the privacy loss of one item at the worst position: the least cost of shifts of noise
+    that hide the item.
 
-    The item is hidden if the shifts change the sums at the ``length`` >= 1 released positions from
+    The shifts hide the item if they change the sums at the ``length`` >= 1 released positions from
     the item on by 1, and leave the sums at earlier positions unchanged.
 
     Args:
@@ -563,7 +563,8 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
         highest: highest level of intervals in use.
 
     Returns:
-        The largest cost over all positions; slightly more only if the search had to round.
+        The largest cost over all positions of the item; slightly more only if the search had to
+            round.
     """
     leaf = kind.costs_given(0, 1.0)
     if length == 1:
@@ -591,12 +592,12 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the least privacy loss of shifts of noise that hide the item at ``position`` in
-    ``length`` released positions.
+    """Return the privacy loss of the item at ``position``: the least cost of shifts of noise that
+    hide the item.
 
-    The shifts change the sums at ``position``, which is 1 or more, and at the released positions
-    after it by 1, and leave the sums at earlier positions unchanged. ``highest`` is the highest
-    level of intervals.
+    The shifts change the sums at the ``length`` released positions from ``position`` on by 1, and
+    leave the sums at earlier positions unchanged. The first position is 1. ``highest`` is the
+    highest level of intervals.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -610,11 +611,11 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
     """Return the least cost of shifts of noise within interval ``number`` of a level, as a function
-    of its parent's label.
+    of the label of the interval's parent.
 
-    The label is the sum of the shifts of the parent and of all intervals that contain it. Together
-    with this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 at earlier
-    ones.
+    The label is the sum of the shifts of the parent and of all intervals that contain the parent.
+    Together with this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 at
+    earlier positions.
     """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:

@@ -114,8 +114,8 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
-    """Convert multiples of the resolution to data units: int64 if it is 1, else the nearest
-    float64.
+    """Convert multiples of the resolution to data units: int64 if the resolution is 1, else the
+    nearest float64.
     """
     if resolution == 1:
         return cells
