@@ -125,9 +125,10 @@ def address(terms: dict[str, Any]) -> str:
 
     They include the contribution without the name of the protected unit, and the strategy without
     its arrays. Some terms are in the text only if the stream has them. ``format`` is the version of
-    the text: 2 for strategies whose noise, in version 1, had a width that depended on a step fixed
-    beforehand; else 1. ``counters`` is the guarantee of the noise alone, for cells that are created
-    when they are needed. ``statistic`` describes the statistic whose cells are counted.
+    the text: 2 for strategies whose noise is computed otherwise than in version 1, where its width
+    depended on a step fixed beforehand; else 1. ``counters`` is the guarantee of the noise alone,
+    for cells that are created when they are needed. ``statistic`` describes the statistic whose
+    cells are counted.
     """
     description = terms["strategy"]
     if description["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -544,12 +545,12 @@ class Binary(KAry):
 
 
 class SmoothBinary(Strategy):
-    """The strategy of a binary tree whose leaves are, in ascending order, the numbers of ``height``
-    bits of which ``zeros`` are 0.
+    """The strategy of a binary tree that uses only some leaves: those whose numbers, of ``height``
+    bits, have ``zeros`` bits that are 0.
 
-    A node is a bit position and the bits above it. An input of step t has leaf t - 1, and adds to a
-    node for each bit 0 of the leaf. Release t reads a node for each bit 1 of leaf t. On each level
-    the nodes that are read are numbered from 0.
+    Leaves are taken in ascending order. A node is a bit position and the bits above it. An input of
+    step t has leaf t - 1, and adds to a node for each bit 0 of the leaf. Release t reads a node for
+    each bit 1 of leaf t. On each level the nodes that are read are numbered from 0.
     """
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
@@ -561,11 +562,10 @@ class SmoothBinary(Strategy):
         ]
 
     def _nodes(self, leaf: int, value: int) -> list[Node]:
-        """Return a node (the position of a bit, and the bits above it) for each bit of a leaf,
-        itself a number, that equals ``value`` (0 or 1).
+        """Return a node for each bit of a leaf's number that equals ``value`` (0 or 1).
 
-        Nodes of a level are numbered in ascending order of their bits; only nodes whose noise is in
-        some release have a number.
+        A node is the position of the bit, and the bits above it. Nodes of a level are numbered in
+        ascending order of their bits; only nodes whose noise is in some release have a number.
         """
         found = [bit for bit in self._bits if leaf >> bit & 1 == value]
         return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
@@ -1292,8 +1292,10 @@ class LeastSquares(Strategy):
         return solve([equations[at] for at in range(len(equations))])[u : u + len(known)]
 
     def _inside(self, z: Draws, before: int, after: int, at: int) -> int:
-        """Return the noise of the running total at step ``at``, given the noise of the totals
-        before and after its block.
+        """Return the noise of a running total within a block of steps, given the noise of the
+        totals before and after the block.
+
+        The total includes step ``at`` + 1: ``at`` counts from 0.
         """
         node, total = at // self._widths[-1], after - before
         for level in reversed(range(self._top)):
@@ -1367,8 +1369,8 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The strategy that reads only the newest version of each window, its count as last released,
-    when ``night`` windows have ended.
+    """The strategy of revised windows at one time: it reads the count of each window as last
+    released when ``night`` windows have ended.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).

@@ -111,12 +111,17 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the differences between consecutive rows of an array byte by byte: the lowest bytes of
-    all numbers, then the second lowest, and so on. ``flat`` is the flattened array, ``row`` the
-    length of a row, ``blocks`` are parts of ``flat`` that are processed one at a time, ``width`` is
-    the number of bytes of a number, ``whole`` converts numbers to int64.
+    """Yield the bytes of the differences between consecutive rows of an array.
 
-    Each yielded array has shape ``(planes, numbers)``: one row for each position of a byte.
+    First come the lowest bytes of all differences, then the second lowest, and so on. Each yielded
+    array has shape ``(planes, numbers)``: one row for each position of a byte.
+
+    Args:
+        flat: the flattened array.
+        row: length of a row.
+        blocks: parts of ``flat``, which are processed one at a time.
+        width: number of bytes of a number.
+        whole: function that converts numbers to int64.
     """
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
@@ -130,11 +135,17 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """Return the differences between each row of a block (a part of the flattened array) and the
-    row before, as unsigned integers. ``row`` is the length of a row; ``whole`` converts numbers to
-    int64.
+    """Subtract from each number of an array the number above it, and encode the differences as
+    unsigned integers.
 
-    Small differences of either sign become small integers (zigzag encoding).
+    Small differences of either sign become small integers (zigzag encoding). The first row is
+    encoded as it is.
+
+    Args:
+        flat: the flattened array.
+        row: length of a row.
+        block: the part of ``flat`` to encode.
+        whole: function that converts numbers to int64.
     """
     steps = whole(flat[block])
     first = min(max(row - block.start, 0), len(steps))  # the first row is counted from 0

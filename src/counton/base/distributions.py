@@ -178,9 +178,10 @@ class Sensitivity:
     Attributes:
         l1: largest 1-norm of the change.
         l2_squared: largest squared 2-norm of the change.
-        entries: the worst change as ((magnitude, count), ...), if there is one: every possible
-            change, with its entries reordered and their signs ignored, is at most the worst change
-            in each entry. Log-concave noise that protects this change then protects all of them.
+        entries: the entries of the worst change as pairs (magnitude, number of entries); None: no
+            worst change is known. A change is the worst if it exceeds every possible change entry
+            by entry: no entry of the other is larger in magnitude, after its entries are reordered.
+            Log-concave noise that protects the worst change protects all of them.
 
     Raises:
         InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict

@@ -21,7 +21,8 @@ _DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
 
 
 def days_in(length: str) -> float:
-    """Return the approximate number of days of a length.
+    """Return the approximate number of days in a length of time such as "2w". A month counts as 31
+    days.
 
     >>> days_in("2w"), days_in("12h")
     (14, 0.5)

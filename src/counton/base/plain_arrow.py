@@ -47,16 +47,17 @@ def texts_in(file: bytes) -> tuple[str, ...] | None:
 
 
 def _place(file: bytes, at: int, *way: int) -> int:
-    """Return the place in a file of a field that is reached through nested FlatBuffers tables.
+    """Find a field of a file by following offsets through nested FlatBuffers tables, and return its
+    position in bytes.
 
     Args:
         file: the bytes of the file.
-        at: place of an offset that leads to the first table.
+        at: position of the offset that leads to the first table.
         way: for each table in turn the number of the field to follow. If a field leads to a list,
             ``_FIRST`` follows its first element.
 
     Returns:
-        The place of the last field or element; 0 if a table lacks a field.
+        The position of the last field or element; 0 if a table lacks a field.
     """
     for number in way:
         table = at + int(struct.unpack_from("<I", file, at)[0])

@@ -205,8 +205,9 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """Return windows up to the year 9999, for a stream without an end. Of windows of days or
-        longer there are at most 40,000.
+        """Return windows up to the year 9999, for a stream without an end.
+
+        If windows are days or longer, there are at most 40,000.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000
@@ -317,8 +318,11 @@ class Windows:
 
     @property
     def pieces(self) -> tuple[int, int] | None:
-        """Offset and length, in microseconds, of equal pieces of time such that each piece lies
-        within one window; None if a window would have more than 31 pieces.
+        """The largest equal pieces of time such that each window consists of whole pieces. A
+        database or Spark may count the rows of one piece together first.
+
+        The result is the offset and the length of the pieces, in microseconds; None: a window would
+        have more than 31 pieces.
 
         >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
         (0, 3600000000)
@@ -438,10 +442,13 @@ class Windows:
         return PERIODS.get(self.every)
 
     def windows_within(self, per: str | None) -> float:
-        """Return the largest number of windows that a period contains, rounded up.
+        """Return how many windows a period contains at most: the ratio of their lengths, rounded
+        up.
+
+        A month counts as 31 days.
 
         Args:
-            per: length of the period; None: the whole stream.
+            per: length of the period; None: the whole stream, for which the result is infinite.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
@@ -524,9 +531,8 @@ class RevisedWindows(Windows):
 
     Step t is the release after window t. It releases new versions of the windows t - ``lags`` to t.
     A row counts in the window of its own time, in all versions from its arrival on; a row that
-    arrives after the last version is not counted. The arrival of a row is a step: the first step
-    that is released by the run that reads the row, or the step of the row's own window if that is
-    later.
+    arrives after the last version is not counted. A row arrives at the first step that is released
+    by the run which reads the row, but not before the step of the row's own window.
 
     Args:
         versions: number of versions of a window: one at its end, and one with each later window.

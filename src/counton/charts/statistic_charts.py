@@ -248,8 +248,9 @@ def _by_group(
 ) -> tuple[dict[str, NDArray[Any]], float | None]:
     """Reduce a table to one number for each step and group.
 
-    Of several numbers by name, those in ``chosen`` are kept; of several quantiles, the one nearest
-    to the median. If a group has several cells, each becomes a group "GROUP, CELL".
+    If a group has several numbers with names, those in ``chosen`` are kept. If it has several
+    quantiles, the one nearest to the median is kept. If it has several cells, each cell becomes a
+    group of its own, named "GROUP, CELL".
 
     Args:
         table: columns of the table, by name.

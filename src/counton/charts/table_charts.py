@@ -325,11 +325,12 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
 
 
 def _worst_ratio(row: Sequence[float], short: float) -> float:
-    """Return the largest ratio of long to short side among rectangles in a row.
+    """Return the largest ratio of long to short side among the rectangles that fill a row of a
+    treemap.
 
     Args:
         row: areas of the rectangles, descending.
-        short: length of the row.
+        short: length of the row: of the side along which the rectangles lie.
     """
     whole = sum(row) ** 2
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
@@ -569,12 +570,15 @@ def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
 def plot_contingency(
     names: Sequence[str], margins: Mapping[str, NDArray[Any]], words: Caption
 ) -> Figure:
-    """Draw bars with intervals: the margin of each column or, of two columns, also the cells.
+    """Draw the counts of a contingency table as bars with intervals, a panel for each column.
+
+    A panel has the counts by the values of its column, summed over other columns. If there are two
+    columns, a further panel has the cells.
 
     Args:
         names: names of the columns.
-        margins: columns of a table with a row for each count: the value of each column (None if it
-            is summed over), estimate, lower and upper.
+        margins: a table with a row for each count, by column. It has the columns ``names``, with a
+            value or, if the count is a sum over the column, None; and estimate, lower and upper.
         words: the words around the chart; its ``axis`` says what lengths mean.
 
     >>> none = np.array([None, "f", "m"], dtype=object)

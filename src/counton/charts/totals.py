@@ -67,7 +67,7 @@ _HATCH = "#d0d0d0"
 
 @dataclass(frozen=True)
 class Curves:
-    """Data of a chart. Contains released values only.
+    """Data of a chart of totals or of windows. Contains released values only.
 
     Attributes:
         times: ends of the windows as ``datetime64``, or numbers of steps as int64: shape
@@ -75,8 +75,8 @@ class Curves:
         groups: name of each curve.
         estimates, lower, upper: arrays of shape ``(steps, groups)``.
         all_groups: number of all groups, including groups that are not drawn; None: all are drawn.
-        starts: starts of the windows, if each estimate is of a single window, which ends at
-            ``times``; None: it is not.
+        starts: for estimates of single windows, the starts of the windows; their ends are
+            ``times``. None: estimates are totals.
         places: index of each group among all groups, which decides its colour; None: all are drawn.
         running: True if estimates cover all time so far; False if they cover a limited time, such
             as a window.
@@ -265,8 +265,11 @@ def bands_hide(curves: Curves) -> bool:
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Return True if, at the last step, the band of one of the curves with the indices ``part`` is
-    so narrow that its line hides it.
+    """Return True if a band on a common axis would be invisible at the last step, because it is
+    narrower than the line of its curve.
+
+    ``part`` has the indices of the curves on the axis; one such band is enough. If ``from_zero``,
+    the axis contains 0.
     """
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
@@ -859,7 +862,7 @@ class Labels:
             groups: names of the curves.
             last: last estimate of each curve.
             low, high: ends of its interval.
-            room: width of a line with name and value in inches, up to which names may extend; None:
+            room: width in inches of a line with name and value, to which names are shortened; None:
                 names are shortened to the default length.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])

@@ -123,11 +123,12 @@ class Versions:
 
     @property
     def shares(self) -> Floats:
-        """Each version of a window (its count as one release had it) as a share of the window's
-        final count, all groups together: shape ``(windows, lags)``, where a lag is the number of
-        windows that had ended after the window.
+        """The part of each window's final count that was known at each lag, all groups together:
+        shape ``(windows, lags)``.
 
-        NaN for windows that are not final, or whose final count is not above 0.
+        A lag is the number of windows that had ended after the window. The values are NaN for
+        windows that are not final, or whose final count is not above 0. Noise may make a value
+        larger than 1 or negative.
         """
         total = self.estimates.sum(axis=2)
         final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)

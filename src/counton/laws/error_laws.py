@@ -57,12 +57,11 @@ _FINE = 4.0**-4
 
 @names_subject
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `noise_variance` returns the variance of released noise: the sum of squared
-    weights of nodes' noise times the variance of this noise.
+    """Check that `noise_variance` returns the variance of the noise in releases.
 
-    A node is one noisy measurement. This is checked for releases and for differences of two
-    releases, under wide and narrow noise. Rounding may add up to ``rounding_variance`` for each
-    release.
+    It must be the sum, over all nodes (noisy measurements), of the squared weight of the node's
+    noise times the variance of this noise. Rounding may add up to ``rounding_variance`` for each
+    release. Releases and differences of two releases are checked, under wide and narrow noise.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -137,8 +136,8 @@ def _compare(
 
 @names_subject
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the strategy's bound on the weight of any one node's noise in a release, from
-    `largest_reads`, is not too small.
+    """Check that `largest_reads` returns an upper bound on the weight of any one node's noise in a
+    release.
 
     A node is one noisy measurement. Half-widths of intervals depend on this bound. If nodes have
     noise of different widths, each weight is multiplied by the standard deviation of its node's
@@ -187,11 +186,11 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 @names_subject
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding moves the released count of a window of steps by at most the bound that
+    """Check that rounding changes the released count of a window of steps by at most the bound that
     `window_rounding` returns.
 
-    The mean square of the rounding error of one release must be at most the strategy's
-    ``rounding_variance``, unless it is below 1/256 of a squared data unit.
+    For single releases, the mean square of the rounding error must also be at most 1.5 times the
+    strategy's ``rounding_variance``, plus 1/256 of a squared data unit.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -261,8 +260,9 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
     """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
-    They must be the mean and the maximum of the variances of the first releases, both in units of
-    the noise variance of a node (one noisy measurement) and for given noise distributions.
+    They must be the mean and the maximum of the variances of the first releases. This is checked
+    for some noise distributions, and without one: variances are then in units of the noise variance
+    of a node (one noisy measurement).
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)

@@ -13,11 +13,11 @@ from counton.strategies import NodeNoise
 
 
 class HashedNoise:
-    """A source of noise for tests: each integer, between -spread and spread, is a fixed function of
-    the level and index of a node (one noisy measurement) and of the coordinate.
+    """A source of fixed noise for tests: the same node always has the same noise.
 
-    It replaces ``counton.noise.NoiseField`` in tests that need to know every draw of the noise. It
-    protects nothing.
+    Each integer, between -spread and spread, is a function of the level and index of a node (one
+    noisy measurement) and of the coordinate. It replaces ``counton.noise.NoiseField`` in tests that
+    need to know every draw of the noise. It protects nothing.
 
     >>> table = HashedNoise(spread=9)
     >>> table.run(0, range(3)).tolist() == [table.at(0, node).item() for node in range(3)]

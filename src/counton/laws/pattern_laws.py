@@ -116,10 +116,10 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     `pattern_sensitivity` states.
 
     A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
-    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). Two bounds for
-    changes in turn, `largest_alternating` and `each_alternating`, are checked too. If
-    ``structure.aligned()`` of the strategy returns True, its two conditions on inner products of
-    columns of C must hold.
+    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). The functions
+    `largest_alternating` and `each_alternating`, which bound changes by +1 and -1 in turn, are
+    checked too. If ``structure.aligned()`` of the strategy returns True, its two conditions on
+    inner products of columns of C must hold.
 
     On horizons of up to 16 steps, the squared 2-norm from `largest_alternating` must be at most
     1.25 times the true value. This must hold for runs too, if C has no negative entry and

@@ -94,8 +94,10 @@ def require_equality(strategy: object) -> None:
 
 
 def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | None) -> None:
-    """Raise ``LawBroken`` unless `counton.base.literature` has the sources, and the parameters do
-    not change in JSON; None: they are not compared.
+    """Raise ``LawBroken`` unless `counton.base.literature` lists all sources of a strategy, and its
+    parameters can be written as JSON without a change.
+
+    ``parameters`` are not checked if they are None.
     """
     unknown = [source for source in sources if source not in REFERENCES]
     require(

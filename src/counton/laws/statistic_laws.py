@@ -479,12 +479,14 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
-    """Check that the codes of rows, and the indices of the sums that each row changes, lie in their
-    stated ranges.
+    """Check that the code of each row, and the indices of the sums that the row changes, lie in the
+    ranges that the statistic states.
 
-    ``codes`` has the code of each row, from the method ``encode``: shape (rows,). A row changes as
-    many sums as ``places`` has arrays, from the method ``entries``: each array has, for every row,
-    the index of one of these sums.
+    Args:
+        statistic: a `TallyStatistic`.
+        codes: the code of each row, from the method ``encode``: shape (rows,).
+        places: the indices of the sums, from the method ``entries``. A row changes as many sums as
+            there are arrays; each array has, for every row, the index of one of these sums.
     """
     spans = statistic.spans
     require(
@@ -691,12 +693,12 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 @names_subject
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that a statistic whose cells are computed on demand shows each cell with its released
-    value and error.
+    """Check that cells which a statistic computes on demand are shown with their released values
+    and errors.
 
-    For every statistic, also if its cells are not computed on demand, two more things are checked:
-    the mean and the largest error that ``error_of`` states have 0 < mean <= largest, and no lower
-    bound that ``least_errors`` states is above an error that some strategy reaches.
+    Two more things are checked for every statistic: the mean and the largest error that
+    ``error_of`` states have 0 < mean <= largest, and no lower bound that ``least_errors`` states is
+    above an error that some strategy reaches.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)

@@ -493,8 +493,9 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     Args:
         strategy: a strategy with a horizon.
         steps: largest number of steps in which a unit counts.
-        separation: largest distance to try: a unit's steps are at least, or exactly, 1, 2,
-            .. up to this many steps apart.
+        separation: largest distance between a unit's steps to try. For each distance up to this
+            one, steps are tried that are at least so far apart, and steps that are exactly so far
+            apart.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))

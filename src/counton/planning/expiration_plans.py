@@ -51,8 +51,10 @@ class FadingPlan(Plan[Design[Expiring]]):
     """Plan of a stream whose protection weakens with age: the best design, and others for
     comparison.
 
-    A design is a strategy `Expiring` with a growth and a delay, and an epsilon or rho. After the
-    best design come the best designs with growths 0, 1/2, 1 and so on.
+    A design is a strategy `Expiring` with an epsilon or rho. The strategy has two parameters: its
+    growth is the exponent in log(age)^growth, by which the privacy loss of an item grows, and its
+    delay is the number of latest steps that a release leaves out. After the best design come the
+    best designs with growths 0, 1/2, 1 and so on.
 
     Attributes:
         targets: the largest allowed privacy loss by age in steps; all designs keep them.

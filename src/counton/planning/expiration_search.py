@@ -119,9 +119,10 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return the privacy loss of a stream's first item at an age, at an epsilon or rho of 1.
+    """Return approximately the largest privacy loss of any item at an age, at an epsilon or rho of
+    1.
 
-    It is approximately the largest loss of all items, and quick to compute. The final design is
+    It is the loss of the stream's first item, which is quick to compute. The final design is
     checked with exact losses.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
@@ -318,8 +319,14 @@ def least_error(
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
-    """Return the largest epsilon or rho of five digits at which all losses by age, ``targets``, are
-    kept.
+    """Return the largest epsilon or rho of five digits at which the privacy loss at each age keeps
+    its limit.
+
+    Args:
+        form: formulas for Laplace or for Gaussian noise.
+        expiry: growth and delay of the stream.
+        targets: the largest allowed privacy loss by age in steps. Ages below the delay are not
+            checked, since no release has counted such items.
     """
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 

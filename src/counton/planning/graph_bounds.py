@@ -60,8 +60,8 @@ def least_square_of_a_bit(guarantee: Guarantee) -> float:
     """Return a lower bound on the mean squared error of any estimate of a secret random bit.
 
     The bit is 0 or 1 with probability 1/2 each: one unit is present or absent. The result is 0 for
-    guarantees without a known bound. Kairouz, Oh and Viswanath, "The composition theorem for
-    differential privacy", 2015, for approximate privacy.
+    guarantees without a known bound. The source for approximate privacy is Kairouz, Oh and
+    Viswanath, "The composition theorem for differential privacy", 2015.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
@@ -122,7 +122,8 @@ def _bits_among(nodes: int | None) -> int:
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root mean squared error at the worst step.
+    """Return a lower bound on the root mean squared error, at its worst step, of any mechanism that
+    counts in graphs.
 
     Releases with a smaller error would reveal secret bits, against the guarantee: they reveal sums
     of sets of bits, from which each bit can be computed. Comments at the beginning of this file
@@ -130,6 +131,8 @@ def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
 
     Args:
         sets: largest number of sets of secret bits whose sums the releases can reveal.
+        steps: number of steps of the stream, which also limits how many bits can be used.
+        guarantee: the guarantee that the mechanism keeps.
     """
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
     # The largest power of two, less one, up to some number; 0 if there is none.

@@ -278,10 +278,10 @@ def _place_of(loss: Fraction) -> int:
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Return an index between ``low`` and ``high`` at which the error is probably near ``within``.
-    Indices number the losses (epsilon or rho) that a plan tries, as in `_loss_at`.
+    """Guess an index between ``low`` and ``high`` at which the error is near ``within``.
 
-    The guess interpolates the logarithms of losses and errors linearly.
+    The indices number the losses (epsilon or rho) that a plan tries, as in `_loss_at`. The guess
+    interpolates the logarithms of losses and errors linearly.
     """
     first, last = error_at(low), error_at(high)
     middle = (low + high) // 2

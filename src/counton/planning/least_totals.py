@@ -39,19 +39,21 @@ _SAFE = 1 - 1e-9
 
 @on_one_thread
 def least_totals(versions: Floats, totals: float, share: float) -> float:
-    """Return a lower bound on the mean variance of totals, for all strategies whose windows are at
-    least as accurate as those of a known strategy.
+    """Return a lower bound on the mean variance of running totals that are released besides
+    windows.
 
-    There are as many nights as windows: the last night is the end of the last window. All variances
-    are in units of the noise variance of a strategy of sensitivity 1.
+    A window is released again as its rows arrive; each released count is a version. The bound holds
+    for every strategy whose versions have at most the given variances. There are as many nights as
+    windows: the last night is the end of the last window. All variances are in units of the noise
+    variance of a strategy of sensitivity 1.
 
     Args:
-        versions: variance of each version of each window, shape ``(windows, versions)``. Version v
-            of window w is released in night w + v, counted from 0; entries of nights after the last
-            one have no effect.
-        totals: mean variance of the totals of the nights. With ``share`` it only decides where the
-            iteration begins.
-        share: weight of totals, between 0 and 1.
+        versions: largest allowed variance of each version of each window, shape ``(windows,
+            versions)``. Version v of window w is released in night w + v, counted from 0; entries
+            of nights after the last one have no effect.
+        totals: mean variance of the totals of a known strategy.
+        share: weight of totals against versions, between 0 and 1. Like ``totals`` it only decides
+            where the search for the best bound begins.
 
     Returns:
         A positive number, or 0.0 if nothing was proven.

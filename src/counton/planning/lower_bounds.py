@@ -290,13 +290,13 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return two numbers for a lower bound by duality: a price l, and a bound on E (k - a)^2 + l
-    (H_+ + H_-) / 2.
+    """Return a lower bound by duality for noise k on the integers, after the multiplier l ("price")
+    for which it holds.
 
-    The bound holds for all noise k on the integers; a is ``centre``. H_+ and H_- measure how far k
-    + 1 and k - 1 are from being epsilon-indistinguishable from k; comments in
-    `least_noise_variance` define them. l is ``price`` or, if this is None, the number that gives
-    the best bound at this delta.
+    The bound is on E (k - a)^2 + l (H_+ + H_-) / 2, for every distribution of k; a is ``centre``.
+    H_+ and H_- measure how far k + 1 and k - 1 are from being epsilon-indistinguishable from k;
+    comments in `least_noise_variance` define them. l is ``price`` or, if this is None, the number
+    that gives the best bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -391,10 +391,12 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Return P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2)
-    variable X, by adding up terms.
+    """Return the number D in the proof of `least_error_on_coin_flips`, by adding up terms.
 
-    k is ``changed``. ``size`` has shape (sizes,), and so has the result.
+    D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
+    X, where k is ``changed``. It bounds how much the distribution of the coin flips in a block of
+    ``size`` steps changes if k of the zeros, drawn at random, become ones. ``size`` has shape
+    (sizes,), and so has the result.
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -427,11 +429,10 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2)
-    variable X, by integrals.
+    """Return the same number D as `_apart_by_terms`, by integrals, which are quick for any size.
 
-    k is ``changed``. ``size`` has shape (sizes,), and so has the result. Unlike `_apart_by_terms`,
-    it is quick for any size.
+    D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
+    X, where k is ``changed``. ``size`` has shape (sizes,), and so has the result.
     """
     from scipy.special import betainc
 
@@ -579,13 +580,13 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 
 
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error, each with the error of a design; ``factor`` of a bound is
-    the number of times that the design's error exceeds the bound.
+    """Compare the error of a design with lower bounds on the error of other mechanisms.
 
-    The first bound is for mechanisms with the design's kind of noise, the second for any mechanism;
-    see `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that
-    expire. For a stream without a last step, errors are those of the first
-    ``design.errors_of.steps`` steps, or of 65,536 if none are stated.
+    The ``factor`` of each bound is the design's error divided by the bound. The first bound is for
+    mechanisms with the design's kind of noise, the second for any mechanism; see
+    `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that expire.
+    For a stream without a last step, errors are those of the first ``design.errors_of.steps``
+    steps, or of 65,536 if none are stated.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -877,13 +878,14 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
 def _bound_or_vacuous(
     design: Design, quantity: str, least: float, who: str, source: str
 ) -> LowerBound:
-    """Return a bound on the largest of all errors, together with the design's own largest error.
+    """Return a lower bound on the largest of all errors, together with the design's own largest
+    error.
 
     Args:
         design: the plan's design.
         quantity: the bounded quantity in words.
-        least: the bound, for mechanisms that keep all errors below it with probability 2/3.
-            0: the result is marked as vacuous.
+        least: the bound: on some stream, a mechanism keeps all errors below it with a probability
+            of at most 2/3. 0: no bound is proven, and the result is marked as vacuous.
         who: the mechanisms for which it holds, in words.
         source: paper and statement.
     """

@@ -254,11 +254,16 @@ _MOST_SEARCHED = 2**16
 
 
 def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
-    """Return the step with the largest error among the steps 1 to ``steps``; None if they are too
-    many to compare. If several steps have the largest error, the first of them is returned.
+    """Return the step with the largest error among the steps 1 to ``steps``.
 
-    ``over`` is the number of latest steps in the sum whose error is meant; None: the error of the
-    release itself.
+    If several steps have the largest error, the first of them is returned. The result is None if
+    there are too many steps to compare.
+
+    Args:
+        errors: the errors of a design.
+        steps: number of steps.
+        over: None for errors of the release of each step; a number for errors of the sum over so
+            many latest steps.
 
     >>> from counton import ZCDP, plan
     >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
@@ -503,8 +508,8 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """Two lower bounds on the error, each with the error of the best design; ``factor`` of a
-        bound is the number of times that this error exceeds the bound.
+        """Two lower bounds on the error of other mechanisms; the ``factor`` of each is the error of
+        the best design divided by the bound.
 
         The first bound holds for every matrix mechanism with this kind of noise, if a unit counts
         in one step. The second holds for every mechanism, on some stream; it is loose if a unit
@@ -848,9 +853,11 @@ class _Question(NamedTuple):
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the sensitivity of a strategy to one protected unit: the 1-norm and the squared
-        2-norm of the change of all measurements. Changes are in units of 2^-lattice_bits of the
-        strategy, in which integer noise is drawn.
+        """Return the sensitivity of a strategy to one protected unit: the largest 1-norm and the
+        largest squared 2-norm of the change of all measurements.
+
+        A change by 1 is 2^-lattice_bits of a count, the unit in which the strategy's integer noise
+        is drawn.
         """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
@@ -988,9 +995,11 @@ class _StrategyKind(NamedTuple):
 
         Args:
             requested: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
-            compare: True if the plan also includes kinds that are hardly ever the best.
-            several: True if one unit changes several steps.
-            everything: True if the plan includes every kind whose error it can compute.
+            compare: True to include kinds that are hardly ever the best, and published kinds.
+            several: True if one unit changes several steps. Published kinds may then be the best,
+                and are included too.
+            everything: True to include kinds that are hardly ever the best; alone it does not
+                include published kinds.
         """
         if self.published and not compare and not several:
             return ()
@@ -1180,12 +1189,18 @@ def candidates(
     horizon.
 
     Which candidate of a kind is best depends on the guarantee. Candidates are left out if another
-    one has smaller sensitivities in both norms and a smaller error.
+    one of their kind has smaller sensitivities in both norms and a smaller error.
 
-    ``steps``, ``separation`` and ``every`` state the steps of one unit, as in `Contribution`.
-    ``several`` states that a unit changes several steps; published kinds are then included.
-    ``everything`` includes kinds that are hardly ever the best, and ``compare`` also published
-    kinds.
+    Args:
+        horizon, metric, release, simple: as for `counton.plan`.
+        steps, separation, every: the steps of one unit, as in `Contribution`.
+        compare: True to include kinds that are hardly ever the best, and kinds that only papers
+            describe ("published").
+        several: True if a unit changes several steps. Published kinds are then included too, if
+            they are installed.
+        everything: True to include kinds that are hardly ever the best, but not published kinds.
+            Streams with few steps always include them.
+        norms: 1 for strategies with Laplace noise, 2 for Gaussian noise.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

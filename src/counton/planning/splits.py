@@ -82,10 +82,9 @@ class Cost:
         l2_squared: the square of the largest change in the 2-norm.
         within: wanted half-width of the part's numbers; None: the part gets a share of the rest of
             the budget.
-        weight: for ``by="shares"``, the part's share of the rest of the budget relative to
-            other parts; for ``by="errors"``, the weight of its squared error.
-        each: the error of the part's released numbers, relative to the error of one of its
-            cells.
+        weight: for ``by="shares"``, the part's share of the rest of the budget relative to other
+            parts; for ``by="errors"``, the weight of its squared error.
+        each: factor from the error of one cell of the part to the error of its released numbers.
         name: name of the part, in messages.
 
     Raises:
@@ -257,8 +256,8 @@ class _Norm(NamedTuple):
 
     Attributes:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        strict: True if a division with noise calibrated to this norm is refused, in case that noise
-            calibrated to the other norm would be narrower.
+        strict: True to refuse a division of the budget if noise calibrated to the other norm would
+            be narrower.
     """
 
     power: int
