@@ -199,8 +199,8 @@ class OptionRecord:
     def states(self, name: str) -> bool:
         """Return whether a field has a value that means something else than leaving it out.
 
-        None, False, the field's default and its ``usual`` value do not. For an option of the
-        statistic only None and False do not.
+        The result is False for None, False, the field's default and its ``usual`` value. For an
+        option of the statistic it is False only for None and False.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")
@@ -324,13 +324,13 @@ class Keeping(JobPart):
 class Times(JobPart):
     """The windows of time, and the choice of windows to release.
 
-    Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around``, the number
-    of windows that are expected, the stream has no last window; an old event is protected as
-    strongly as a new one. ``until`` is "now" unless stated. "newest" stands for the time of the
-    newest event. That event may be a person's, and its time is not protected. A window is released
-    a time after its end, the ``watermark``; rows that come before its release count in it. With
+    Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around``, an expected
+    number of windows, the stream has no last window, and an old event is protected as strongly as a
+    new one. ``until`` is "now" unless stated. "newest" stands for the time of the newest event.
+    That event may be a person's, and its time is not protected. ``watermark`` is the time from a
+    window's end to its release; rows that come before the release count in the window. With
     ``revise`` a row that comes later counts in its own window too, and that window is released
-    again; with ``corrections`` a row may replace an earlier row of a window that is still revised.
+    again. With ``corrections`` a row may replace an earlier row of a window that is still revised.
     """
 
     heading = "Time"
@@ -708,7 +708,7 @@ class RowFormat(JobPart):
     )
 
     def open_rows(self, events: object) -> Source:
-        """Open rows as a source: of files, a folder, a pattern, standard input or a data frame."""
+        """Open a source of rows: files, a folder, a pattern, standard input or a data frame."""
         from counton.rows.files import open_source
         from counton.rows.paths import CsvForm
 

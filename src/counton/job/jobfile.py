@@ -202,7 +202,7 @@ def load_each(
 
 
 def _table_of_report(name: str, own: Any, file: Path) -> dict[str, Any]:
-    """Convert a job file's table of a report to the table of a job.
+    """Convert the table of a report, as a job file has it, to the form of a job's table.
 
     The tables of the report's statistics become the job's option ``statistics``.
 

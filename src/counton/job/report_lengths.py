@@ -29,15 +29,16 @@ def jobs_of(job: Job) -> dict[str, Job]:
     """Return the jobs that make up a report, by the names of their streams: one for each length of
     windows.
 
-    Statistics with an ``every`` of their own form the job NAME-EVERY, which has the other options
-    of the report. If a job has only one statistic, it is a job of that statistic and no report. Any
-    other job is returned as it is.
+    A report is a job of several statistics. Its statistics with an ``every`` of their own form the
+    job NAME-EVERY, which has the other options of the report. If the report has several lengths, a
+    length with only one statistic becomes a job of this statistic, if a job can state it. A job
+    that is no report is returned as it is.
 
     A row changes the inputs of all these streams. Their noise is independent, so their guarantees
     add up: epsilons, deltas and rhos. Each stream gets a fraction of the report's epsilon, delta or
     rho: the sum of its statistics' shares, divided by the sum of all shares. The fractions add up
-    to 1. A part begins no stream in a state that has streams of the report with other losses or
-    lengths: `refuse_other_parts`.
+    to 1. `refuse_other_parts` refuses to begin one of these streams in a state whose streams of the
+    report have other losses or lengths.
 
     Raises:
         InvalidInput: there is no privacy loss to divide; or statistics with windows of one length
@@ -103,8 +104,8 @@ def jobs_of(job: Job) -> dict[str, Job]:
 
 
 def refuse_other_parts(job: Job, spends: Iterable[Spend]) -> None:
-    """Refuse to begin the stream of one length of windows if the state has streams of the same
-    report whose losses do not add up to the report's with this one.
+    """Refuse to begin a stream of a report if the state has a stream of the same report with
+    another loss or length of windows.
 
     Each stream of the state that is named after the report must have the loss that this report
     gives it. So all streams of the report together never lose more than the report states.
@@ -152,7 +153,8 @@ def _windows_of(statistics: Mapping[str, Mapping[str, Any]], every: object) -> d
 def _statistic_of(
     parts: Mapping[str, dict[str, Any]], every: object, *, several: bool
 ) -> dict[str, Any]:
-    """Return the options of a job that state its statistic: a report, or one statistic alone.
+    """Return the options by which a job states its statistic: a report of several statistics, or
+    one statistic alone.
 
     Args:
         parts: the options of each statistic, by its name.
@@ -196,5 +198,7 @@ def keys_of_statistics() -> set[str]:
 
 
 def share_of(statistic: Mapping[str, Any]) -> Any:
-    """Return a statistic's share of the report's budget, as its table states it (default: 1)."""
+    """Return a statistic's share of the report's privacy budget, as its table in the job file
+    states it (default: 1).
+    """
     return check_positive("share", statistic.get(SHARE, 1), "give a number above 0, as 2")

@@ -148,8 +148,9 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Return whether each row of a job is a cell of a table that is released once, because a column
-    has the values of the cells and no column has their names.
+    """Return whether each row of a job is a cell without a name, in a table that is released once.
+
+    It is if the job names a column with the values of the cells, and no column with their names.
     """
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()

@@ -85,8 +85,13 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Convert rows and columns, counted from the corner of this tile (a rectangle of the table
-        of noise), to rows and columns of the whole table of noise.
+        """Convert places in this tile to places in the whole table of noise. A tile is a rectangle
+        of that table.
+
+        ``rows`` and ``columns`` are counted from the corner of the tile.
+
+        Returns:
+            The rows and the columns, counted from the corner of the table.
         """
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),

@@ -181,9 +181,9 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
-        The owner alone may read the file (mode 0600 or 0400), or its group may read it too and
-        nobody may write it (0440), as orchestrators hand out secrets. Any other mode is refused: a
-        umask makes 0640 of any file by accident.
+        Three file modes are allowed: 0600 and 0400, by which only the owner reads the file, and
+        0440, by which its group reads it too and nobody writes it, as orchestrators hand out
+        secrets. Any other mode is refused: a umask makes 0640 of any file by accident.
 
         Raises:
             WrongKey: the file is missing, is not a key, has several names (hard links), or others

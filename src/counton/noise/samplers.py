@@ -289,7 +289,8 @@ class InverseTable:
         self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
     def _thresholds(self) -> tuple[int, list[int]]:
-        """Return the table's lowest value, and F * 2**64 rounded down from that value upwards.
+        """Return the table's lowest value, and a list of F * 2**64, rounded down, for this value
+        and the following ones.
 
         F is the cumulative distribution function. Below the lowest value F is less than 2**-64.
         """
@@ -500,8 +501,8 @@ class GaussianTableSampler(TileSampler):
 class GaussianBlockSampler(TileSampler):
     """Sampler of discrete Gaussian noise with a large standard deviation, by exact rejection.
 
-    It draws a block of consecutive integers, then proposes a uniform integer of the block. If that
-    is rejected, it draws both again.
+    It draws a block of consecutive integers, then proposes a uniform integer of the block. If this
+    proposal is rejected, both are drawn again.
     """
 
     # Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly

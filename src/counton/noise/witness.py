@@ -51,13 +51,13 @@ def drawn_identity() -> str:
 
 
 def identity_of(key: Key, name: str, identity: str) -> str:
-    """Return the public identity with which a program's run takes noise from a key; record
-    ``identity`` if the run has no recorded identity yet.
+    """Return the public identity under which a run of a program takes noise from a key: the
+    recorded one, or ``identity`` if none is recorded yet.
 
-    Noise depends on the identity: two identities have different noise. The record is kept in this
-    process and, if the key has a file, in its witness, a record in a file beside it. An existing
-    witness must be writable. If there is no witness and none can be made, as in a read-only folder,
-    only this process records the identity.
+    Noise depends on the identity: two identities have different noise. A new identity is recorded
+    in this process. If the key has a file, it is also recorded in the witness, a file beside the
+    key. An existing witness must be writable. If there is no witness and none can be made, as in a
+    read-only folder, only this process records the identity.
 
     Args:
         key: the secret key; nothing is recorded for an `InsecureSeededKey`.
@@ -134,7 +134,7 @@ class WitnessPlace(ABC):
     @property
     def stands(self) -> bool:
         """True if this place (file or table) is in use for the witness, the record of last
-        releases: then numbers may be shown only after their release is recorded there.
+        releases. Then numbers may be shown only after their release is recorded in this place.
         """
         return True
 

@@ -151,10 +151,10 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return True if the windows that have ended are decided by the current time or by a stated
-    time, False if they are decided by the newest event.
+    """Return False if the newest event decides which windows have ended, True if a stated time or
+    the current time does.
 
-    ``until`` is None, "now" or a time in the first case, and "newest" in the second.
+    ``until`` is "newest" in the first case, and a time, None or "now" in the second.
     """
     return (_UNSTATED if until is None else until) != NEWEST
 
@@ -189,8 +189,8 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return how many windows after the newest event would be released now, and how many windows
-    have ended after the newest event.
+    """Return two numbers of windows after the newest event: those that would be released now, and
+    all that have ended.
 
     ``count`` is the number of windows that have ended. If only new events are known, the second
     number is equal to the first.

@@ -314,10 +314,11 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if the earlier stream's ``end`` is also the end of a period (such as a month),
-    and both streams protect what one user, named in the same column, does in one such period.
+    """Return True if a stream begins together with a period (such as a month) of its users.
 
-    ``end`` is in microseconds since 1970.
+    The earlier stream's ``end``, in microseconds since 1970, must be the end of a period. Both
+    streams must protect what one user does in one such period, and name the user in the same
+    column.
     """
     from counton.run.contribution_bounds import period_of
 

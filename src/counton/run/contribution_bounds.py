@@ -650,8 +650,8 @@ class ContributionBounder:
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Return the marks (digests of users with their counted rows) of all periods whose rows may
-        still count, by number of the period.
+        """Return the marks (digests of users with their counted rows) of each period whose rows may
+        still count. The keys are numbers of periods.
         """
         first = self._first_open(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
@@ -744,9 +744,9 @@ def known_rows_of(
 
     Args:
         part: remembered rows (digests of their users, with window, group and value).
-        before: for each group, the index of the group in which its rows counted before a job named
-            it (its own index if it was there from the beginning). A remembered row may be stored
-            under either index. None: no group was named later.
+        before: for each group, the index of the group in which its rows counted when the stream
+            began. It is another index if a job named the group later. A remembered row may be
+            stored under either index. None: no group was named later.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
     known = _match_remembered(rows, rows.group, kinds, times)

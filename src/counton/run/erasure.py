@@ -296,8 +296,10 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Build the change of a stream's digests that deletes the digests of all periods up to number
-    ``last``, and closes these periods, so that their rows count nowhere.
+    """Build the change that forgets everybody in all periods up to number ``last`` of a stream.
+
+    It deletes the digests of these periods, and closes the periods, so that their rows count
+    nowhere.
     """
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]

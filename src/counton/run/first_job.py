@@ -249,9 +249,9 @@ def state_beside(events: object, *, append: bool) -> str:
     For a link the state lies beside the link, because the link may lead to another file tomorrow.
 
     Raises:
-        MissingOptions: the state must be stated, because the events have no lasting name, because
-            each later file has only new events and needs this state too, or because the events are
-            a link to a file that has a state.
+        MissingOptions: the path cannot be derived from the events. They have no lasting name, or
+            each file has only new events and all files need one state, or they are a link to a file
+            that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'
@@ -358,10 +358,10 @@ def tells_arrival(column: str) -> bool:
 
 
 def sufficient_wait(late: Mapping[str, float], usual: str) -> str:
-    """Return the shortest waiting time after which at most one row in a hundred is still to arrive,
-    but at least the usual time.
+    """Return the shortest waiting time after which at most one row in a hundred is still to arrive.
 
-    If no known time is long enough, the longest known time is returned.
+    It is not shorter than the usual time. If no known time is long enough, the longest known time
+    is returned.
 
     Args:
         late: for each waiting time, ascending, the fraction of rows that arrive later.

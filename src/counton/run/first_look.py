@@ -524,8 +524,8 @@ def _late(
     form: str | None,
 ) -> dict[str, float]:
     """Return, for each waiting time, the fraction of rows that arrived later than this after their
-    window's end. ``entered`` is the column with the times of arrival, ``time`` the column of the
-    events' times, ``form`` its format, ``every`` the length of a window.
+    window's end. The columns ``entered`` and ``time`` have the times of arrival and of the events.
+    ``form`` is the format of ``time``, ``every`` the length of a window.
     """
     if entered is None or time is None or every is None:
         return {}

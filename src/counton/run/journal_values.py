@@ -217,8 +217,8 @@ def read_cells(
     shown: View,
     steps: range | None = None,
 ) -> ReleasedNumbers:
-    """Read counts, sums, or numbers of groups found in the data from the journal (the table of
-    releases), with intervals that hold with probability ``level``.
+    """Read released counts and sums from the journal (the table of releases), for declared groups
+    or groups found in the data. Intervals hold with probability ``level``.
 
     Args:
         steps: read only these steps, and the step before them, because a window is the difference
@@ -287,8 +287,8 @@ def _found_cells(
     level: float,
     shown: View,
 ) -> ReleasedNumbers:
-    """Read the numbers of the groups that were found in the data and may be shown, ordered by the
-    first step that showed them, then by name.
+    """Read the numbers of the groups that were found in the data and may be shown. Groups are
+    ordered by the first step that showed them, then by name.
     """
     labels, terms = open_private(stream.labels()), stream.design
     compared, steps = definition.cells.compared, range(1, stream.step + 1)

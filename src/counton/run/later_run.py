@@ -112,8 +112,11 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return, for each option that defines a stream, the value that a later run's job states and
-    the value that the stream has kept, by name of the option.
+    """Pair, for each option that defines a stream, the value that a later run's job states with the
+    value that the stream has kept.
+
+    Returns:
+        Pairs (stated, kept) by name of the option.
     """
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown is not None and policy is not None)

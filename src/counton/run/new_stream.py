@@ -234,7 +234,9 @@ def with_totals(
     family: Family | None = None,
 ) -> WindowsAndTotals:
     """Return the strategy that releases revised windows (released again when late rows come) and
-    also totals, for which the strategy with the least error is chosen.
+    totals beside them.
+
+    The strategy of the totals is the one with the least error.
 
     Args:
         windows: the strategy of the windows.
@@ -509,8 +511,8 @@ def _best(
 
 
 def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> None:
-    """Refuse a strategy object from the user that does not fit the stream's last step (``horizon``)
-    or form of release (totals, windows or both).
+    """Refuse a strategy object from the user that does not fit the stream: its last step
+    (``horizon``), or its form of release (totals, windows or both).
     """
     if own.horizon != horizon:
         has, steps = (

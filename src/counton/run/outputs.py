@@ -230,9 +230,9 @@ class Outputs:
         return [*tables, *map(beside, tables), *pictures_of("both", self.plot).values()]
 
     def digest(self) -> str | None:
-        """Return one digest over the contents of the output files, the options of the job, the file
-        of its language, and a version number of the code that writes files. A missing file changes
-        the digest too.
+        """Return one digest that changes if an output file changes or is removed, and if files
+        would be written in another way. It covers the contents of the files, the options of the
+        job, the file of its language, and a version number of the code that writes files.
 
         None if there are no files, or if they are a folder, to which each run adds files.
         """

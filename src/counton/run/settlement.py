@@ -346,11 +346,11 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Add a column of row numbers to a job's rows, if the job counts in a table that has one cell
-    for each row, and no column holds the names of the cells.
+    """Number the rows of a job, and use the numbers as names of its cells, if the job needs such
+    names.
 
-    The row numbers are then the names of the cells, and the number of rows is published. Any other
-    job is returned unchanged.
+    It needs them if each row is a cell of the table in which it counts, and no column holds the
+    names of the cells. The number of rows is then published. Any other job is returned unchanged.
 
     Args:
         before: definition of the existing stream; None for a new stream.

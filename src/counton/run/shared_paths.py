@@ -205,8 +205,8 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if a job file's word for the protected unit (``about``) means the unit that the
-    privacy limit of a state (database) protects (``known``).
+    """Return True if two names mean one protected unit: ``about`` in a job file, and ``known`` in
+    the privacy limit of a state (database).
 
     ``known`` may have a time zone in its name, which is ignored.
     """

@@ -515,8 +515,8 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 def _checked_versions(revise: str, every: str) -> int:
     """Return the number of versions in which each window is released.
 
-    It is one more than the number of windows of length ``every`` within ``revise``, the time in
-    which a window is released again when late rows come.
+    A window is released at its end, and again at the end of each further window within the time
+    ``revise``. ``every`` is the length of a window.
     """
     from counton.strategies.streams.window_versions import MOST_VERSIONS
 
@@ -619,7 +619,7 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
 
 def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
     """Refuse totals beside revised windows (released again when late rows come) if the statistic
-    has no sums, or the number of windows is missing or too large.
+    has no sums. Refuse them also if the number of windows is missing or too large.
     """
     from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
 

@@ -108,9 +108,9 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
 def _over_least(terms: Design, both: WindowsAndTotals) -> tuple[float | None, int]:
     """Return an upper bound on the loss in accuracy of the totals, and the number of windows of the
-    stream for which it was computed. A bound of 0.1 says that the totals' root mean square
-    deviation is at most 10% above that of any strategy whose windows are as accurate. None: no
-    bound is known.
+    stream for which it was computed. The loss is against any other strategy whose windows are as
+    accurate: a bound of 0.1 says that the totals' root mean square deviation is at most 10% above
+    that strategy's. None: no bound is known.
     """
     guarantee, unit = terms.guarantee, terms.contribution
     lags = np.arange(both.windows.lags + 1)

@@ -395,9 +395,9 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
             was not made from events.
 
     Raises:
-        InvalidInput: the statistic is neither counts nor sums, its groups are not declared, or its
-            windows are released again when late rows come, so that a later run would change an
-            earlier file.
+        InvalidInput: the statistic is neither counts nor sums; or its groups are not declared; or a
+            later run would change an earlier file, because windows are released again when late
+            rows come.
     """
     if definition is not None and definition.cut.lags:
         raise InvalidInput(

@@ -405,11 +405,11 @@ class Witness:
         return self._look().entries
 
     def snapshot(self) -> Witness:
-        """Return a copy of the witness (the record of releases outside the state) with its present
-        entries, for a caller who then reads the state without a lock.
+        """Return a copy of the witness with its present entries. The witness is the record of
+        releases outside the state.
 
-        A release is recorded only after its commit. So a state read later has every release that
-        the copy has.
+        A caller who reads the state without a lock takes the copy first. A release is recorded only
+        after its commit, so the state has every release that the copy has.
         """
         now = self._unread()
         with suppress(StateError):  # each release reports it
@@ -426,10 +426,10 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """Return the records of releases that were last read from the witness's places (files or
-        database rows outside the state), even if a place has changed since then.
+        """Return what was last read from the places of the witness, without reading them again.
 
-        The places are read again only if the list of places has changed.
+        The witness is the record of releases outside the state; its places are files or database
+        rows. They are read again only if the list of places has changed.
         """
         last = self._last if self._held is None else self._held
         return (
@@ -546,8 +546,9 @@ class Witness:
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make the second witness (a record of releases away from the state) at a new address, and
-        copy into it the entries that the witness has at all other places.
+        """Make the second witness, a record of releases away from the state, at a new address.
+
+        The entries of this state that stand at all other places of the witness are copied into it.
         """
         database = self._state()
         known = [
@@ -652,8 +653,11 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse a stream's first step if another stream of the state has released something, but
-        the witness (the record outside the state), which should have recorded it, is empty.
+        """Refuse a stream's first step if another stream of the state has released something.
+
+        Called if the witness, the record of releases outside the state, is empty: it should have
+        recorded that release. Nothing is refused for a state on a server, or if the user wants no
+        second witness.
 
         Args:
             beginning: name of the stream that releases its first step, or "".

@@ -207,8 +207,10 @@ def shares_in_words(stated: Mapping[str, Any]) -> str:
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
-    """Return the time at which each of this state's streams was entered in the ledger (the record
-    of spent privacy loss), ISO 8601 in UTC, in the order of `entries`.
+    """Return the time at which each stream of this state was entered in the ledger, the record of
+    spent privacy loss.
+
+    Times are ISO 8601 in UTC, in the order of `entries`.
     """
     rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
     return tuple(row.entered for row in rows)
@@ -465,8 +467,8 @@ def enter(
     Raises:
         BudgetExceeded: the limit does not allow it.
         InvalidInput: this kind of guarantee cannot be counted against the limit; or the new stream
-            cannot count as the continuation of the stream that it follows, because a unit may count
-            in steps of both, or because that stream has not released its last step.
+            cannot follow the stream that it names. A stream can be followed only if it has released
+            its last step, and if no unit counts in both streams.
     """
     _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:
@@ -538,8 +540,10 @@ def _refuse_several_steps(
 
 
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to continue the stream ``name`` if it may still release steps, here or in a copy of
-    the state, or if its units can count in several steps.
+    """Refuse to follow the stream ``name``, unless it has released the last of its steps.
+
+    Otherwise it could go on, here or in a copy of the state. A stream whose units can count in
+    several steps is refused too.
     """
     said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
     row, horizon = connection.first(said, name=name), None

@@ -211,8 +211,10 @@ class Seal:
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Compute the seal of a stream (a keyed digest that shows changes made without the key) and
-        write it into the stream's database row, as the last act of a transaction.
+        """Compute the seal of a stream, and write it into the stream's database row as the last act
+        of a transaction.
+
+        A seal is a keyed digest that shows changes made without the key.
 
         Returns:
             The `memory_digest` (sizes of the record of counted users, ids and files) that the seal
@@ -253,8 +255,10 @@ _NO_MEMORY = json.dumps([[], 0])
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose public facts, memory of counted users, ids and files, or labels of
-    groups found in the data were changed by somebody without the stream's key.
+    """Refuse a stream whose stored facts were changed by somebody without the stream's key.
+
+    These are its public facts, its memory of counted users, ids and files, and the labels of groups
+    found in the data.
     """
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)

@@ -77,8 +77,11 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry that is written to a former place of the second witness (the record of
-    releases away from the state), and points to the places that replace it.
+    """Build the entry that points from a former place of the second witness to the places that
+    replace it.
+
+    The second witness is the record of releases away from the state. The entry is written to the
+    former place.
 
     Args:
         identity: identity of the state.

@@ -177,8 +177,9 @@ class SharedLedger(Closing):
         self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
-        """Reserve an entry in this shared ledger (the record of spent privacy loss) for each stream
-        of a state that has none, and note the entry in the state.
+        """Reserve an entry in this shared ledger for each stream of a state that has no entry yet.
+
+        The ledger is the record of spent privacy loss. Each new entry is noted in the state too.
 
         Args:
             connection: a transaction that writes the state. It is committed after the ledger's

@@ -67,8 +67,9 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Return a function that maps a step of a stream to the digest of its release in the journal,
-    the table of releases, or to None if there is none.
+    """Return a function that maps a step of a stream to the digest of its release.
+
+    The digest is that of the journal, the table of releases; None if the journal lacks the step.
     """
     return cache(partial(journal.digest_at, connection, stream_id))
 

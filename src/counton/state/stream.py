@@ -83,8 +83,9 @@ class Stream(JournalReader, Closing):
     that opens a stream takes it over, and the former writer gets ``StreamConflict`` at its next
     release. Each opening raises a number in the stream's row, the writer epoch. A commit changes
     the row only if epoch and step are those that this writer knows. No lock outlives a killed
-    process. Noise is a function of key and step, and the journal (the table of releases) is written
-    before anything is shown, so a process killed at any moment cannot show two values for one step.
+    process. A process that is killed at any moment cannot show two values for one step: noise is a
+    function of key and step, and the journal (the table of releases) is written before anything is
+    shown.
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
     the data. The key is not in it. An old copy of the state lacks later steps; the witness, a file

@@ -187,12 +187,12 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Return True if a stream's journal (the table of its releases) is certainly no old copy,
+    """Return True if a stream's journal, the table of its releases, is certainly no old copy,
     judged by the last look at the stream (``last``).
 
-    The last look must be recent, and the journal must be the one seen then, possibly with more
-    steps. In addition, either it was certain then that the journal was no old copy, or the journal
-    has grown since, because no process continues an old copy.
+    Three things must hold. The last look is recent. The journal is the one seen then, possibly with
+    more steps. And either it was certain then that the journal was no old copy, or the journal has
+    grown since: no process continues an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:
         return False
