@@ -61,10 +61,10 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many nodes to compute at a time, so that their noise has at most ``numbers``
-    numbers in total; at least 1.
+    """Return how many nodes (noisy measurements) to compute at a time, at least 1.
 
-    A node is one noisy measurement; ``shape`` is the shape of its noise.
+    The noise of so many nodes has at most ``numbers`` numbers in total, if one node's noise has the
+    shape ``shape``.
     """
     return max(1, numbers // max(1, math.prod(shape)))
 
@@ -115,9 +115,9 @@ _MOST_STEPS = 2**28
 class Node(NamedTuple):
     """One noisy measurement, with a weight.
 
-    In a column of the measurement matrix C it is the weight of a count in the measurement; in a row
-    of the matrix B it is the weight of the measurement's noise in a release. ``level`` and
-    ``index`` name the measurement.
+    ``level`` and ``index`` name the measurement. In a column of the measurement matrix C,
+    ``weight`` is the weight of a count in the measurement. In a row of the matrix B, it is the
+    weight of the measurement's noise in a release.
 
     >>> from counton.strategies import Binary
     >>> Binary(31).row(5)
@@ -234,8 +234,9 @@ class StrategyFacts:
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
         causal: for every i, no release before step i contains noise of a node that item i enters.
             Then an attacker who chooses item i after seeing earlier releases has seen nothing of
-            the noise that hides it, and every accounting for a fixed step holds. If False, noise is
-            calibrated to an attacker who has seen part of that noise.
+            the noise that hides it. So a privacy bound for an item at a fixed step also holds for
+            an item at a chosen step. If False, noise is calibrated to an attacker who has seen part
+            of that noise.
         delay: a number of steps: the release at ``step`` counts items up to ``step - delay``.
         last_step: for a strategy without a horizon: the last step that it can number nodes for;
             None: no limit.
@@ -250,10 +251,10 @@ class StrategyFacts:
             releases of another strategy's stream. No stream can start with it.
         corrections: how many times a unit may replace its rows by others, at most; the stated
             sensitivities include all of them.
-        versions: how many numbers a running stream releases for each cell at a step: 1, the step's
-            own number, or more, the current counts of several recent windows to which late rows
-            were added.
-        totals: True if the last of these released numbers is the total of all items so far.
+        versions: how many numbers a running stream releases for each cell at a step. 1: the step's
+            own number. More: the current counts of several recent windows, which late rows still
+            change, and a total if ``totals`` is True.
+        totals: True if the last number that is released at a step is the total of all items so far.
         least_squares: True if each number is estimated by least squares, a sum of all releases with
             real weights.
 
@@ -371,10 +372,11 @@ class StreamStrategy(Strategy):
 
         Args:
             steps: steps from 1 on, in any shape.
-            since: earlier steps. Then the variance of the released number of the steps since + 1 ..
-                step is returned: for totals the release at ``step`` minus the release at ``since``
-                (0: the beginning), for windows the sum of the releases. Integers with 0 <= since <=
-                steps, in a shape that broadcasts with ``steps``, which may then be 0 too.
+            since: earlier steps; then the result is the variance of the released numbers of the
+                steps since + 1 .. step. For totals, such a number is the release at ``step`` minus
+                the release at ``since`` (0: the beginning). For counts of single steps, it is the
+                sum of the releases. Integers with 0 <= since <= steps, in a shape that broadcasts
+                with ``steps``. Here ``steps`` may be 0 too.
 
         Raises:
             InvalidInput: steps that are not integers, below 1, or in the wrong order.
@@ -466,10 +468,10 @@ class StreamStrategy(Strategy):
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes the noise of a running stream, whose nodes' noise comes
-        from ``field``.
+        """Return the object that computes the noise of one running stream, window after window.
 
-        By default the method `noise` uses this object only if a strategy overrides `_reader`.
+        ``field`` is the source of the nodes' noise. A strategy overrides this, for example to keep
+        numbers between windows. Then `noise` takes the noise from this object too.
         """
         return Reader(self, field)
 
@@ -498,8 +500,10 @@ class StreamStrategy(Strategy):
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _own_law(self, level: int) -> NoiseDistribution | None:
-        """Return the noise distribution that the strategy itself states for a level's nodes; None:
-        it states none.
+        """Return the noise distribution that the strategy fixes for the nodes of a level, in place
+        of the calibrated distribution; None: it fixes none.
+
+        It is asked for only if ``facts.totals`` is True.
         """
         return None
 

@@ -30,28 +30,29 @@ _WEIGHT_BITS = 8
 class BlockTree:
     """A tree of measured nodes inside every block of steps, for a strategy whose cells are blocks.
 
-    Without the tree, that strategy, a `LineStrategy`, measures the total of each block by itself,
-    with a weight w. The tree replaces this measurement by measurements of its nodes, and divides
-    the weight among its levels: a node of level l is measured with weight ``shares[l] * w``. Nodes
-    of a level have consecutive indices across all blocks.
+    That strategy is a `LineStrategy`. Without the tree, it measures the total of each block with a
+    weight w. The tree measures its own nodes instead, and divides the weight among its levels: a
+    node of level l is measured with weight ``shares[l] * w``. Nodes of a level have consecutive
+    indices across all blocks.
 
     Args:
         radices: number of children of the nodes of levels 1, 2, ...; the last is for the block
             itself.
-        shares: for each of the levels 0, 1, ..., an integer: the weight of its nodes' measurements,
-            relative to the block's weight. The last may be for the block itself.
+        shares: an integer for each of the levels 0, 1, ... below the block: the part of the block's
+            weight with which the level's nodes are measured. One more share may follow, for the
+            block itself. An empty sequence stands for 1 on each level below the block.
         norm: the norm of the shares (1 or 2) by which the block's weight is divided.
 
     Raises:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the factor by which that strategy's weights are multiplied so that shares are
-            integers: the norm of the shares, rounded up.
+        unit: the norm of the shares, rounded up. The weights of the `LineStrategy` are multiplied
+            by it, so that shares can be integers.
         exact_variance: the variance of the tree's own estimate of a block's total, times the square
             of the block's weight, in units of one node's noise variance.
-        variance: a nearby fraction with small numerator and denominator, which least squares use
-            instead.
+        variance: a fraction near ``exact_variance`` with small numerator and denominator, which
+            least squares use instead.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit

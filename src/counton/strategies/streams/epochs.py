@@ -310,12 +310,12 @@ class Epochs(EndlessStrategy):
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on weight times width of any node's noise in
-        the releases up to this step.
+        """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
+        width, over all nodes and all releases up to the step.
 
-        The weight is that of the noise in a release, and the width is relative to the noise of the
-        first epoch, a stretch of steps with a tree of its own. The bound is the width of the noise
-        in the step's epoch.
+        The weight is the weight of the noise in a release. The width is relative to the noise of
+        the first epoch, a stretch of steps with a tree of its own. The bound is the width of the
+        noise in the step's epoch.
         """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)

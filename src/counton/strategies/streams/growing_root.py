@@ -164,10 +164,10 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the number of the first node of a level: nodes are divided by their numbers among
-    levels, as `quarter` computes them.
+    """Return the number of the first node of a level.
 
-    Each doubling of the number has four levels, except that the first nodes are all on level 0.
+    Level 0 has the first nodes. From there on, four levels follow in each range from s to 2 s, as
+    `quarter` computes them.
 
     Args:
         level: the level.
@@ -452,17 +452,17 @@ class _BlockPlace(NamedTuple):
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return a source of noise that takes nodes by their numbers 1, 2, ... alone, and ignores the
-    level that it is asked for.
+    """Return a source of noise in which nodes have the numbers 1, 2, ..., and no levels.
 
-    It takes the noise of each node from another source, in which the nodes are divided among
-    levels: level 0 has the first nodes, and each later level a range of numbers whose end is about
-    2^(1/4) times its start.
+    The new source ignores the level that it is asked for. It takes the noise of a node from
+    ``field``, from the level to which `quarter` assigns the node.
 
     Args:
-        field: that other source; nodes have the same numbers there.
-        equal: a constant that determines how many nodes level 0 has: node s is on level
-            max(0, floor(4 log2 s) - equal), as `quarter` computes it.
+        field: the source with levels; nodes have the same numbers there. Level 0 has the first
+            nodes. Each later level has a range of numbers whose end is about 2^(1/4) times its
+            start.
+        equal: a constant that determines how many nodes level 0 has: node s is on level max(0,
+            floor(4 log2 s) - equal).
     """
 
     def run(_level: int, nodes: range) -> Integers:
@@ -560,8 +560,8 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return True if memory suffices to keep the noise of ``times`` times as many nodes as
-        there are up to step ``steps``.
+        """Return True if memory suffices for the noise of all nodes up to step ``steps``, ``times``
+        over.
 
         A node is a step or, later, a block of steps.
         """
@@ -569,10 +569,9 @@ class _RootReader(Reader):
 
     @property
     def local(self) -> bool:
-        """True while memory suffices for the noise of twice as many nodes as so far; then each
-        further step takes constant time.
+        """True if memory suffices for the noise of twice as many nodes as there are so far.
 
-        A node is a step or, later, a block of steps.
+        Then each further step takes constant time. A node is a step or, later, a block of steps.
         """
         return self._has_room(self._next, 2)
 
@@ -844,11 +843,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on weight times width of any node's noise in
-        the releases up to this step.
+        """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
+        width, over all nodes and all releases up to the step.
 
-        The weight is that of the noise in a release. The width is the standard deviation of the
-        noise, divided by the standard deviation of the first node's noise.
+        The weight is the weight of the noise in a release. The width is the standard deviation of
+        the noise, divided by the standard deviation of the first node's noise.
         """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
@@ -1003,10 +1002,11 @@ class GrowingSquareRoot(EndlessStrategy):
         Single steps are the blocks of size 1. Sizes that begin after ``steps`` are left out.
 
         Yields:
-            Number of complete blocks of this size; number of steps in the incomplete block after
-            them; variances of the running totals before the first block and at the end of each
-            complete block, shape ``(complete blocks + 1,)``; for each step of a block except the
-            last, the variance that the noise inside the block adds to the release.
+            Four values. First, the number of complete blocks of this size. Second, the number of
+            steps in the incomplete block after them. Third, variances of running totals: before the
+            first block, and at the end of each complete block, shape ``(complete blocks + 1,)``.
+            Fourth, for each step of a block except the last, the variance that the noise inside the
+            block adds to the release.
         """
         of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:

@@ -68,15 +68,16 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """Numbers about the nodes of one level from which the variances of the releases at several
-    steps are computed; all arrays have one entry for each step.
+    """Numbers about the nodes of one level of the tree, from which the level's part in the
+    variances of releases is computed.
 
-    A family is the group of all children of one node. The subtree estimate of a node combines the
-    measurement of this node with the measurements of nodes below.
+    All arrays have one entry for each step. A family is the group of all children of one node. The
+    subtree estimate of a node combines the measurement of this node with the measurements of nodes
+    below.
 
     Attributes:
-        node, parent: index of the node that contains the step, and of its parent (0 on the highest
-            level).
+        node: index of the node that contains the step.
+        parent: index of this node's parent; 0 on the highest level.
         part: the fraction of the node's estimate that the release includes, from 0 to 1.
         own: variance of the node's subtree estimate.
         whole: variance of the subtree estimate of each earlier node of the family.
@@ -133,7 +134,8 @@ class _Rows(Reader):
 
 
 class LookAhead(StreamStrategy):
-    """A tree over the steps whose releases are least-squares estimates, also from incomplete nodes.
+    """A tree over the steps of a stream, whose releases are least-squares estimates that also use
+    nodes with steps still to come.
 
     Each step counts in one node of each level, with that level's weight w_l. The 1-norm sensitivity
     is the sum of the weights, the squared 2-norm sensitivity is the sum of their squares. Computing

@@ -63,18 +63,22 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return three numbers about a node with ``count`` children: the fraction of its steps that lie
-    in the last child, and the means over all its steps of v and of v^2.
+    """Return the fraction of a node's steps that lie in its last child, and the means over the
+    node's steps of v and of v^2.
 
-    At a step, v is the sum over the children of (variance of the child's estimate) times (fraction
-    of this estimate that the release contains). All children except the last are complete.
+    At a step, v is a sum over the node's children. A child adds the variance of its estimate, times
+    the fraction of this estimate that the release includes. All children except the last are
+    complete.
 
     Args:
         count: number of children.
-        own, width: for each complete child, the variance of its estimate and its number of steps.
-        tail, rest: for the last child, the variance of its estimate and its number of steps.
-        one, two: means, over the steps of the last child, of the fraction of its estimate that the
-            release contains, and of the square of this fraction.
+        own: variance of the estimate of a complete child.
+        tail: variance of the estimate of the last child.
+        width: number of steps of a complete child.
+        rest: number of steps of the last child.
+        one: mean, over the steps of the last child, of the fraction of its estimate that the
+            release includes.
+        two: mean of the square of this fraction.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -312,9 +316,9 @@ class _Search:
         the error becomes smaller; return the improved weights.
 
         The search begins at ``weights``, which are overwritten; the weight of level 0 stays.
-        ``radices`` are the numbers of children, lowest level first. If the search minimises the
-        largest variance, the weights of large trees, and weights for releases that are windows,
-        are returned as they are.
+        ``radices`` are the numbers of children, lowest level first. If the largest variance is
+        minimised, two kinds of weights are returned unchanged: those of trees with more than three
+        levels above single steps, and those for releases of windows.
         """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
@@ -342,10 +346,10 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Return the error, the radices and improved real weights of the levels, after some
-        ``rounds`` of improvement.
+        """Improve real weights of the levels in ``rounds`` rounds; return the error, the radices,
+        and the improved weights.
 
-        ``radices`` are the numbers of children, lowest level first, and the rounds begin at
+        ``radices`` are the numbers of children, lowest level first. The first round begins at
         ``weights``.
         """
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
@@ -395,18 +399,18 @@ class _Search:
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
         """Return the squared sensitivity of a tree to one unit, up to a constant factor.
 
-        ``costs`` has, for each level, how much a weight of 1 on that level adds to the norm;
-        ``weights`` has the weight of each level.
+        ``weights`` has the weight of each level, and ``costs`` the result of the method `_costs`.
         """
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return, for each level, how much a weight of 1 on that level adds to the norm of one
-        unit's change of all measurements.
+        """Return, for each level, how much a weight of 1 adds to the norm by which a unit moves the
+        measurements.
 
-        ``radices`` are the numbers of children, lowest level first.
+        It is the 1-norm or the squared 2-norm, divided by a constant. ``radices`` are the numbers
+        of children, lowest level first.
         """
         # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
         # steps in the node, divided by the number of steps.

@@ -106,10 +106,10 @@ _PLACES = 13
 class Tables(NamedTuple):
     """Tables of the numbers g, in units of 2^-12, from which the measurement matrix C is computed.
 
-    Let N_l be the sum of two things at each node of level l: the node's unweighted measurement, and
-    N_(l+1), interpolated to this node. g is the weight of a step's count in N_l at one node: 0 at
-    nodes well before the step, and 1 at nodes well after the step. The tables have the values of g
-    at the 48 nodes in between. These are the nodes -23 .. 24, where 0 is the node of the step.
+    At each node of level l, let N_l be the node's unweighted measurement plus N_(l+1), interpolated
+    to the node. g is the weight of a step's count in N_l at one node: 0 at nodes well before the
+    step, and 1 at nodes well after the step. The tables have the values of g at the 48 nodes in
+    between. These are the nodes -23 .. 24, where 0 is the node of the step.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -221,11 +221,11 @@ class OctaveColumns:
         """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
         shape (len(nodes),).
 
-        Let N_l be the sum of two things at each node of level l: the node's unweighted measurement,
-        and N_(l+1), interpolated to this node. g is the weight of the step's count in N_l at a
-        node: 0 well before the step, and 1 well after the step. An entry of the step's column of
-        the measurement matrix is g at a node of level l, minus the g of level l + 1, interpolated
-        to this node. ``level`` is at most ``upper``.
+        At each node of level l, let N_l be the node's unweighted measurement plus N_(l+1),
+        interpolated to the node. g is the weight of the step's count in N_l at a node: 0 well
+        before the step, and 1 well after the step. The step's column of the measurement matrix is
+        computed from these numbers: an entry is g at a node of level l, minus the g of level l + 1,
+        interpolated to this node. ``level`` is at most ``upper``.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)

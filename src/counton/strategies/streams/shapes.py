@@ -67,11 +67,11 @@ class Shape(NamedTuple):
         cells: number of cells into which the horizon is divided.
         radices: number of children of the nodes of the tree's levels 1, 2, ...; their product is
             the number of steps in a cell.
-        shares: the weight of each level of that tree, relative to the cell's weight; single steps
-            first.
-        spacings: for each level of triangles the number of cells between two knots; or, if knots
-            are not equally spaced, an array of their places, in cells.
-        amplitudes: for each level the weight at each knot, in units of 2^-12.
+        shares: for each level of the tree, the part of the cell's weight with which its nodes are
+            measured; single steps first.
+        spacings: for each level of triangles, the number of cells between two knots (peaks of
+            triangles). If knots are not equally spaced: an array of their positions, in cells.
+        amplitudes: for each level, the weight at each knot, in units of 2^-12.
     """
 
     norm: Norm

@@ -479,12 +479,13 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Factors by which noise is multiplied in the right side of the normal equations, and the
-        number of fraction bits to which the sums of their solution are rounded.
+        """Two factors for the noise in the right side of the normal equations, and a number of
+        fraction bits.
 
         The first factor is for the noise of measurements over several blocks. The second is an
         array of shape ``(cells,)``: for each block of steps, the factor for the noise of the
-        block's total, as its tree estimates it.
+        block's total, as its tree estimates it. Sums of the equations' solution are rounded to the
+        number of fraction bits.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:

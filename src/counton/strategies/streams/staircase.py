@@ -168,12 +168,11 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Divide numbers that are stored in two halves by 2^bits, round them down, and return them
-        in two halves.
+        """Divide numbers by 2^bits, rounded down; each number is stored in two halves.
 
-        The two halves are a high part and a low part, both integers; the unit of the low part is
+        The halves are a high part and a low part, both integers. The unit of the low part is
         2^-half times the unit of the high part. ``sums`` and the result have the shape (steps, 2,
-        cells), where the second axis has the halves.
+        cells), with the halves along the second axis.
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -74,10 +74,11 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return the numbers of some nodes, from the array kept for ``kind`` if it has all these
-        nodes, else from ``find``.
+        """Return the numbers of some nodes, which are computed by ``find`` unless they are still
+        kept.
 
-        A result of ``find`` is kept in place of the earlier array.
+        The array that ``find`` returned last for this ``kind`` is kept. It is used if it has all
+        wanted nodes.
 
         Args:
             kind: the level, and a number that distinguishes several arrays of one level.
@@ -101,9 +102,9 @@ class Subtrees:
         steps: number of steps in all trees together.
         radices: number of children of the nodes of levels 1, 2, ...
         weights: weight of the measurements of levels 0, 1, ..., in units of 2^-lattice_bits.
-        own: the weight of a node's own measurement in its estimate, which then uses one level below
-            it; ``weights`` must be 1. Default: the weight of least variance, and more levels below
-            if they have few nodes.
+        own: the weight of a node's own measurement in the node's estimate. Then estimates use one
+            level below the node, and all ``weights`` must be 1. None: the weight of least variance;
+            then estimates use several levels below the node if these have few nodes.
 
     Attributes:
         widths: number of steps in a complete node of each level.

@@ -593,8 +593,8 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return, for each window in ``steps``, a lag: the number of windows that had ended after
-        it when its newest count was released.
+        """Return, for each window in ``steps``, how many windows after it its newest count was
+        released.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -693,11 +693,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node's noise in any count that is a window's newest on this night
-        (the release at the end of a window).
+        """Upper bound of the weight of a node's noise in the newest count of any window.
 
-        The newest counts were released 0 to ``night`` - 1 windows after the windows that they
-        count, but at most ``windows.lags`` after them.
+        The counts are the newest as of this night (the release at the end of a window).
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -780,10 +778,10 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a data row enters if a given version, a
-        released count of its window, is the first that includes it.
+        """Return the nodes (noisy measurements) that a data row enters if it arrives just in time
+        for one version of its window's count.
 
-        ``step`` is the number of the version (see `step_of`).
+        A version is one released count of the window; ``step`` is its number (see `step_of`).
         """
         return self.windows.lag_column(*self._version(step))
 

@@ -359,10 +359,10 @@ class _Sums(NamedTuple):
     Arrays have one entry for each sum.
 
     Attributes:
-        variance: variance of the sum.
-        alone: variance of the last window of the sum.
-        size: sum of the absolute weights of released totals in its estimate.
-        versions: sum of the absolute weights of released counts of windows in its estimate.
+        variance: variance of the estimated sum.
+        alone: variance of the estimate of the sum's last window.
+        size: in the estimated sum, the absolute weights of all released totals, added up.
+        versions: upper bound of the same for all released counts of windows.
     """
 
     variance: Floats
@@ -438,8 +438,8 @@ class LeastSquaresAsOf(AsOf):
         """Number of windows whose counts are no longer in the release of this night (the end of a
         window).
 
-        The later windows are called the newest windows. Once lags + 1 windows have ended, the first
-        of the newest windows becomes final on this night.
+        The windows after them are called the newest windows. On this night, the first of the newest
+        windows becomes final, if at least lags + 1 windows have ended.
         """
         return max(self.night - self.windows.lags - 1, 0)
 
@@ -474,15 +474,17 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Covariances of the innovations of the last nights with sums of windows that end among the
-        newest windows: shape (nights, sums).
+        """Covariances of the innovations of the last nights with sums of windows: shape (nights,
+        sums).
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of the windows' newest counts.
         Its innovation is the part of its contrast that is uncorrelated with all earlier contrasts,
-        scaled to variance 1. The newest windows and the last nights are those after `first_newest`.
-        The first sum has all windows before the newest; the others end at each newest window. For
-        earlier nights, the covariance is equal for all these sums.
+        scaled to variance 1.
+
+        The last nights and the newest windows are those after `first_newest`. The first sum has all
+        windows before the newest ones. The others have all windows up to each of the newest ones.
+        For earlier nights, the covariance is equal for all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)

@@ -439,10 +439,11 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return the lags (in steps) at which the noise of a step uses normal numbers, such that at
-    most ``draws`` normal numbers are used per step on average.
+    """Return the lags (numbers of steps) at which the noise of a step uses normal numbers.
 
-    They are the shortest lags, and the shortest lags plus one epoch.
+    They are taken in the order 0, e, 1, e + 1, 2, ..., where e is the number of steps in an epoch.
+    As many are taken as ``draws`` allows, the largest number of normal numbers that a step uses on
+    average.
     """
     # The last ones, and those an epoch before.
     apart = schedule.apart if schedule.steps > 1 else steps

@@ -248,12 +248,11 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights that nodes of a level get in a weighted sum of values one level below,
-    which are interpolated from these nodes.
+    """Return the weights of a level's nodes in a weighted sum of values one level below.
 
-    ``row`` maps the index of a node one level below to the weight of its value in the sum.
-    ``nodes`` are the nodes that the level has. The result maps the index of such a node to its
-    weight in the sum.
+    The values are interpolated from these nodes. ``row`` maps the index of a node one level below
+    to the weight of its value in the sum. ``nodes`` are the nodes that the level has. The result
+    maps the index of such a node to its weight in the sum.
     """
     found: dict[int, float] = {}
     for index, value in row.items():
