@@ -268,7 +268,8 @@ class Counter:
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: the running total, or with a strategy for windows ``x``, would leave the
                 exact range.
-            StreamConflict: in a fork of the counter's process, or in a handler within a release.
+            StreamConflict: called in a forked process, or in a signal handler during another
+                release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():

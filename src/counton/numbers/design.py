@@ -69,9 +69,9 @@ class Units(NamedTuple):
 class DesignPart:
     """The place of a part's cells in a stream, and the scale of these cells.
 
-    A part is one statistic of a report (several statistics of the same rows), or the groups with
-    one epsilon. The stream multiplies a part's cells by an integer weight. The numbers of a part
-    are in data units, without the weight.
+    A part is one statistic of a report (several statistics of the same rows), or all groups with
+    equal losses (epsilon or rho). The stream multiplies a part's cells by an integer weight. The
+    numbers of a part are in data units, without the weight.
 
     Attributes:
         one: the change of an exact sum in data units that changes a cell of the stream by 1: the

@@ -65,7 +65,7 @@ class TableRequest(NamedTuple):
     """The rows of a table that somebody asks for.
 
     Attributes:
-        ask: names of the rows, if the statistic takes names; None: all rows of its table.
+        ask: names of the rows, if the statistic's numbers can be requested by name; None: all rows.
         fit: the constraints to which numbers are adjusted; None: numbers as they were released.
         groups: names of the groups, if the table has groups; None: all.
     """

@@ -664,7 +664,7 @@ def _std(law: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> floa
 def _smooth_law(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...]
 ) -> tuple[Floats, Floats, float]:
-    """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest V.
+    """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest value of V.
 
     N is a weighted sum of draws. V is a small continuous variable that gives N + V a smooth
     density.

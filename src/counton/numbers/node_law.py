@@ -162,8 +162,8 @@ def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None)
         share: the share, above 0 and at most 1.
         family: for a guarantee with delta: "laplace" divides its epsilon and uses no delta;
             "gaussian" divides a rho that implies the guarantee, even against attackers who learn
-            something about the noise before they choose the unit. All parts of a guarantee need
-            the same family.
+            something about the noise before they choose the unit. None: as "gaussian". All parts of
+            a guarantee need the same family.
 
     >>> part_of(ZCDP("0.5"), Fraction(1, 10)), part_of(PureDP(1), Fraction(9, 10))
     (ZCDP(rho=0.05), PureDP(epsilon=0.9))

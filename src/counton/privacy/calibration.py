@@ -42,8 +42,9 @@ class Candidate:
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
-    """Return a candidate with the distribution of parameter ``parameter()``, or with the reason why
-    it has none.
+    """Return a candidate whose noise distribution has the parameter ``parameter()``.
+
+    If this function raises an error, the candidate has no distribution, and states the reason.
     """
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:

@@ -217,8 +217,8 @@ def is_part(unit: str, of: str) -> bool:
       visit belongs to.
 
     If units are added or removed, a guarantee for the larger unit counts twice for the smaller one
-    (`guarantees.when_replaced`): other rows of the reader may count in place of those that were
-    removed.
+    (`guarantees.when_replaced`): if rows of a reader's day are removed, other rows of the reader
+    may count in their place.
 
     >>> is_part("reader's month", "Reader"), is_part("reader", "reader's month")
     (True, False)
@@ -575,8 +575,9 @@ class Contribution:
 
     @property
     def signed(self) -> bool:
-        """True if one more unit can make a count fall: for patterns, and for values, which may be
-        negative.
+        """True if adding a unit can lower a count.
+
+        This is assumed for all values, which may be negative, and for all patterns (`of_pattern`).
         """
         return self.pattern is not None or self.resolution is not None
 

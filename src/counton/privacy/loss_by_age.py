@@ -103,8 +103,8 @@ def expiration_loss(
 ) -> NDArray[np.float64]:
     """Return the privacy loss of an item at each age: shape ``(len(ages),)``.
 
-    An item of age d entered d steps before the newest release. The result holds for every position
-    of the item in the stream, and for adaptively chosen streams.
+    An item of age d entered d steps before the newest release. The result holds for adaptively
+    chosen streams and, unless ``position`` is given, for every position of the item in the stream.
 
     Args:
         strategy: a strategy whose guarantee expires, such as `counton.strategies.Expiring`.
@@ -136,7 +136,7 @@ def expiration_loss(
 
     Raises:
         InvalidInput: not an expiring strategy, ages that are no collection of integers in 0..2^62,
-            an unknown analysis.
+            an unknown analysis, or a position that is below 1 or given with another analysis.
     """
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
@@ -179,8 +179,8 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
 def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
     """Return the loss of `expiration_loss` at one age as a fraction, never below the true value.
 
-    Rounding errors of the search, which adds a few hundred floats, stay below a relative 1e-12; the
-    result is rounded up by as much.
+    The relative rounding error of the computation, which adds a few hundred floats, is below 1e-12;
+    the result is rounded up by as much.
     """
     loss = loss_at(expiry, age, analysis)
     integral = analysis != "concentrated" and expiry.growth.denominator == 1 <= expiry.growth

@@ -253,7 +253,8 @@ class Average(ClippedValues):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the mean, or the number named ``"sum"`` or ``"count"``, from released cells.
+        """Return the mean, or the number named ``"sum"`` or ``"count"``, computed from the released
+        noisy sums (cells).
 
         If the number of values is public, the count is exact. If the number is private, the mean is
         a ratio of two estimates, clipped to the bounds; it is halfway between the bounds if the

@@ -69,7 +69,8 @@ def beyond_in_words(beyond: str, *, low: bool) -> str:
     this biases numbers.
 
     Args:
-        beyond: words for the events or groups that the bound leaves out, in the present language.
+        beyond: words for the events or groups that the bound leaves out, in the language of the
+            output.
         low: True if leaving them out can only make numbers too low; False if numbers may also
             become too high.
 

@@ -650,9 +650,8 @@ def wanted_variances(
 ) -> tuple[list[float], float]:
     """Return the wanted noise variance of each level of a tree, and the unit of these variances.
 
-    Variances are multiples of ``unit ** 2``, where the unit is a standard deviation: the largest
-    wanted one if ``relative`` is True, otherwise 1. Without targets, all variances and the unit are
-    1.
+    Variances are multiples of ``unit ** 2``. The unit is the largest wanted standard deviation if
+    ``relative`` is True, otherwise 1. Without targets, all variances and the unit are 1.
 
     Returns:
         The variances as a list, and ``unit``.

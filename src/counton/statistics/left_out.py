@@ -53,11 +53,12 @@ class ShareLeftOut(Average):
 
     A row is left out if its value lies beyond the bounds. In a report (several statistics of the
     same rows) the other statistics may count only the first rows of each user; then all later rows
-    of a user are also left out. The share is an average of zeros and ones; its interval is that of
-    a ratio of two noisy sums (Fieller's).
+    of a user are also left out. The share is an average of zeros and ones. Its interval is
+    Fieller's, for a ratio of two noisy sums.
 
     Args:
-        lower, upper: bounds of the values that count whole; None: rows have no values.
+        lower, upper: a row with a value below or above these bounds is left out; None: rows have no
+            values.
         unit: see `Average`.
 
     Raises:

@@ -131,7 +131,8 @@ class Running(Machine):
                 nothing is released.
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: a count would leave the exact range.
-            StreamConflict: in a fork, or in a handler within a release.
+            StreamConflict: called in a forked process, or in a signal handler during another
+                release.
             StateError: an earlier release was interrupted while it counted its events.
         """
         return self.release_many([event])[0]

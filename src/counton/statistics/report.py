@@ -252,18 +252,19 @@ class Report(TallyStatistic):
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
             number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or a
             mapping from names of numbers to bounds.
-        shares: by the name of a statistic without a bound in ``within``, its share of the remaining
-            budget relative to the others'; 1 each by default.
+        shares: how the remaining budget is divided among the statistics without a bound in
+            ``within``: numbers by the statistic's name, of which only the ratios matter; by default
+            equal.
         size: approximate public number of rows at the last step. It is needed if ``within`` bounds
             an average, because its error depends on the number of rows.
         most: the largest number of rows of one person that count; jobs set it.
-        firsts: for some statistics, by name, a number below ``most``: only so many of a person's
-            rows, the first ones, count in the statistic. For `ShareLeftOut`, the person's other
-            rows are rows that a bound leaves out.
+        firsts: for some statistics, by name, a number n below ``most``: only the first n rows of
+            each person count in the statistic. `ShareLeftOut` counts the person's later rows as
+            left out.
         weights: for each measured statistic, the factor by which its cells are multiplied; None:
             `settle` chooses them.
         apart: names of statistics that get cells of their own, although their numbers follow from
-            another one.
+            another statistic.
         unit: the word for one protected unit.
 
     Raises:
@@ -889,7 +890,7 @@ class Report(TallyStatistic):
         Args:
             name: name of the statistic.
             terms: the design of the report.
-            groups: number of groups as a tuple of one; (): no groups.
+            groups: a tuple with the number of groups; () if there are no groups.
         """
         one = self.measured_ones[name]
         first, apart = self.cell_ranges[name].start, math.prod(self.cells)

@@ -252,8 +252,8 @@ class TallyStatistic(Statistic):
         return None
 
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest total of all sums with which every published number is exact in
-        float64.
+        """Return the largest total of all sums over rows up to which every published number is
+        exact in float64.
 
         It is infinite unless published numbers are rounded to fractions of 1.
 
@@ -298,8 +298,8 @@ class UsersByRank(TallyStatistic):
     number of users who have at least k rows.
 
     A user's k-th row adds 1 to this cell. A row is encoded as 1, plus ``2**i`` for each cell i to
-    which the row adds 1. A job must bound the rows of a person, because only then is it known which
-    row of the person a row is.
+    which the row adds 1. Only a job that bounds the rows of each person can count this statistic,
+    because such a job numbers the rows of each person.
     """
 
     @override
@@ -373,7 +373,7 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """Return the largest total of all sums with which releases are exact in float64.
+    """Return the largest total of all sums over rows up to which releases are exact in float64.
 
     Args:
         statistic: the statistic.

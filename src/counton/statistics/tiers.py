@@ -104,8 +104,8 @@ class TieredReading(GroupedReading):
         return Reading(self.statistic.inner, cells)
 
     def _of_groups(self, places: Sequence[int]) -> Cells:
-        """Return the released cells of the groups with these indices, which have equal epsilon, in
-        data units.
+        """Return the released cells of the groups with these indices, in data units; all these
+        groups have equal losses (epsilon or rho).
         """
         terms, chosen = self.statistic.design_of(places, self.cells.design), list(places)
 
@@ -326,11 +326,11 @@ class TieredGroups(Grouped):
     def design_of(
         self, places: Sequence[int], terms: Design, shape: tuple[int, ...] | None = None
     ) -> Design:
-        """Return the design (public parameters of a stream) of those groups that have the same
-        epsilon.
+        """Return the design (public parameters of a stream) of some groups with equal losses
+        (epsilon or rho).
 
         Args:
-            places: indices of the groups among all groups.
+            places: indices of these groups among all groups.
             terms: design of the stream.
             shape: shape of the cells of one step; None: one cell for each group.
         """

@@ -34,8 +34,7 @@ def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np
     """Return a digest for each different user, and for each event the index of its user's digest.
 
     ``users`` has the user of each event. Digests are in the order of the users' first events. With
-    ``places=False`` the second array is not computed: it only has the indices 0, 1, 2, ... of the
-    digests.
+    ``places=False`` the second result is not computed, and a placeholder is returned: 0, 1, 2, ...
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
