@@ -199,8 +199,10 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return, as an integer, ``size`` bytes of the block of pseudorandom bytes that the draw at
-        ``where`` (level, row, column) shares with draws of neighbouring columns.
+        """Return ``size`` bytes from a shared block of pseudorandom bytes, as an integer.
+
+        The draw at ``where`` (level, row, column) shares this block with draws of neighbouring
+        columns.
         """
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
@@ -257,10 +259,10 @@ class Inverse:
             self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
 
     def find(self, uniform: int) -> int:
-        """Return the integer drawn from this distribution by a uniform number in [0, 1), of which
-        the first 144 bits are given.
+        """Return the integer that a uniform number in [0, 1) draws from this distribution.
 
-        Raise an error if 144 bits do not decide which integer is drawn.
+        ``uniform`` is the first 144 bits of the number. Raise an error if they do not decide which
+        integer is drawn.
         """
         at = bisect_right(self._sums, uniform << 56)
         if at != bisect_right(self._sums, (uniform + 1) << 56):
@@ -327,9 +329,9 @@ class Gaussian:
     variance)).
 
     A narrow distribution is drawn by inverting its distribution function. A wide distribution is
-    drawn in three parts: a block of consecutive values, a value in the block, and a test that
-    accepts the value with its probability divided by that of the block's value nearest to 0. After
-    a failed test all three are drawn again.
+    drawn in three parts: a block of consecutive values, a value x in the block, and a test. If x0
+    is the block's value nearest to 0, the test accepts x with probability P(x) / P(x0). After a
+    failed test all three are drawn again.
     """
 
     def __init__(self, variance: Fraction) -> None:
@@ -485,8 +487,10 @@ class Strategy:
             return self._noise(z, last)
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of the steps 1 .. last: a list, with an entry for each step, for each of
-        the values that a step releases.
+        """Return the noise of each value that the steps 1 to ``last`` release.
+
+        The result has a list for each of the values that a step releases; a list has an entry for
+        each step.
         """
         return [self.noise(z, last)]
 
@@ -675,7 +679,8 @@ class LookAhead(Strategy):
 
     Args:
         own: weight (0 to 1) of a node's own measurement in its estimate, which then uses one level
-            below; None: the best weight, and as many levels as have 400 nodes.
+            below. None: the best weight; the estimate then uses as many levels below as possible,
+            at most so many that a node has 400 nodes on the lowest of them.
     """
 
     places = 16
@@ -710,8 +715,9 @@ class LookAhead(Strategy):
 
         @cache
         def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return the noise of a node's estimate, which uses the nodes down to ``depth`` levels
-            below the node, and the variance of the estimate.
+            """Return the noise of a node's estimate, and the variance of the estimate.
+
+            The estimate uses the nodes down to ``depth`` levels below the node.
             """
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
@@ -780,8 +786,10 @@ class Epochs(Strategy):
         self._radix = radix
 
     def _epochs(self) -> Iterator[tuple[LookAhead, int, int, int]]:
-        """Yield for each epoch, a stretch of steps with a tree of its own: this tree, the number of
-        steps before the epoch and in it, and its lowest level of noise.
+        """Yield each epoch, a stretch of steps with a tree of its own.
+
+        An epoch is given as its tree, the number of steps before it, the number of its steps, and
+        its lowest level of noise.
         """
         k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
         for number in count():
@@ -935,8 +943,9 @@ class Root(Strategy):
         return found
 
     def _weights(self, last: int) -> list[int]:
-        """Return the weight w by which the count of each step is multiplied, up to step ``last``,
-        in units of 2^-weight_bits.
+        """Return the weights w of the steps 1 to ``last``, in units of 2^-weight_bits.
+
+        The count of a step is multiplied by its weight.
         """
         return [1] * last
 
@@ -1083,12 +1092,14 @@ Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each c
 
 
 def hats(description: dict[str, Any]) -> Line:
-    """Build the measurements of a line of cells (counts in a fixed order): rows of weights over
-    several cells, shaped as triangles, and a weight with which each cell is measured alone.
+    """Build the measurements of a line of cells from triangles; a line is a sequence of counts in a
+    fixed order.
 
-    Each triangle ("hat") rises from one knot (a position in the line) to the next, and falls to the
-    one after that; it is multiplied by its height. The weight of a cell alone is chosen so that the
-    entries of the cell's column add up to 2^bits, or their squares to 4^bits.
+    There are two kinds of measurements: weighted sums of several cells, and each cell alone with a
+    weight. The weights of a sum form a triangle ("hat"), which rises from one knot (a position in
+    the line) to the next, and falls to the one after that; it is multiplied by its height. The
+    weight of a cell alone is chosen so that the entries of the cell's column add up to 2^bits, or
+    their squares to 4^bits.
     """
     cells, norm, unit = description["cells"], description["norm"], 1 << description["bits"]
     spaced = [
@@ -1111,11 +1122,12 @@ def hats(description: dict[str, Any]) -> Line:
 
 
 def dense(description: dict[str, Any]) -> Line:
-    """Build the measurements of a line of cells (counts in a fixed order) from a saved matrix: rows
-    of weights over several cells, and a weight with which each cell is measured alone.
+    """Build the measurements of a line of cells from a saved matrix; a line is a sequence of counts
+    in a fixed order.
 
-    Among the rows that measure a single cell, the one with the largest weight is that cell's own
-    measurement.
+    There are two kinds of measurements: weighted sums of several cells, and each cell alone with a
+    weight. Among the rows that measure a single cell, the one with the largest weight is that
+    cell's own measurement.
     """
     cells = description["cells"]
     if description.get("formula") is not None:

@@ -146,8 +146,8 @@ class CountonError(Exception):
 
     @property
     def template(self) -> str:
-        """The message in which argument names are still marked, as `field` marks them, to be put
-        into another message.
+        """The message of this error, in a form that another message can contain: argument names are
+        still marked, as by `field`.
         """
         return self._message
 

@@ -163,8 +163,8 @@ def _places(text: str) -> list[str] | None:
 
 @cache
 def texts(section: str = "words") -> frozenset[str]:
-    """Return all English texts in one section of a language file ("words", "sentences" or "names")
-    that a language may translate.
+    """Return the English texts that a language may translate, in one section of a language file:
+    "words", "sentences" or "names".
     """
     return frozenset(tomllib.loads(_text("de"))[section])
 

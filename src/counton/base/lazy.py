@@ -51,7 +51,9 @@ def attach(
 
 
 def homes_of(module: ast.Module) -> dict[str, str]:
-    """Map each name that a package imports for type checkers to the module that defines it.
+    """Map each public name of a package to the module that defines it.
+
+    The names are those that the package's file imports for type checkers.
 
     >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
     {'Key': 'counton.noise'}

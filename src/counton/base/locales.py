@@ -186,8 +186,8 @@ def local_weekday(moment: date) -> str:
 def local_day(
     moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
 ) -> str:
-    """Return day and month of a date, on request with its year, or with its weekday, in the present
-    language.
+    """Return day and month of a date in the present language. On request the year is added, or the
+    weekday.
 
     >>> friday = date(2024, 3, 29)
     >>> local_day(friday, weekday=True), local_day(friday, year=True, long=True)

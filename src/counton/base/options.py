@@ -178,8 +178,9 @@ class Statement(ABC):
         return found
 
     def require_names(self, name: str) -> tuple[str, ...]:
-        """Return the names that a needed option lists, as a list or as text with commas; raise an
-        error if it is not stated.
+        """Return the names that the job states for an option, in a list or as text with commas.
+
+        Raise an error if the option is not stated.
         """
         (given,) = self.require(name)
         return split_names(given)
@@ -188,11 +189,14 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """Return the options of one statistic of a job that computes several statistics of the same
-        rows.
+        """Return the options of one statistic of a report, a job that computes several statistics
+        of the same rows.
 
-        ``statistic`` is the name of that statistic, ``options`` its own options, ``by`` its column
-        of groups, ``domain`` its declared groups.
+        Args:
+            statistic: name of the statistic.
+            options: its own options.
+            by: its column of groups; None: there is none.
+            domain: its declared groups.
         """
 
     @abstractmethod
@@ -285,8 +289,9 @@ def check_text(name: str, value: object) -> None:
 
 
 def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    """Build an error that names a field, its value if it may be shown (`is_one`), and the wanted
-    type.
+    """Build the error for a field whose value has a wrong type.
+
+    The message names the field, the wanted type and, if it may be shown (`is_one`), the value.
     """
     found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
     return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")

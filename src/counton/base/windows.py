@@ -350,11 +350,12 @@ class Windows:
         return self._edges()[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Return a polars expression that gives, for each moment in the column ``us`` (microseconds
-        since 1970), the number of the window in which it lies.
+        """Return a polars expression for the number of the window in which each moment lies.
 
-        A value at or below `NO_MOMENT` stands for a row without a valid time, and encodes the
-        reason. For such a row the expression gives the value minus `NO_MOMENT`, which is at most 0.
+        Args:
+            us: name of the column of moments, in microseconds since 1970. A value at or below
+                `NO_MOMENT` stands for a row without a valid time, and encodes the reason. The
+                expression then gives the value minus `NO_MOMENT`, which is at most 0.
         """
         column = pl.col(us)
         if self._even is not None:
@@ -606,11 +607,10 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """Return how many further windows end within the time in which a window is revised, that is,
-    released again when late rows come.
+    """Return how many further windows end while a window is still released again for late rows.
 
     Args:
-        revise: length of that time.
+        revise: length of time after the window's end in which it is released again.
         every: length of a window.
 
     Raises:

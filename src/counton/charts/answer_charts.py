@@ -191,8 +191,8 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
 
 
 def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return how many names fit side by side above a chart, and the number of letters to which
-    longer names must be cut.
+    """Return how many names fit side by side above a chart, and the number of letters that a name
+    may have.
 
     Args:
         names: the names.

@@ -65,9 +65,7 @@ class _Curve(NamedTuple):
 
     @property
     def line(self) -> Floats:
-        """Square root of the mean variance over the steps of each part of the time axis, shape
-        ``(parts,)``.
-        """
+        """Root of the mean variance in each part of the time axis, shape ``(parts,)``."""
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
@@ -147,11 +145,11 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
 def plot_over(
     plans: Mapping[str, Mapping[int, StreamPlan | None]], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw the error of the best design of each kind of strategy, by the number of steps.
+    """Draw how the error of each kind of strategy depends on the number of steps.
 
     Args:
-        plans: for each kind of strategy, by name, the plans by number of steps; None: the strategy
-            cannot serve so many steps.
+        plans: for each kind of strategy, by name, the plan for each number of steps; None: the
+            strategy cannot serve so many steps. A plan's best design is drawn.
         title: the title of the chart.
         width: width in inches, such as 4 for a telephone.
 

@@ -205,8 +205,9 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Let curves begin again at 0 in each period: insert NaN (a gap in the curve) and then 0 at the
-    start of each period except the first.
+    """Let curves begin again at 0 at the start of each period except the first.
+
+    NaN, which makes a gap in the curve, and then 0 are inserted there.
 
     Args:
         ends: times of the ends of steps, whose numbers cover the period so far.

@@ -477,7 +477,10 @@ def fitting(
 
 @drawing
 def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
-    """Draw the cells of a line with their noise, and below, the noise of an interval by its length.
+    """Draw the cells of a line with their noise and, in a panel below, the noise of sums of
+    neighbouring cells.
+
+    The lower panel shows the noise by the number of cells in the sum.
 
     Args:
         reading: the released numbers on a line.

@@ -328,8 +328,10 @@ def _name_days(ax: Axes, versions: Versions, narrow: bool, *, hidden: bool) -> N
 
 
 def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:
-    """Draw a table of coloured cells: the share of each window's final count that was known at each
-    lag (number of windows that had ended after it).
+    """Draw how much of each window's final count was known at each lag, as a table of coloured
+    cells.
+
+    A lag is the number of windows that had ended after the window.
     """
     shares = np.clip(versions.shares, 0, 1).T
     edges = _edges(versions)

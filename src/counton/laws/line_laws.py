@@ -46,8 +46,10 @@ _FEW_CELLS = 11
 
 @names_subject
 def check_line_strategy(strategy: LineStrategy) -> None:
-    """Check that a strategy for a line of cells (counts in a fixed order, such as a histogram) has
-    all properties (laws) that it must have.
+    """Check that a strategy for a line of cells keeps all laws of its kind.
+
+    A line of cells is a sequence of counts in a fixed order, such as a histogram. A law is a
+    property that every such strategy must have.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))

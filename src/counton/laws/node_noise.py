@@ -48,8 +48,8 @@ class HashedNoise:
 
 
 class ShiftedNoise:
-    """A source of noise for tests, which adds integers to the noise that another source has for
-    chosen nodes (noisy measurements).
+    """A source of noise for tests: the noise of another source, with integers added at chosen nodes
+    (noisy measurements).
 
     Tests shift the noise so that it cancels a change of the data.
 

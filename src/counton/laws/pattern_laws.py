@@ -85,13 +85,15 @@ def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return the largest 1-norm and squared 2-norm by which a unit moves the measurements if its
-    counts change by +1 and -1 in turn, for each number of such changes.
+    """Return how far a unit can move the measurements if its counts change by +1 and -1 in turn.
 
-    The result is a list of pairs of norms; the pair at index i is for at most i + 1 changes.
-    ``most`` is the largest number of changes to try. On short horizons all sets of steps are tried;
-    on long horizons, equally spaced steps. ``matrix`` is the measurement matrix C, shape (nodes,
-    steps).
+    The result is a list of pairs: the largest 1-norm and the largest squared 2-norm of the
+    movement. The pair at index i is for at most i + 1 changes. On short horizons all sets of steps
+    are tried; on long horizons, equally spaced steps.
+
+    Args:
+        matrix: the measurement matrix C, shape (nodes, steps).
+        most: largest number of changes to try.
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)

@@ -194,8 +194,9 @@ def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...
 
 
 class Reads(NamedTuple):
-    """Weights of the noise of each node (noisy measurement) in the released totals of the first 0,
-    1, 2, ... steps.
+    """Weights of nodes' noise in the released totals of the first 0, 1, 2, ... steps.
+
+    A node is one noisy measurement.
 
     Attributes:
         steps: 0, and the steps whose rows were computed: shape (totals,).
@@ -236,7 +237,7 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return, for each node, the weight of its noise in the released totals of the first 0, 1, ...,
+    """Return the weight of each node's noise in the released totals of the first 0, 1, ...,
     ``count`` steps.
 
     A node is one noisy measurement. If the strategy releases counts of single steps, they are added
@@ -260,10 +261,11 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the first ``count`` columns of the measurement matrix C: for each step, the weight of
-    its count in each node (noisy measurement), by (level, index) of the node. Weights are integers,
-    in units of 2^-lattice_bits. If the strategy has no horizon, nodes whose noise is in no release
-    up to ``count`` are left out.
+    """Return the first ``count`` columns of the measurement matrix C, one for each step.
+
+    A column maps nodes (noisy measurements), as (level, index), to the weight of the step's count
+    in each node. Weights are integers, in units of 2^-lattice_bits. If the strategy has no horizon,
+    nodes whose noise is in no release up to ``count`` are left out.
     """
     return _once(
         strategy,

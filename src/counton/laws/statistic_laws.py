@@ -98,8 +98,8 @@ def check_statistic(
 
 @names_subject
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
-    """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts the
-    same.
+    """Check that a statistic can be rebuilt from its name and its parameters as JSON: the copy must
+    be equal and count the same.
 
     This must also hold for the result of the statistic's method ``settle``, which fills in
     parameters that depend on the guarantee. The method ``allows`` must accept this result. Looking
@@ -160,8 +160,9 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 
 def _check_texts(statistic: Statistic) -> None:
-    """Check that the statistic's texts name the same protected unit, and the same difference of
-    neighbouring datasets, as its contribution.
+    """Check that the statistic's texts agree with its contribution.
+
+    Both must name the same protected unit, and the same difference of neighbouring datasets.
     """
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
@@ -511,8 +512,8 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check that the count, sums and means that a statistic derives from its cells (method `gives`)
-    are those of the rows that it counted.
+    """Check the count, sums and means that a statistic derives from its cells (method `gives`):
+    they must be those of the counted rows.
 
     Exact cells are used instead of released cells. Rows with codes below 0, which belong to no
     cell, do not count.
@@ -841,10 +842,9 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield, for each choice of an event and of the event that replaces it, a text that names both,
-    and the batches after the replacement.
+    """Yield all neighbouring streams in which one event is replaced by another event of the stream.
 
-    Every event in ``batches`` is tried as a replacement.
+    Each is given as a text that names both events, and the batches after the replacement.
     """
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):

@@ -199,8 +199,10 @@ def _law_or_none(
 
 @names_subject
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that all methods of a strategy raise InvalidInput for steps that are no integers, or
-    are not between 1 and the horizon.
+    """Check that all methods of a strategy refuse wrong steps.
+
+    They must raise InvalidInput for steps that are not integers, or are not between 1 and the
+    horizon.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -671,11 +673,11 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the ``noise`` of each release is the weighted sum of the noise of nodes, with the
-    weights that ``row`` states.
+    """Check that the noise of each release is the weighted sum of the noise of nodes (noisy
+    measurements).
 
-    A node is one noisy measurement. If weights are fractions, ``noise`` may differ from this sum by
-    up to `window_rounding`.
+    The method ``noise`` must agree with the weights that the method ``row`` states. If weights are
+    fractions, it may differ by up to `window_rounding`.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -712,8 +714,8 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the noise of a step does not depend on the window of steps in which it is
-    computed.
+    """Check that the noise of a step is the same, whichever range of steps is computed together
+    with it.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))

@@ -46,11 +46,13 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """Check the name of a strategy for training, and that an equal strategy is rebuilt from the
-    description that ``to_dict`` returns, converted to JSON.
+    """Check that a strategy for training has a name, and that its description rebuilds an equal
+    strategy.
 
-    The strategy must raise InvalidInput for steps outside of its run. `check_small`, which it calls
-    before it builds dense matrices, must refuse more than 4096 steps.
+    The description is the result of ``to_dict``, converted to JSON. The strategy must raise
+    InvalidInput for steps outside of its run. `check_small`, which it calls before it builds dense
+    matrices, must refuse more than 4096 steps. ``draws`` must be the mean number of draws in a
+    step.
     """
     require(type(strategy.name) is str and bool(strategy.name), "has no name")
     require_description(strategy.sources, None)

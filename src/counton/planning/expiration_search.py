@@ -55,13 +55,16 @@ class _Pure:
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest epsilon of the mechanism, the parameter of its noise, at
-        which the privacy loss of an item of this age is at most ``loss``.
+        """Return approximately the largest epsilon at which the privacy loss of an item of this age
+        is at most ``loss``.
+
+        It is the epsilon of the mechanism, which decides the scale of its noise.
 
         Args:
             growth: the exponent in log(age)^growth, by which an item's privacy loss grows with its
                 age.
             age: number of releases that have counted the item, less one.
+            loss: the limit on the item's privacy loss.
         """
         return loss / _first_loss(growth, age, "exact")
 
@@ -291,12 +294,14 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """Return the design of smallest error among all that keep ``targets``, the largest privacy
-    losses by age.
+    """Return the design with the smallest error among all that keep the limits on privacy loss.
 
-    The error is the largest ratio of a measured error to its limit, over all ``limits``. Delays are
-    at most the largest age in ``targets``, since with a longer delay no release has counted items
-    of these ages.
+    Args:
+        space: growths and delays to try. Delays are at most the largest age in ``targets``, since
+            with a longer delay no release has counted items of these ages.
+        targets: the largest allowed privacy loss by age in steps.
+        limits: measures of error, each with a limit. The minimised error is the largest ratio of a
+            measured error to its limit.
     """
     form = space.form
 
@@ -344,8 +349,13 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """Return the design with the least privacy loss at one age among all designs whose errors keep
-    ``limits``.
+    """Return the design with the least privacy loss at one age, among all designs whose errors keep
+    their limits.
+
+    Args:
+        space: growths and delays to try.
+        age: the age in steps.
+        limits: measures of error, each with its largest allowed value.
     """
     form = space.form
 

@@ -96,13 +96,13 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """Return a matrix of zeros and ones in which each row stands for a set of bits, such that the
-    sums of the bits in all sets determine every bit.
+    """Return sets of bits whose sums determine every bit, as a matrix of zeros and ones.
 
-    The shape is (sets, bits), with as many sets as bits.
+    Each row stands for a set, with ones at the bits in the set. There are as many sets as bits:
+    shape (sets, bits).
 
     Args:
-        bits: a power of two, less one.
+        bits: number of bits: a power of two, less one.
 
     >>> sets_of_bits(3).tolist()
     [[1, 0, 1], [0, 1, 1], [1, 1, 0]]

@@ -117,8 +117,8 @@ def largest_errors(
     runs: int,
     key: Key | None = None,
 ) -> Iterator[float]:
-    """Yield the largest error over all answers to a workload, for each of ``runs`` draws of the
-    noise.
+    """Draw the noise ``runs`` times, and yield the largest error over all answers to a workload
+    each time.
 
     Arguments are those of `expected_largest_error`.
     """

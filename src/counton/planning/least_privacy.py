@@ -252,10 +252,9 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """Return the number with index ``place`` in the ascending list of all numbers of four
-    significant digits; these are the losses (epsilon or rho) that a plan tries.
+    """Return the loss (epsilon or rho) with an index in the list of all losses that a plan tries.
 
-    Index 0 is the number 1.
+    The list has all numbers of four significant digits, ascending. Index 0 is the number 1.
 
     >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
@@ -269,8 +268,10 @@ def _ten_to(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """Return the index of a loss (epsilon or rho), rounded up to four digits, in the ascending list
-    of all numbers of four digits. It is the inverse of `_loss_at`.
+    """Return the index of a loss (epsilon or rho) in the list of all losses that a plan tries; it
+    is the inverse of `_loss_at`.
+
+    The loss is rounded up to four significant digits.
     """
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST

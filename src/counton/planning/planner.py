@@ -656,10 +656,10 @@ def ranked_designs(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[tuple[Design, float]], list[str]]:
-    """Return the designs of a stream, best first, each with the seconds that the search for it
-    took.
+    """Return the designs of a stream, best first, and notes on kinds of strategies that were left
+    out.
 
-    The second result is notes on kinds of strategies that were left out. Arguments are those of
+    Each design comes with the seconds that the search for it took. Arguments are those of
     `counton.plan`.
     """
     listed = None if strategies is None else [*strategies]
@@ -1093,10 +1093,9 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return how many of the first nodes should have equal noise in the strategy
-    `GrowingSquareRoot`, so that its error is least.
+    """Return the best number of first nodes with equal noise in the strategy `GrowingSquareRoot`.
 
-    The error is taken over the first ``around`` steps. None: the strategy's default is best.
+    The error over the first ``around`` steps is then least. None: the strategy's default is best.
     """
 
     def error(even: int | None) -> float:

@@ -36,17 +36,18 @@ Strategies = tuple[str | LineStrategy, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class CellsDesign:
-    """A design for measuring a line or grid of cells (a table of counts with one or several axes)
-    once, with its error.
+    """A design for measuring a line or a grid of cells once, with its error.
+
+    A line or grid is a table of counts with one or several axes.
 
     Attributes:
         strategy: a strategy for each axis of the grid.
         law: the noise distribution of one measurement, in units of the resolution.
         guarantee, contribution: the guarantee, and the contribution bound of one unit.
-        workloads: the queries along each axis; a query of the grid is a product of one from
-            each axis.
-        expected_error: expected squared error, summed over all queries, in squared units of
-            the counts.
+        workloads: the queries along each axis; a query of the grid is a product of one from each
+            axis.
+        expected_error: expected squared error, summed over all queries, in squared units of the
+            counts.
 
     >>> from counton import plan_cells
     >>> best = plan_cells(64, rho=0.5).best
@@ -220,11 +221,16 @@ def _combinations(
 
 
 def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the strategy for a grid (a table of counts with several axes) that has one strategy
-    for each axis. Also return the summed variance of its answers to all queries.
+    """Return the strategy for a grid that has one strategy for each axis, and the summed variance
+    of the grid's answers to all queries.
 
-    The variance is in units of the variance of one measurement's noise. ``norm`` is 1 for Laplace
-    noise, 2 for Gaussian noise.
+    A grid is a table of counts with several axes. The variance is in units of the variance of one
+    measurement's noise.
+
+    Args:
+        names: the strategy of each axis.
+        workloads: the queries along each axis.
+        norm: 1 for Laplace noise, 2 for Gaussian noise.
     """
     axes = [
         _axis(name, work, norm, len(workloads)) for name, work in zip(names, workloads, strict=True)
@@ -235,8 +241,8 @@ def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tup
 def _axis(
     name: str | LineStrategy, queries: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
-    """Return the strategy of one axis, and the summed variance of the answers to the axis's
-    queries.
+    """Return the strategy of one axis of a grid, and the summed variance of its answers to the
+    axis's queries.
     """
     if not isinstance(name, str):
         return name, queries.total(_fitting(name, queries))
@@ -255,9 +261,10 @@ def _fitting(strategy: LineStrategy, queries: Workload) -> LineStrategy:
 
 
 def _best_name(queries: Workload, norm: Norm, bits: int, axes: int) -> str:
-    """Return the name of the best strategy for one axis and its queries.
+    """Return the name of the best strategy for one axis of a grid and its queries.
 
-    It has the least product of squared sensitivity and summed variance of all answers.
+    The best strategy has the least product of squared sensitivity and summed variance of all
+    answers.
     """
     # On a grid both factors are products over the axes, so each axis is chosen alone.
 

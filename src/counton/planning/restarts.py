@@ -133,10 +133,10 @@ class RestartedCounter:
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     """Return how often releases have used an item of this age, as pairs (noisy sums, later rounds).
 
-    A round has ``window`` steps. The first number counts the noisy sums that include the item
-    within its own round, the second counts the rounds that have begun since then. Both depend on
-    the item's position in its round. Each possible number of later rounds is paired with the
-    largest number of noisy sums.
+    A round has ``window`` steps. The first number of a pair counts the noisy sums of the item's own
+    round that include the item. The second counts the rounds that have begun since that round. Both
+    depend on the item's position in its round: for each possible number of later rounds, the
+    largest number of noisy sums is returned.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)

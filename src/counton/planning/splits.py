@@ -264,15 +264,20 @@ class _Norm(NamedTuple):
     strict: bool
 
     def of(self, found: Split) -> float:
-        """Return the sensitivity, in this norm, of all cells of a report after they are multiplied
-        by the weights of the division ``found``. It is the largest change by one unit.
+        """Return the sensitivity of a report in this norm: the largest change of all its cells by
+        one unit.
+
+        The cells are multiplied by the weights of the division ``found``.
         """
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms of the sensitivity to try, best first: both norms for approximate privacy,
-    else the norm to which the noise is calibrated.
+    """Return the norms of the sensitivity to which noise may be calibrated, in the order in which
+    to try them.
+
+    Approximate privacy allows both norms, first with ``strict`` and then without. Other guarantees
+    allow one.
     """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
@@ -335,9 +340,13 @@ def _total(costs: Sequence[Cost], found: Split) -> float:
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
     """Return the share of the privacy budget that each part of a report needs to keep its bound on
-    the error; 0 for a part without a bound.
+    the error.
+
+    The share is 0 for a part without a bound.
 
     Args:
+        costs: the sensitivity of each part, and its bound.
+        power: 1 if noise is calibrated to the 1-norm, 2 for the 2-norm.
         unit: the error of a cell if one unit changes it by 1.
     """
     room = 1 - _TOLERANCE / 2
@@ -350,8 +359,8 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
-    """Return the largest share of the privacy budget that the parts of a report whose error is
-    bounded may take together.
+    """Return the largest share of the privacy budget that all parts of a report with a bound on
+    their error may take together.
     """
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
@@ -402,8 +411,9 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return the share of the privacy budget that each part of a report gets, by the rule ``by``:
-    in total 1, and no share below its entry in ``needed``.
+    """Divide the privacy budget among the parts of a report, and return the share of each part.
+
+    The rule ``by`` decides the shares. They add up to 1, and none is below its entry in ``needed``.
     """
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
@@ -424,10 +434,11 @@ def _share_out(
 
 
 def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return shares of the privacy budget that add up to 1: in proportion to ``wanted``, but no
-    share below its entry in ``needed``.
+    """Return shares of the privacy budget that are proportional to ``wanted``, but raised where a
+    part of a report needs more.
 
-    With one number t for all parts, the share of part k of a report is max(needed_k, t wanted_k).
+    The shares add up to 1. With one number t for all parts, the share of part k is max(needed_k, t
+    wanted_k).
     """
     held: set[int] = set()
     while True:
@@ -447,10 +458,12 @@ def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[f
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Return the division of the privacy budget among parts of a report, by the smallest integer
-    weights whose errors are close to those of the wanted shares.
+    """Divide the privacy budget among the parts of a report by integer weights of their cells.
+
+    The weights are the smallest integers whose errors are close to those of the wanted shares.
 
     Args:
+        costs: the sensitivity of each part.
         shares: the wanted share of each part in the budget.
         power: 1 if noise is calibrated to the 1-norm, 2 for the 2-norm.
     """

@@ -290,11 +290,12 @@ def mean_delay(
 
 
 def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) -> float | None:
-    """Return the mean delay of an alarm, from regressors and a change that are already whitened.
+    """Simulate control charts, and return the mean number of windows from a change to its alarm.
 
     Args:
         design: regressors of the level, shape ``(windows, parameters)``.
-        changed: the change in each window; errors are independent with variance 1.
+        changed: the change in each window. Like ``design`` it is transformed so that errors are
+            independent with variance 1.
         chart: the rule that gives alarms.
         after: number of windows before the change.
     """
@@ -329,7 +330,7 @@ def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float
 
 
 def _levels(count: int, season: int, *, trend: bool) -> Floats:
-    """Return the regressors of the expected numbers, shape ``(count, parameters)``.
+    """Return the regressors of the level of a series, shape ``(count, parameters)``.
 
     They are an indicator of each position in the season and, with ``trend``, the time.
     """
@@ -344,6 +345,7 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
     Args:
         noise: covariance of the noise.
         spread: variance of each true count around its expectation.
+        given: the arrays to transform; their first axis is the window.
     """
     from scipy import linalg
 

@@ -131,7 +131,7 @@ def _own_lines(definition: Description) -> list[str]:
     """Return lines of text on errors that the statistic itself causes besides noise, such as by
     clipping values.
 
-    For a report (several statistics of the same rows) these are the lines of all its statistics.
+    A report has several statistics of the same rows; the lines of all are returned.
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):

@@ -25,8 +25,8 @@ from counton.privacy.guarantees import plural
 class Counting:
     """Base class of counting rules, which say which rows of a stream count.
 
-    Methods that a subclass does not override hold for rules that do not bound the rows of each
-    user, and that do not depend on the order of rows.
+    Its own methods describe a rule that has no bound on the rows of each user, and needs no order
+    of rows. Subclasses override the methods in which they differ.
     """
 
     most: int = 1
@@ -65,7 +65,8 @@ class Counting:
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return words that say how rows count that come after the release of their window.
+        """Return words that say whether and where a row counts that comes after the release of its
+        window.
 
         Args:
             window: the name of a window, such as "day".

@@ -63,8 +63,7 @@ def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
 
 
 def counted_anew(period: str) -> str:
-    """Return a note that each user counts once in each period, so that one user may count several
-    times.
+    """Return a note that one user may count several times, once in each period.
 
     >>> counted_anew("week")
     'each counted anew in each week'
@@ -498,7 +497,8 @@ class CarriedTotals:
 
     Attributes:
         estimates: released total of each group, in data units, shape ``(groups,)``.
-        variance: variance of their noise, in squared data units, equal for all groups.
+        variance: variance of the noise in each estimate, in squared data units, equal for all
+            groups.
         releases: strategy, noise distribution and last step of each earlier stream whose total is
             contained in ``estimates``.
     """

@@ -351,8 +351,11 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """Return the estimated share of all events that count if at most ``most`` events of each
-        user count, with its interval.
+        """Return the share of all events that count under a bound: its estimate, and the ends of
+        its interval.
+
+        At most ``most`` events of each user count. The estimate is None if the released counts show
+        no users.
         """
         # Counted and lost events are two sums over users, each with an interval of half the
         # remaining probability; the kept share grows with the first and falls with the second. If a

@@ -174,10 +174,11 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratios of a window's final count to its counts as released earlier.
+        """Estimated ratios of a window's final count to each of its earlier released counts.
 
-        The key is the number of a release, from whose data the ratios are estimated. The value has
-        shape ``(lags, seasons)``; a lag is the number of windows that had ended after the window.
+        The key is the index of a release, from 0; only counts released up to then are used. The
+        value has shape ``(lags, seasons)``; a lag is the number of windows that had ended after the
+        window.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -189,13 +190,15 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Return the factor by which a window's count grows from ``lag`` to ``lag + 1`` later
-        windows, for each position in the season: shape ``(seasons,)``.
+        """Return the factor by which a window's count grows from one release to the next, for each
+        position in the season: shape ``(seasons,)``.
 
-        The factors are estimated from the counts known after release ``night``. A lag is the number
-        of windows that had ended after the window when the count was released. The factors of
-        seasons are shrunk towards a common factor, as far as random differences between windows
+        The factors are shrunk towards a common factor, as far as random differences between windows
         explain the differences between seasons.
+
+        Args:
+            night: index of a release, from 0. Only counts released up to then are used.
+            lag: number of windows that had ended after the window at the first of the two releases.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
@@ -218,13 +221,15 @@ class _Triangle:
         return np.asarray(np.maximum(shrunk, 1.0))
 
     def _ladder(self, window: int, lag: int) -> tuple[float, float]:
-        """Return the chain-ladder forecast of a window's final count (a released count times its
-        expected growth), and the ratio that it used.
+        """Return the chain-ladder forecast of a window's final count, and the growth that it
+        expects.
+
+        The forecast is a released count of the window times its expected growth.
 
         Args:
             window: number of the window.
-            lag: number of windows that had ended after this one when the count was released on
-                which the forecast is based; later counts are ignored.
+            lag: number of windows that had ended after this window when the count was released.
+                Later counts are ignored.
         """
         ratio = float(self.ratios[window - 1 + lag][lag, (window - 1) % self.season])
         return ratio * float(self.versions[window - 1, lag]), ratio
@@ -310,7 +315,7 @@ class _Triangle:
         deviations of the forecast's error.
 
         Args:
-            night: number of the release.
+            night: index of the release, from 0.
         """
         lags = np.arange(self.last)
         windows = night - 1 - lags

@@ -43,12 +43,12 @@ class Nowcasts:
         return tuple(group for group, each in self.found.items() if each.changed)
 
     def table(self) -> pl.DataFrame:
-        """Return a table with a row for each provisional window (one whose rows still arrive) and
-        group.
+        """Return a table of the forecasts, with a row for each provisional window and group.
 
-        Columns: step, window_start, window_end, group (if there are groups), lag (the number of
-        windows that had ended after it), released (the newest count), estimate (of the exact final
-        count), std, lower, upper.
+        A window is provisional while its rows still arrive. Columns: step, window_start,
+        window_end, group (if there are groups), lag (the number of windows that had ended after the
+        row's window), released (the newest count), estimate (of the exact final count), std, lower,
+        upper.
         """
         released = self.released.numbers
         cut, parts = released.definition.cut, []
@@ -186,8 +186,10 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
     """Return the weights with which the released cells of a group are added up to the group's
-    number: shape ``(cells,)``. Most groups have one cell, with weight 1. If groups were found in
-    the data and a sum is released, a group has several cells, since its rows are counted too.
+    number: shape ``(cells,)``.
+
+    Most groups have one cell, with weight 1. If groups were found in the data and a sum is
+    released, a group has several cells, since its rows are counted too.
     """
     if isinstance(numbers.published, CellValues):
         return np.ones(1)

@@ -504,10 +504,8 @@ _SEASONS = {"1h": 24, "1d": 7}
 
 
 def season_of(every: str) -> int:
-    """Return the number of windows after which the day of the week, or the hour of the day,
-    repeats.
-
-    It is 1 for windows of any other length.
+    """Return the number of windows after which a season repeats: 7 for windows of a day, 24 for
+    windows of an hour, otherwise 1.
 
     >>> season_of("1d"), season_of("15m")
     (7, 1)

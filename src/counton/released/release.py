@@ -787,9 +787,9 @@ class Release:
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
         """Return the average number in each hour of the day, or on each day of the week.
 
-        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how often the shown steps
-        cover it completely), group, estimate (the average), std, lower, upper. Each interval holds
-        alone; it uses the joint noise of all windows in the average.
+        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how many such days or hours
+        the shown steps cover completely), group, estimate (the average), std, lower, upper. Each
+        interval holds alone; it uses the joint noise of all windows in the average.
 
         Args:
             by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, in
@@ -1013,8 +1013,10 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
-    """Return True if two designs (strategy, guarantee and noise) belong to one stream or to parts
-    of one stream, so that they may have the same noise.
+    """Return True if two designs may have the same noise, because they belong to one stream or to
+    parts of one stream.
+
+    A design is a strategy with a guarantee and noise.
     """
     if one.noise_id is not None and other.noise_id is not None:
         return one.noise_id == other.noise_id

@@ -137,8 +137,8 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Return the style of CSV that is stated by the facts in a file (JSON values beside its
-        numbers).
+        """Rebuild the style of a CSV file from the facts that the file states, which are JSON
+        values; None: the default style.
 
         Raises:
             InvalidInput: see `of_signs`.

@@ -126,8 +126,8 @@ class _File(NamedTuple):
         described: the description of the stream, as JSON values.
         notes: notes that are shown with the rows.
         whole: True if all rows of the release are there; False if some may be missing.
-        like: name of another file of the stream, whose description stands in for that of this file,
-            which was lost; None: this file has its description.
+        like: if this file has lost its description, the name of another file of the stream, from
+            which the description was taken; None: the description is its own.
     """
 
     label: str

@@ -444,8 +444,8 @@ class ReleasedNumbers:
         return replace(self._at_places(places), _by_size=True)
 
     def at_hand(self) -> Self:
-        """Return the release with all its rows in memory, so that it can be used after its state
-        (database) is closed.
+        """Return the release with all its rows in memory, for use after its state (database) is
+        closed.
         """
         if not isinstance(self.published, Readings) or not self.statistic.card.on_demand:
             return self

@@ -111,19 +111,24 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design (strategy, guarantee and noise) of a stream whose steps are windows,
-        each with its newest count after release number ``night``.
+        """Return the design (strategy, guarantee and noise) of the counts that were the newest
+        after release number ``night``.
+
+        Its steps are the windows; each has one count.
         """
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
-        """Return the number of each window as known after release ``night``, shape ``(night,
-        *cells)``, with the design of these numbers (strategy, guarantee and noise).
+        """Return the number of each window as known after release ``night``.
 
         It is the newest released count of the window. If totals are released besides windows, it is
         the least-squares estimate from all measurements up to then.
+
+        Returns:
+            The design of these numbers (strategy, guarantee and noise), and the numbers, shape
+            ``(night, *cells)``.
         """
         if not isinstance(self.design.strategy, WindowsAndTotals):
             return self.design_at(night), self.newest(night)
@@ -132,11 +137,11 @@ class Revisions:
         return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
 
     def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
-        """Return the design (strategy, guarantee and noise) of the windows' numbers that are
-        estimated by least squares from all windows and totals released up to release number
-        ``night``.
+        """Return the design (strategy, guarantee and noise) of windows' numbers that are estimated
+        by least squares.
 
-        Release t is made after window t.
+        The estimates use all windows and totals released up to release number ``night``. Release t
+        is made after window t.
         """
         both = self.design.strategy
         assert isinstance(both, WindowsAndTotals)
@@ -229,8 +234,10 @@ class Revisions:
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
 
     def at_version(self, number: Formula, night: int, group: int) -> Formula:
-        """Return a number of one window as a `Formula` that also knows the noise which the number
-        shares with other versions of the window (its successive released counts).
+        """Return a number of one window as a `Formula` that knows which noise it shares with other
+        versions of the window.
+
+        A version is one of the window's successive released counts.
 
         Args:
             number: the number as computed from the newest counts after a release: sums of released
@@ -269,8 +276,8 @@ class Revisions:
     def difference(self, window: int, later: int, earlier: int, cell: int = 0) -> Formula:
         """Return by how much the number of a window differs between the tables of two releases.
 
-        The result, a number computed from released cells, knows the noise that both share. Numbers
-        are those of `read`.
+        Numbers are those of `read`. The result is a formula of released cells, and knows the noise
+        that both numbers share.
 
         Args:
             window: the window, which had ended by both releases.
@@ -361,10 +368,11 @@ FORMS = ("all", "epiprocess")
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all counts or sums of windows up to release ``last``, sorted by lag (the
-    number of windows that had ended since) and window.
+    """Return a table of all released counts or sums of windows, up to release ``last``.
 
-    An undeclared group has rows only from the first release that shows it.
+    Rows are in the order of windows, and then of lags: a lag is the number of windows that had
+    ended after the row's window. An undeclared group has rows only from the first release that
+    shows it.
 
     Args:
         revisions: the counts or sums of windows in all releases.

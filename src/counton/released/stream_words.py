@@ -292,8 +292,10 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return, by the name of each number in a table, the largest distance from such a number to an
-    end of its interval.
+    """Return how far the numbers of a table may be from the true ones: the largest distance from a
+    number to an end of its interval.
+
+    The keys are the names of the numbers.
 
     Args:
         rows: a table of released numbers.

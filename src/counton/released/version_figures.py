@@ -98,8 +98,9 @@ def _times_of(released: ReleasedNumbers) -> str:
 
 
 def _versions_of(released: Release) -> Versions:
-    """Return all released counts of windows, which are released again for late rows, in the form
-    that a chart needs.
+    """Return the released counts of all windows in the form that a chart needs.
+
+    A window's count is released again for late rows.
 
     Raises:
         InvalidInput: windows are released only once, or the statistic has no sums.

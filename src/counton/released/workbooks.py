@@ -309,7 +309,8 @@ class _Sheet(_Part):
 
 
 def _unescape(text: str) -> str:
-    """Return a text in which codes are replaced by the characters that XML forbids.
+    """Replace the codes in a workbook's text by the characters for which they stand; XML forbids
+    these characters.
 
     >>> _unescape("_x0041_, _x005F_x0041_, _xD800_")
     'A, _x0041_, _xD800_'
