@@ -726,10 +726,10 @@ class RowFormat(JobPart):
 class RowPolicies(RowFormat):
     """The choice of the rows that count, and the policies for late and repeated rows.
 
-    If rows count in their order, ``late`` rows are refused or dropped. In files of new events all
-    other late rows count at the next release. In a file of all events no row counts in a window
-    that is released already. Exceptions are rows with an ``id``, and rows of users whose events are
-    bounded.
+    A late row belongs to a window that is released already. If rows count in their order, ``late``
+    says whether late rows are refused or dropped. For other statistics, late rows in files of new
+    events count at the next release. Late rows in a file of all events count nowhere, unless rows
+    have an ``id`` or the events of users are bounded.
     """
 
     heading = "Rows"
@@ -911,7 +911,8 @@ class Job(OptionRecord):
     """The request for one run; a field that is left out is None.
 
     A new stream needs the fields that define it. A later run may leave them out, and may not
-    contradict them. The fields of the parts are keyword arguments of the job.
+    contradict them. A job consists of parts, such as `Times` and `Groups`; the fields of all parts
+    are keyword arguments of the job.
 
     >>> job = Job(what="count", events="visits.csv", state="visits.db", every="1d")
     >>> job.keeping.name, job.times.every

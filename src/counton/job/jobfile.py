@@ -96,9 +96,9 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """How a job file may write one kind of option: ``types`` are the Python types that a TOML
-    parser returns, ``words`` describe them in messages, and ``json`` has their names in a JSON
-    schema.
+    """The form in which a job file may write one kind of option. ``types`` are the Python types
+    that a TOML parser returns, ``words`` describe them in messages, and ``json`` has their names in
+    a JSON schema.
     """
 
     types: tuple[type, ...]

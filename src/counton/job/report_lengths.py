@@ -139,7 +139,12 @@ def refuse_other_parts(job: Job, spends: Iterable[Spend]) -> None:
 
 
 def _windows_of(statistics: Mapping[str, Mapping[str, Any]], every: object) -> dict[str, Any]:
-    """Return the options of windows that the statistics with one length of windows state."""
+    """Return the options about windows (such as their start) that some statistics state for
+    themselves.
+
+    The statistics all have windows of the length ``every``. They are refused if they state two
+    values of one option.
+    """
     found: dict[str, Any] = {}
     for key, value in (pair for one in statistics.values() for pair in one.items()):
         if key in OF_WINDOWS and found.setdefault(key, value) != value:

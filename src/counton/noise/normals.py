@@ -96,7 +96,10 @@ class NormalField:
         self.size = size
 
     def blocks(self, first: int, stop: int) -> range:
-        """Return the numbers of the blocks that hold coordinates ``first`` to ``stop - 1``."""
+        """Return the numbers of the blocks that hold coordinates ``first`` to ``stop - 1``.
+
+        A block is a range of 2^16 coordinates.
+        """
         return range(first // BLOCK, -(-stop // BLOCK))
 
     def length(self, block: int) -> int:
@@ -123,7 +126,8 @@ class NormalField:
         return out
 
     def block(self, level: int, index: int, block: int, out: Singles | None = None) -> Singles:
-        """Return the normals of all coordinates of one block at (level, index): float32.
+        """Return the normals at (level, index) for all coordinates of one block, a range of 2^16
+        coordinates: float32.
 
         Args:
             level: 0 to 255.

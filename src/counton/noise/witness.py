@@ -194,8 +194,9 @@ class WitnessPlace(ABC):
         the stream.
 
         Args:
-            entry: an entry as for `note`, whose "writers" are these processes. They are added
-                to the known entry of the same key and stream, which otherwise stays unchanged.
+            entry: an entry as for `note`, whose "writers" are these processes. The processes are
+                added to the known entry of the same key and stream, which otherwise stays
+                unchanged.
         """
 
         def change(known: Entries) -> Entries:

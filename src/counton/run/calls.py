@@ -159,12 +159,11 @@ def release(
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
-    """Add to an error about missing options all options that the first release needs, with example
-    values to edit.
+    """Extend an error about missing options: it then lists all options that the first release
+    needs, with example values to edit.
 
-    Returns:
-        A new error with the longer message. The same error if the events are standard input, which
-        can be read only once, or if they cannot be read.
+    The error is returned unchanged if the events cannot be read, or are standard input, which can
+    be read only once.
     """
     from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
 

@@ -250,7 +250,7 @@ def repeats_all_rows(job: Job) -> bool:
     """Return True if a job's events are all rows since the first window, False if they are new rows
     only.
 
-    New rows only are in files with new events (``append``), and in the result of a query with
+    Files with new events (``append``) have new rows only. So has the result of a query with
     ``{since}``, which leaves out the rows of released windows.
     """
     query = job.rows.query
@@ -355,11 +355,10 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return which part of the largest sums that the stream can release exactly is used up by some
-    rows.
+    """Return how much some rows use up of the largest sums that the stream can release exactly.
 
-    A part is a ratio: the rows' sum divided by the largest exact sum (see `SumBounds`), rounded up.
-    Rows whose parts add up to 1 or less can always be counted, in one run or in several.
+    The result is a ratio: the rows' sum divided by the largest exact sum (see `SumBounds`), rounded
+    up. Rows whose ratios add up to 1 or less can always be counted, in one run or in several.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
@@ -521,9 +520,9 @@ class Intake:
         """Return what each new step adds to each cell (one of the sums kept for each group), as
         integer multiples of the statistic's resolution; shape ``(len(steps) * versions, groups)``.
 
-        If windows are released in several versions, each step has that many rows in the array: the
-        first for its own window, the next for the window before, and so on. The last is for the
-        window that becomes final.
+        If windows are released in several versions, each step has one row in the array for each
+        version: the first for its own window, the next for the window before, and so on. The last
+        row is for the window that becomes final.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()

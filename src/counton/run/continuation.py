@@ -348,8 +348,8 @@ def as_read(definition: Definition, before: Definition) -> Definition:
     another time zone) than the first run.
 
     ``definition`` is the definition in this run, ``before`` that of the first run. Other options
-    are refused if the ledger relies on them. It does where the stream continues an earlier stream
-    and no row may count in both: the ledger then counts the privacy loss of only one of the two.
+    are refused for a stream that continues an earlier stream, if no row may count in both: the
+    ledger counts the privacy loss of only one of the two.
     """
     if not definition.cut.timed:
         return definition

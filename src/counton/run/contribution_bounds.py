@@ -214,7 +214,7 @@ class ChosenRows:
 
 
 class ContributionBounder:
-    """The choice, in one run of a stream, of the rows that count within each user's bound.
+    """An object that chooses, in one run of a stream, the rows that count within each user's bound.
 
     Args:
         definition: definition of the stream.

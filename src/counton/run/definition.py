@@ -241,7 +241,8 @@ class Definition(Description):
     @property
     def unit_in_ledger(self) -> str:
         """Name that the ledger (the record of spent privacy loss) uses for the stream's protected
-        unit. The name of a period includes its time zone.
+        unit. If the unit is a user's period, the name includes the time zone and the column of
+        times.
         """
         from counton.state.unit_names import by_its_clock  # which needs a database's library
 

@@ -358,7 +358,8 @@ def export(
     as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
-    """Read a stream's released numbers from its state, and write it to a file if ``out`` names one.
+    """Read a stream's released numbers from its state, and write them to a file if ``out`` names
+    one.
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
@@ -395,8 +396,8 @@ def export(
         as_of: for windows that are released again when late rows come: show the numbers that were
             known at this time: see `Release.as_of`.
         metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
-            sdmx, or several (`counton.released.metadata`). Their title is ``title``, or the name of
-            the stream.
+            sdmx, or several (`counton.released.metadata`). The metadata have the title ``title``,
+            or the name of the stream.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is

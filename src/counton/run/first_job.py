@@ -324,8 +324,8 @@ def _stem(path: Path) -> str:
 
 
 def holds_new_events(events: object) -> bool:
-    """Return True if events come as several files, now or later, so that each file holds new
-    events.
+    """Return True if the events are a list, a folder or a pattern of files, which may get further
+    files. Each file then holds new events.
     """
     if isinstance(events, list | tuple):
         return True

@@ -330,10 +330,10 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
 def _beginning(
     part: Rows, names: Sequence[str], size: int, most: int
 ) -> tuple[_Sample, Rows, bool, int]:
-    """Return the first rows of a file or other source, with three facts about them.
+    """Return the first rows of a file or other source, with three more results.
 
-    The results are: the rows (about ``size`` bytes of a file); a source that holds only these rows;
-    whether they are all rows; and the number of bytes read.
+    These are a source that holds only the first rows (about ``size`` bytes of a file); whether the
+    first rows are all rows; and the number of bytes read.
 
     Raises:
         InvalidInput: more than ``most`` rows are unreadable, which a run refuses too; or more than

@@ -275,8 +275,9 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Keep, for each protected unit, the rows in its first ``most`` groups, and the rows in every
-    group whose first row is marked ``old``; return the positions of the kept rows.
+    """Bound the number of groups of each protected unit, and return the positions of the rows that
+    are kept. These are the rows in the unit's first ``most`` groups, and in every group whose first
+    row is marked ``old``.
 
     ``ordered`` are positions that sort the rows. The first groups of a unit are the groups that
     come first in this order.

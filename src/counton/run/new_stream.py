@@ -98,7 +98,7 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
 
     Args:
         tried: True for a definition whose half-widths are computed and which is then dropped. The
-            check whether a privacy proof covers its strategy is left out.
+            check whether a privacy proof covers the strategy is then left out.
     """
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee

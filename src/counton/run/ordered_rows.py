@@ -132,8 +132,9 @@ class OrderedRows(ReadRows):
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        """Return the events of the new steps as changes of the stream. Refuse malformed events, and
-        events of released steps that differ from before.
+        """Return the changes that the events of the new steps make to the stream.
+
+        Malformed events, and events of released steps that differ from before, are refused.
         """
         definition, events = self.settled.definition, open_private(self.events)
         statistic, before = definition.statistic, 0 if stream is None else stream.step

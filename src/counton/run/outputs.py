@@ -166,7 +166,7 @@ class Outputs:
             left: digest of the output files after an earlier run that released nothing. If this run
                 releases nothing either, and the files still have this digest, each file is replaced
                 by a copy of itself. So the time of a file does not tell readers whether rows came
-                that no release contains yet.
+                that no release counts yet.
         """
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)

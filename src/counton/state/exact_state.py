@@ -75,7 +75,7 @@ class SavedState(NamedTuple):
 
     Attributes:
         parts: numbers and sizes of the stored parts.
-        step: step at which they were saved.
+        step: step at which the sums were saved.
         events: keyed digests of the events of all steps.
         exact: all sums at the step at which they were last written as a whole, as `Exact.save`
             encoded them.

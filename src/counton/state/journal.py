@@ -375,8 +375,8 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
     """Store the totals of the rows read so far in these windows, in place of earlier totals.
 
     Args:
-        at: number of steps released before the transaction. If the transaction releases steps, all
-            rows read in windows up to the last of these steps are counted with it.
+        at: number of steps released before the transaction. If the transaction releases steps,
+            these steps count all rows read so far in windows up to the last of them.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)

@@ -692,11 +692,12 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """Return the witness's entries of streams that have released something and that the state
-        lacks.
+        """Return the entries that the witness (the record of releases outside the state) has for
+        streams that the state lacks.
 
-        An entry holds the last recorded step of a stream. An entry belongs to this state if it has
-        the fingerprint of a key of the state, or the state's address or identity.
+        An entry holds the last recorded step of a stream; only streams that have released something
+        are returned. An entry belongs to this state if it has the fingerprint of a key of the
+        state, or the state's address or identity.
 
         Args:
             known: names of the state's streams, by fingerprint of their keys.
@@ -840,7 +841,7 @@ class Witness:
 
     def unseen(self, at: Mark) -> str | None:
         """Return why the witness (the record of releases outside the state) cannot tell whether a
-        stream, whose progress in the state is ``at``, is an old copy; None if it can.
+        stream is an old copy; None if it can. ``at`` is the stream's progress in the state.
         """
         if self.is_later(at) or self.vouches(at):
             return None
@@ -890,7 +891,7 @@ class Witness:
         before the release is shown to anybody.
 
         Args:
-            at: the stream's progress after the release.
+            at: the stream's progress after the release, whose digest is ``digest``.
             released: function that returns the digest of an earlier step's release, or None if the
                 state has none.
             writes: True if this process made the release, as the stream's writer.
@@ -994,7 +995,8 @@ class Witness:
         """Write to every place (file or database) of the witness, the record of releases outside
         the state.
 
-        An error is raised if no place can be written, unless the user wants no witness.
+        An error is raised if a place in use cannot be written. Unless the user wants no second
+        witness, an error is also raised if no place can be written.
 
         Args:
             act: function that writes to a place; it returns an error to raise, or None.
@@ -1027,11 +1029,11 @@ class Witness:
 
 
 def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
-    """Build the error for a step whose release in the state differs from the one recorded outside
-    it.
+    """Build the error for a step whose release in the state differs from the release that was
+    recorded outside the state.
 
-    ``where`` names that record: a witness (a file of last releases) or a ledger (the record of
-    spent privacy loss).
+    ``where`` names the record: a witness (a file of last releases) or a ledger (the record of spent
+    privacy loss).
     """
     return OldCopy(
         f"step {step:,} of stream {name!r} has another release in state {state} than {where} "

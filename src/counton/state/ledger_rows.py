@@ -342,10 +342,10 @@ def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Return True unless a new limit (terms as in `LimitChange`) certainly allows no more than the
-    former one.
+    """Return False if a new limit certainly allows no more than the former one, otherwise True.
 
-    A new limit of the former kind allows no more if none of its numbers is larger.
+    It certainly allows no more if only its numbers differ, and none of them is larger. The limits
+    are terms as in `LimitChange`.
     """
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True

@@ -334,7 +334,7 @@ def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -
 
 def _label_parts(connection: Connection, stream_id: int) -> list[tuple[list[str], int, bytes]]:
     """Return the stored blocks of labels, one for each release that found groups: the labels, the
-    number of the first one's cell, and the block's keyed digest.
+    number of the first label's cell, and the block's keyed digest.
     """
     said, parts = f"SELECT part, marks {_OF_KIND} ORDER BY part", []
     with reading("the labels of groups"):

@@ -167,9 +167,9 @@ class Stream(JournalReader, Closing):
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
                 file is made. From an existing key a new key is derived for this state.
-            contribution: how much one protected unit changes at most; default: one added or
-                removed, or what the statistic states. With a statistic, state it if the caller
-                bounds a unit's events.
+            contribution: how much one protected unit changes at most. Default: one count is added
+                or removed, or what the statistic states. With a statistic, give this argument if
+                the caller bounds a unit's events.
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells, and with ``counters`` it is the shape of all groups
                 together.
@@ -522,8 +522,8 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """The sizes of the stream's exact sums so far, with which a caller bounds what it still
-        accepts. Secret.
+        """The sizes of the stream's exact sums so far. A caller computes from them how much more
+        the stream can take. Secret.
         """
         taken, statistic = open_private(self._counter().totals_taken), self.statistic
         (smallest, most), whole = extremes(taken), 0.0

@@ -68,7 +68,8 @@ class Watch:
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Record in the witness the last released step of streams that other processes release.
+        """Record in the witness, the record outside the state, the last released step of streams
+        that other processes release.
 
         The other processes keep writing, and nothing in the state is changed. A single look at a
         state on a server cannot tell whether the state is an old copy: call this function
