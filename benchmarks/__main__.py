@@ -19,13 +19,15 @@ NAMES = sorted(module.name for module in pkgutil.iter_modules(rows.__path__))
 
 
 def measured(names: list[str]) -> Iterator[Row]:
-    """Rows in the order of their files, each as soon as it is known."""
+    """Measure the named files of rows one after the other; yield each row as soon as it is
+    known.
+    """
     for name in names:
         yield from import_module(f"{rows.__name__}.{name}").measure()
 
 
 def line(row: Row) -> str:
-    """One line of the printed table."""
+    """Format a row as a line of the printed table."""
     verdict = "pass" if row.passed else "FAIL"
     sense = "<=" if row.sense == "at most" else ">="
     figure = f"{row.measured:,.3g}" if row.measured < 1000 else f"{row.measured:,.0f}"
@@ -36,7 +38,7 @@ def line(row: Row) -> str:
 
 
 def main() -> int:
-    """Exit code 0 where every row meets its bar, else 1."""
+    """Measure rows and print them. Return exit code 0 if every row meets its bar, else 1."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")

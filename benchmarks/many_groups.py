@@ -26,7 +26,7 @@ from counton.strategies import KAry
 
 
 def make(folder: Path, groups: int, nights: int) -> None:
-    """The names, one on a line, and the rows of each night."""
+    """Write the names of groups, one per line, and a Parquet file of rows for each night."""
     with (folder / "names.txt").open("wb") as file:
         for first in range(0, groups, 2**22):
             some = pl.int_range(first, min(first + 2**22, groups))
@@ -43,7 +43,7 @@ def make(folder: Path, groups: int, nights: int) -> None:
 
 
 def release(folder: Path, night: int) -> None:
-    """One night, and what it took."""
+    """Release one night, and print its CPU time, duration, memory and size of the state."""
     from counton.run import Job, run
 
     asked = {"every": "1d", "start": "2024-03-01", "steps": 365, "rho": "0.015", "time": "time"}
@@ -68,9 +68,12 @@ def release(folder: Path, night: int) -> None:
 
 
 def late_nights(cells: int) -> None:
-    """What the noise of each night of a year costs, in microseconds of CPU a group.
+    """Print the cost of the noise of each night of a year, in microseconds of CPU for each group.
 
-    Each night draws or finds its noise as a process of its own would.
+    Each night draws its noise, or finds it in the state, as a process of its own would.
+
+    Args:
+        cells: number of groups.
     """
     from counton.numbers.noise_ahead import NoiseAhead
     from counton.state.database import Database
@@ -105,7 +108,9 @@ def late_nights(cells: int) -> None:
 
 
 def main() -> None:
-    """Print a table: a row for each night of each number of groups."""
+    """Print a table with a row for each night of each number of groups, and a table of the cost of
+    noise.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", default="100000,1000000", help="numbers, commas between")
     parser.add_argument("--nights", type=int, default=2)

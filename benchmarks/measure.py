@@ -20,7 +20,7 @@ Work = Callable[[], object]
 
 
 class Process(NamedTuple):
-    """What one child process used."""
+    """The resources that one child process used, and its output."""
 
     cpu_seconds: float
     peak_megabytes: float
@@ -28,19 +28,21 @@ class Process(NamedTuple):
 
 
 def cpu_seconds(work: Work) -> float:
-    """CPU seconds of this process, all threads, for one call of ``work``."""
+    """Call ``work`` once; return the CPU seconds of this process, over all threads."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ...]:
-    """Least CPU seconds of each ``work``: run in turns, after one turn which does not count.
+    """Return the least CPU seconds of each of several functions, called in turns.
+
+    A first turn is not measured.
 
     Args:
-        works: whose least times are compared.
-        turns: how many at least.
-        seconds: as many more as take this much CPU time together.
+        works: functions without arguments.
+        turns: least number of turns.
+        seconds: turns go on until all calls together have used this CPU time.
     """
     for work in works:
         work()
@@ -54,9 +56,9 @@ def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ..
 
 
 def process(arguments: Sequence[str]) -> Process:
-    """Run Python with ``arguments`` to its end and say what it used, start-up included.
+    """Run Python with these arguments to its end; return the resources used, including its start.
 
-    Compiled modules are kept, as where a package is installed.
+    Compiled modules are kept, as after an installation.
     """
     # By way of a small process: a child's peak memory begins with that of the process it is
     # started from, and this one may hold large arrays.

@@ -8,14 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Row:
-    """One measured figure.
+    """One measured figure, with the bar that it has to meet.
 
     Attributes:
-        name: what was measured.
+        name: the name of what was measured.
         measured: the figure, in ``unit``.
-        bar: what is promised, in ``unit``.
-        sense: whether the figure should stay at or below its bar, or reach it.
-        unit: "x" for a ratio of CPU times.
+        bar: the promised bound, in ``unit``.
+        sense: "at most" if the figure must not exceed the bar, "at least" if it must reach the bar.
+        unit: unit of the figure; "x" for a ratio of CPU times.
         note: what the figure was compared with.
     """
 
@@ -28,7 +28,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether the figure meets its bar."""
+        """True if the figure meets its bar."""
         if self.sense == "at most":
             return self.measured <= self.bar
         return self.measured >= self.bar

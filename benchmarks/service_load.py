@@ -25,7 +25,7 @@ _TIME = b"0000-00-00T00:00:00.000000+00:00"
 
 
 def templates(many: int) -> list[bytes]:
-    """Batches of rows that lack the time."""
+    """Return batches of random rows, as JSON lines with a placeholder for the time."""
     chance = np.random.default_rng(0)
     return [
         b"".join(
@@ -37,13 +37,13 @@ def templates(many: int) -> list[bytes]:
 
 
 class Load:
-    """Clients that send, and what became of their batches.
+    """Clients that send batches at fixed times, and the time until each is acknowledged.
 
     Args:
-        port: where the service listens.
-        token: to send with.
-        rate: events a second.
-        seconds: how long.
+        port: port of the service.
+        token: token for sending.
+        rate: events per second.
+        seconds: duration of the load.
     """
 
     def __init__(self, port: int, token: str, rate: int, seconds: float) -> None:
@@ -54,7 +54,7 @@ class Load:
         self.took: list[float] = []
 
     async def run(self) -> None:
-        """Send all of them."""
+        """Send all batches from several clients."""
         async with asyncio.TaskGroup() as clients:
             for _ in range(CLIENTS):
                 clients.create_task(self._client())
@@ -89,13 +89,13 @@ class Load:
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used until now."""
+    """Return the CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def report(load: Load, pid: int, seconds: float) -> None:
-    """A line for each tenth of the time, and one for all of it."""
+    """Run a load; print a line for each tenth of the time, and one for all of it."""
     sending = asyncio.create_task(load.run())
     done, used = 0, processor_seconds(pid)
     for tenth in range(1, 11):
@@ -110,7 +110,9 @@ async def report(load: Load, pid: int, seconds: float) -> None:
 
 
 def print_line(name: str, took: list[float], seconds: float, used: float | None, pid: int) -> None:
-    """Events a second, milliseconds in which half and 99% are acknowledged, processor, memory."""
+    """Print events per second, the milliseconds in which half and 99% of batches are acknowledged,
+    memory, and CPU time per event.
+    """
     half, most = np.quantile(took or [np.nan], [0.5, 0.99]) * 1e3
     each = "" if used is None or not took else f"{1e6 * used / (BATCH * len(took)):6.2f} us/event"
     print(
@@ -121,7 +123,7 @@ def print_line(name: str, took: list[float], seconds: float, used: float | None,
 
 
 def main() -> None:
-    """Start a service, send to it, and end it."""
+    """Start a service, send a load to it, print the results, and end the service."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=int, default=RATE, help="events a second")
     parser.add_argument("--seconds", type=float, default=120, help="how long")

@@ -27,32 +27,36 @@ _MOST_OTHERS = 10**6
 
 
 class Memory(threading.Thread):
-    """Watches the resident memory of this process and of all that it started."""
+    """A thread that notes the peak resident memory of this process and of all processes that it
+    started.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.peak, self._ended = 0, threading.Event()
 
     def run(self) -> None:
-        """See `threading.Thread`."""
+        """Read the memory five times a second, until `end` is called."""
         while not self._ended.wait(0.2):
             self.peak = max(self.peak, sum(resident()))
 
     def end(self) -> int:
-        """The most that there was, in bytes."""
+        """End the thread; return the peak memory in bytes."""
         self._ended.set()
         self.join()
         return self.peak
 
 
 def resident() -> Iterator[int]:
-    """Bytes of each process of this session, pages that are shared counted in each."""
+    """Yield the resident memory of each process of this session in bytes; shared pages are counted
+    for each process.
+    """
     for facts in _processes():
         yield int(facts[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """CPU seconds that all processes of this session use for it, and those that end meanwhile."""
+    """Call ``work``; return the CPU seconds that all processes of this session use meanwhile."""
     before = _ticks()
     work()
     return (_ticks() - before) / os.sysconf("SC_CLK_TCK")
@@ -63,7 +67,9 @@ def _ticks() -> int:
 
 
 def _processes() -> Iterator[list[str]]:
-    """What the system says of each process of this session, from its state on."""
+    """Yield what Linux says of each process of this session: the fields of ``/proc/PID/stat`` from
+    the process's state on.
+    """
     mine = os.getsid(0)
     for place in Path("/proc").iterdir():
         if not place.name.isdigit():
@@ -78,7 +84,9 @@ def _processes() -> Iterator[list[str]]:
 
 @contextmanager
 def session(workers: int) -> Iterator[Any]:
-    """Spark with so many workers on this machine."""
+    """Run Spark with so many workers on this machine during the ``with`` block; yield the
+    session.
+    """
     from pyspark.sql import SparkSession
 
     spark = (
@@ -95,7 +103,9 @@ def session(workers: int) -> Iterator[Any]:
 
 
 def rows(spark: Any, folder: Path, events: int, groups: int, users: int = 10**5) -> Any:
-    """Events spread evenly over the days and, by a hash, over the groups and users."""
+    """Return a Spark frame of events, spread evenly over days, groups and users; the file is
+    written only once.
+    """
     path = folder / f"{events} {groups} {users}"
     if not path.exists():
         within = f"pmod(xxhash64(id), {DAYS * 86_400_000_000})"
@@ -109,7 +119,7 @@ def rows(spark: Any, folder: Path, events: int, groups: int, users: int = 10**5)
 
 
 def job(folder: Path, groups: int, **more: Any) -> Job:
-    """Counts by day and group, released for 30 days at one go."""
+    """Return a job that counts by day and group, and releases 30 days at once."""
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": DAYS, "epsilon": 1,
         "until": "2024-03-31", "by": "page", "domain": [f"g{number}" for number in range(groups)],
@@ -119,13 +129,13 @@ def job(folder: Path, groups: int, **more: Any) -> Job:
 
 
 def plain(frame: Any) -> int:
-    """Spark's own counts of the same cells, at the driver."""
+    """Count the same cells with Spark alone; return the number of cells."""
     counts = frame.groupBy("page", frame["at"].cast("date").alias("day")).count()
     return int(counts.toArrow().num_rows)
 
 
 def noisy(frame: Any, asked: Job) -> int:
-    """A run of a new stream, whose journal is in a database on disk."""
+    """Run a job over a Spark frame; return the number of rows read."""
     from counton import spark as counton_spark
 
     with counton_spark.run(asked, frame) as outcome:
@@ -133,21 +143,29 @@ def noisy(frame: Any, asked: Job) -> int:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Call ``work``; return how many seconds it takes by the clock."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def fresh(folder: Path) -> Path:
-    """An empty folder for a state."""
+    """Make a folder empty, for a new state; return its path."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
 
 
 def people(events: int, users: int, workers: int, times: int) -> None:
-    """Print what counts of people cost, a bound of 10 rows each, and Spark's own groups by user."""
+    """Print the CPU time of counts with a bound of 10 rows per user, and of Spark's own grouping by
+    user.
+
+    Args:
+        events: number of rows.
+        users: number of users.
+        workers: number of Spark's workers.
+        times: number of repetitions, of which the fastest counts.
+    """
     with tempfile.TemporaryDirectory() as name, session(workers) as spark:
         folder = Path(name)
         frame = rows(spark, folder, events, 100, users)
@@ -170,7 +188,7 @@ def people(events: int, users: int, workers: int, times: int) -> None:
 
 
 def main() -> None:
-    """Print a table: a row for each number of events, of groups, and of workers."""
+    """Print a table with a row for each number of events, groups and workers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10**7)
     parser.add_argument("--groups", type=int, default=10**5)

@@ -38,7 +38,9 @@ WEIGHTS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0
 
 
 class Errors(NamedTuple):
-    """Variances of all versions of windows, of final ones, of all totals, and of the last total."""
+    """Mean variances: of all versions of windows, of final windows and of all totals; and the last
+    total's variance.
+    """
 
     windows: float
     final: float
@@ -47,7 +49,12 @@ class Errors(NamedTuple):
 
 
 class Problem:
-    """Windows by lags, and the matrices of what is wanted of the rows."""
+    """A stream of revised windows with totals beside them, as matrices.
+
+    Each combination of a window and a lag (lateness) is one kind of rows. ``versions``,
+    ``arrivals`` and ``totals`` have a column for each kind; their rows are the versions of windows,
+    the arrivals of each night, and the totals by each night.
+    """
 
     def __init__(self, windows: int, lags: int) -> None:
         self.windows, self.lags, self.nights = windows, lags, windows + lags - 1
@@ -58,7 +65,12 @@ class Problem:
         self._night_of = arrives
 
     def errors(self, measured: NDArray[np.floating]) -> Errors:
-        """Return the errors of the best numbers from measurements with C'C = ``measured``."""
+        """Return the errors of windows and totals that are estimated from all measurements by least
+        squares.
+
+        Args:
+            measured: C'C of the measurements' matrix C.
+        """
         root = np.linalg.cholesky(measured)
         read = [np.linalg.solve(root, of.T) for of in (self.versions, self.totals)]
         windows, totals = ((of**2).sum(axis=0) for of in read)
@@ -66,11 +78,12 @@ class Problem:
         return Errors(*map(float, (windows.mean(), final.mean(), totals.mean(), totals[-1])))
 
     def errors_of_each_night(self, one: Floats, running: Floats) -> Errors:
-        """Return the errors of the best numbers from what each night has measured so far.
+        """Return the errors if each number is estimated from what was measured by its night, and
+        never revised.
 
         Args:
             one: C'C of a window's versions, with its part of the budget.
-            running: C'C of the totals by night, with theirs.
+            running: C'C of the totals by night, with their part of the budget.
         """
         windows = np.kron(np.eye(self.windows), _causal(one))
         measured = np.vstack([windows, _causal(running) @ self.arrivals])
@@ -88,15 +101,20 @@ class Problem:
 
 
 def _causal(measured: Floats) -> Floats:
-    """Return the lower triangular C of C'C, whose node of a step reads no later step."""
+    """Return a lower-triangular C with the given C'C, so that no release reads noise of a later
+    step.
+    """
     return np.asarray(np.linalg.cholesky(measured[::-1, ::-1])[::-1, ::-1].T, np.float64)
 
 
 def least_error(wanted: Floats) -> tuple[Floats, float]:
-    """Return C'C of the strategy of sensitivity 1 with the least trace of its error, and the gap.
+    """Search for the strategy C of sensitivity 1 whose total error is least.
 
     Args:
-        wanted: A'A, with the weights of its rows.
+        wanted: A'A of the workload A, with weighted rows.
+
+    Returns:
+        C'C of the strategy; and its relative distance from a proven lower bound.
 
     >>> found, gap = least_error(np.tri(4).T @ np.tri(4))
     >>> bool(gap < 1e-4), np.diag(found).round(9).tolist()
@@ -159,7 +177,9 @@ def main() -> None:
 
 
 def _over(both: Errors, best: list[Errors]) -> float:
-    """Return the ratio of the totals' deviation to the optimum's, at the same error of windows."""
+    """Return the standard deviation of totals divided by that of the optimum whose windows have the
+    same error.
+    """
     windows, totals = (np.log([each[place] for each in best]) for place in (0, 2))
     there = float(np.interp(math.log(both.windows), windows, totals))
     return math.exp((math.log(both.totals) - there) / 2)

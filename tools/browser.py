@@ -52,13 +52,15 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """Where the browser is; None: there is none."""
+    """Return the path of the Chromium browser on this machine; None if there is none."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager
 def browsing() -> Iterator[Any]:
-    """Chromium without a window, by Playwright."""
+    """Start Chromium without a window (Playwright); yield the browser, and close it after the
+    ``with`` block.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -69,13 +71,13 @@ def browsing() -> Iterator[Any]:
 
 @dataclass
 class Page:
-    """A page in a browser, and what it complained of.
+    """A page of the service in a browser, with the errors and requests that it has made.
 
     Attributes:
-        url: of the service.
-        page: of Playwright.
-        complaints: errors of scripts and of the console.
-        asked: addresses of all that it loaded.
+        url: address of the service.
+        page: the page as an object of Playwright.
+        complaints: messages of errors in scripts and on the browser's console.
+        asked: addresses of everything that the page has loaded.
     """
 
     url: str
@@ -84,12 +86,12 @@ class Page:
     asked: list[str] = field(default_factory=list)
 
     def open(self, stream: str, more: str = "", windows: int = 1) -> Any:
-        """Show a stream, and wait until it is drawn.
+        """Show a stream, and wait until the page has drawn it; return the page of Playwright.
 
         Args:
-            stream: its name.
-            more: of the address.
-            windows: how many have to be released; 0: it is shown as it is.
+            stream: name of the stream.
+            more: further text of the address, after the name.
+            windows: least number of released windows to wait for; 0: none.
         """
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}/#stream={stream}{more}")
@@ -97,7 +99,9 @@ class Page:
         return self.page
 
     def drawn(self, stream: str, windows: int = 1) -> None:
-        """Wait until all that was asked is drawn, with so many windows of a stream."""
+        """Wait until the page has drawn all that it asked for: a stream with at least this many
+        released windows.
+        """
         self.until(
             "(shown => document.querySelector('#state').dataset.state === 'live'"
             " && shown.getAttribute('aria-busy') === 'false'"
@@ -106,12 +110,13 @@ class Page:
         )
 
     def until(self, expression: str, seconds: float = PATIENT) -> None:
-        """Wait until something is true in the page.
+        """Wait until a JavaScript expression is true in the page.
 
-        As `wait_for_function` does, which the page's Content-Security-Policy does not let run.
+        Playwright's `wait_for_function` would do the same, but the page's Content-Security-Policy
+        forbids it.
 
         Raises:
-            AssertionError: it does not become true.
+            AssertionError: the expression is not true after so many seconds.
         """
         for _ in range(round(10 * seconds)):
             if self.page.evaluate(f"Boolean({expression})"):
@@ -120,25 +125,27 @@ class Page:
         raise AssertionError(f"not within {seconds} seconds: {expression}")
 
     def api(self, path: str) -> Any:
-        """What the service answers to a reader."""
+        """Return the service's answer to a reader's request, as a JSON value."""
         return told(self.url, path)
 
 
 def told(url: str, path: str) -> Any:
-    """What a service answers to a reader without a token."""
+    """Return a service's answer to a reader without a token, as a JSON value."""
     with urllib.request.urlopen(f"{url}/v1/{path}", timeout=PATIENT) as answer:
         return json.load(answer)
 
 
 @contextmanager
 def watching(browser: Any, url: str, late: int = LATE, **options: Any) -> Iterator[Page]:
-    """A page in a window of its own.
+    """Open a page in a browser window of its own, and yield it; close the window after the ``with``
+    block.
 
     Args:
-        browser: as of `browsing`.
-        url: of the service.
-        late: milliseconds by which its answers come late at most, each by another share of them.
-        options: of the window.
+        browser: the browser from `browsing`.
+        url: address of the service.
+        late: largest delay of the service's answers in milliseconds; each answer is delayed by
+            another fraction of it, so that answers may overtake each other.
+        options: options of the window, such as its size, for Playwright.
     """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     made = Page(url, context.new_page())
@@ -162,7 +169,13 @@ def watching(browser: Any, url: str, late: int = LATE, **options: Any) -> Iterat
 def sending(
     url: str, token: str, rows: Mapping[str, Sequence[dict[str, object]]]
 ) -> Iterator[None]:
-    """Rows of the present moment, to each stream twice a second, as long as it is needed."""
+    """Send rows with the present time to each stream twice a second, during the ``with`` block.
+
+    Args:
+        url: address of the service.
+        token: token that permits to send.
+        rows: by name of the stream, the rows without their time.
+    """
     ended = threading.Event()
     failures: list[BaseException] = []
     clients = {name: Client(url, name, token, "test") for name in rows}
@@ -189,7 +202,13 @@ def sending(
 
 @contextmanager
 def serving(folder: Path, jobs: str, listen: str = "127.0.0.1:0") -> Iterator[tuple[str, str]]:
-    """A service of these jobs: its URL, and a token for sending and reading."""
+    """Run a service during the ``with`` block; yield its URL, and a token for sending and reading.
+
+    Args:
+        folder: folder of the service's files.
+        jobs: text of the job file.
+        listen: host and port; port 0 chooses a free one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "jobs.toml").write_text(jobs)
     token = Tokens(folder / "jobs.toml.tokens").make(["ingest", "read"])

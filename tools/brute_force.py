@@ -64,26 +64,30 @@ LAWS: tuple[NoiseDistribution, NoiseDistribution] = (
 
 
 class Exceeded(AssertionError):
-    """A unit moves further than is claimed."""
+    """The error that one unit changes more than the claimed sensitivity."""
 
 
 class Tried:
-    """How many changes were tried, and how near they came to what is claimed."""
+    """The number of pairs of neighbouring inputs tried, and the largest change among them as a
+    fraction of the claim.
+    """
 
     def __init__(self, name: str) -> None:
         self.name, self.pairs, self.shares = name, 0, [0.0, 0.0]
 
     def hold(self, changes: Changes, nodes: Nodes, claimed: Sensitivity, pair: Any) -> None:
-        """Compare both norms of C d with a claim: the 1-norm, and the squared 2-norm.
+        """Check that changes stay within the claimed sensitivity: the 1-norm and the squared 2-norm
+        of C d.
 
         Args:
-            changes: d, shape (steps, cells), or many, shape (many, steps, cells).
-            nodes: the strategy's C.
-            claimed: the largest norms.
-            pair: what the message shows.
+            changes: one change d of exact cells, shape (steps, cells), or many, shape (many, steps,
+                cells).
+            nodes: the strategy's matrix C.
+            claimed: the largest norms that are claimed.
+            pair: the neighbouring inputs, for the message.
 
         Raises:
-            Exceeded: one is larger.
+            Exceeded: a norm is larger than its claim.
         """
         for norm, true, most in self.look(changes, nodes, claimed):
             if true > most * (1 + 1e-9):
@@ -94,7 +98,11 @@ class Tried:
     def look(
         self, changes: Changes, nodes: Nodes, claimed: Sensitivity
     ) -> list[tuple[str, float, int]]:
-        """Both norms, the largest of all changes, each with its claim: they are not compared."""
+        """Compute the largest 1-norm and squared 2-norm over all changes; return each with its name
+        and its claim.
+
+        The norms are not compared with the claims here, only noted as fractions of them.
+        """
         found = []
         for which, norm in enumerate(("1-norm", "squared 2-norm")):
             if nodes.weights[which] is None:
@@ -112,8 +120,12 @@ class Tried:
 
 
 class Nodes(NamedTuple):
-    """C of a strategy in lattice integers, shape (nodes, steps), as Laplace and as Gaussian noise
-    hides it: a node whose noise is twice as wide counts half. None where such noise is refused.
+    """A strategy's matrix C, shape (nodes, steps), in units of the lattice, for Laplace and for
+    Gaussian noise.
+
+    A row is divided by how many times wider the noise of its node is than the calibrated noise, so
+    a node with noise twice as wide counts half. The matrix is None if the strategy refuses such
+    noise.
     """
 
     strategy: StreamStrategy
@@ -122,7 +134,9 @@ class Nodes(NamedTuple):
 
 @cache
 def strategies(steps: int) -> tuple[Nodes, ...]:
-    """Each public strategy, written out from what it says of each step."""
+    """Return the matrix of each public strategy, computed from the column that the strategy gives
+    for each step.
+    """
     found = []
     for strategy in (one for kind in public_strategies() for one in kind.examples(steps)):
         if strategy.facts.totals:  # two laws: tests/run/test_also_totals.py adds up their losses
@@ -142,7 +156,17 @@ def strategies(steps: int) -> tuple[Nodes, ...]:
 def weighted(
     strategy: StreamStrategy, matrix: Changes, levels: Sequence[int], law: NoiseDistribution
 ) -> Changes | None:
-    """The matrix with each row less where its node's noise is wider than the calibrated law."""
+    """Divide each row of a matrix by how many times wider its node's noise is than the calibrated
+    noise.
+
+    Return None if the strategy refuses such noise.
+
+    Args:
+        strategy: the strategy.
+        matrix: its matrix C, shape (nodes, steps).
+        levels: level of each node.
+        law: the calibrated law of noise.
+    """
     try:
         width = np.array([node_law(strategy, law, level).variance for level in levels], float)
     except InvalidInput:
@@ -151,7 +175,7 @@ def weighted(
 
 
 def shift_or_none(strategy: StreamStrategy, said: Contribution, cells: int) -> Sensitivity | None:
-    """What is claimed; None where a strategy refuses such units."""
+    """Return the claimed sensitivity; None if the strategy refuses units with this contribution."""
     try:
         return sensitivity_of(strategy, said, (cells,))
     except InvalidInput:
@@ -185,7 +209,11 @@ CONTRIBUTIONS: dict[tuple[int, int], list[Contribution]] = {
 
 
 def is_allowed(said: Contribution, change: Changes) -> bool:
-    """Whether a unit may change the cells so, by the sentence that the contribution prints."""
+    """Return whether one unit may change the cells by ``change``, read from the sentence that
+    describes the contribution.
+
+    The check is written independently of the code that computes sensitivities.
+    """
     steps = np.flatnonzero(change.any(axis=1))
     apart = np.diff(steps)
     if said.most is not None:  # events anywhere, each in one cell of one step, by one
@@ -213,14 +241,18 @@ def is_allowed(said: Contribution, change: Changes) -> bool:
 
 @cache
 def allowed(said: Contribution, cells: int, most: int) -> Changes:
-    """Changes by at most ``most`` that a unit may make, shape (many, steps, cells)."""
+    """Return all changes that one unit may make, with entries from -``most`` to ``most``: shape
+    (many, steps, cells).
+    """
     values = product(range(-most, most + 1), repeat=STEPS * cells)
     changes = (np.reshape(one, (STEPS, cells)) for one in values if any(one))
     return np.array([change for change in changes if is_allowed(said, change)])
 
 
 def try_contributions() -> Iterator[Tried]:
-    """Every allowed change, through every strategy."""
+    """Try every allowed change of a small table with every strategy; yield the result for each
+    contribution.
+    """
     for (cells, most), ways in CONTRIBUTIONS.items():
         for said in ways:
             tried = Tried(str(said).replace("one unit ", "", 1))
@@ -278,7 +310,7 @@ LENGTH, TOGETHER, EDGES = 3, 2, 5
 
 
 def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Stream]:
-    """All streams of a few steps."""
+    """Yield all streams of a few steps that consist of some of these events."""
     if statistic.card.event == "edge":
         for number in range(1, EDGES + 1):
             for chosen in combinations(events, number):
@@ -292,7 +324,9 @@ def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Str
 
 
 def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Iterator[Stream]:
-    """The stream without one unit, or with one event replaced."""
+    """Yield the neighbours of a stream: without one unit, or with one event replaced by another
+    one.
+    """
     if statistic.contribution(batched=True).relation == "replace":
         for step, batch in enumerate(stream):
             for place, other in product(range(len(batch)), events):
@@ -309,7 +343,7 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
 
 
 def exact_changes(statistic: counted.Statistic, stream: Stream) -> Changes:
-    """What a stream adds to each cell at each step, before noise."""
+    """Return what a stream adds to each cell at each step, before noise: shape (steps, cells)."""
     events: Any = [event for batch in stream for event in batch]
     if statistic.card.of_letters:
         events = "".join(events)
@@ -324,17 +358,18 @@ def exact_changes(statistic: counted.Statistic, stream: Stream) -> Changes:
 
 
 def some(every: Iterable[Any], share: float) -> Iterator[Any]:
-    """So many of all, evenly."""
+    """Yield a fraction ``share`` of the items, spread evenly over all."""
     for number, one in enumerate(every):
         if int((number + 1) * share) > int(number * share):
             yield one
 
 
 def try_statistics(share: float = 1.0) -> Iterator[Tried]:
-    """Every small stream of every statistic, and each of its neighbours.
+    """Try every small stream of every statistic with each of its neighbours; yield the result for
+    each statistic.
 
     Args:
-        share: of the streams so many are taken, evenly.
+        share: fraction of the streams that is tried, spread evenly over all.
     """
     every = strategies(LENGTH)
     for statistic, events in STATISTICS:
@@ -385,7 +420,15 @@ ROWS: list[Row] = [(night, hour, group) for night in (0, 1) for hour in range(4)
 
 
 def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tuple[Changes, Any]:
-    """What two nights release of these rows, as each step's change, and the contribution."""
+    """Run a job over two nights of rows; return the released change of each step and cell, and the
+    contribution.
+
+    Noise is so narrow that it rounds to nothing.
+
+    Args:
+        rows: pairs of a user and a row.
+        promise: options of the job that bound a user's rows.
+    """
     from counton.run import Job, run  # rows need more packages than contributions do
 
     with TemporaryDirectory() as folder:
@@ -410,10 +453,11 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
 
 
 def try_people(share: float = 1.0) -> Iterator[Tried]:
-    """One person's rows, up to three, laid into two nights in every way.
+    """Try up to three rows of one person in the files of two nights, in every way; yield the result
+    for each bound.
 
     Args:
-        share: of the ways so many are taken, evenly.
+        share: fraction of the ways that is tried, spread evenly over all.
     """
     nodes = next(one for one in strategies(4) if type(one.strategy) is Binary)
     others = [(f"other {number}", row) for number, row in enumerate(OTHERS)]
@@ -433,7 +477,13 @@ def try_people(share: float = 1.0) -> Iterator[Tried]:
 
 # ---------------------------------------------------------------------------------- 4 deliveries
 class Delivered(NamedTuple):
-    """A row: in which nights' files it stands, its hour (two end each night), and what it says."""
+    """A row of the files of three nights.
+
+    Attributes:
+        nights: the nights whose files contain the row.
+        hour: hour of the row's time; two hours end each night.
+        group, user, id: values of the row.
+    """
 
     nights: tuple[int, ...]
     hour: int
@@ -476,14 +526,15 @@ REPORT: dict[str, Any] = {
 
 
 class Door(NamedTuple):
-    """A kind of files, and of units.
+    """One way in which rows reach a job: the kind of files, and the protected unit.
 
     Attributes:
-        options: of the job.
-        others: rows that are there with and without the unit.
-        nights: in which a row of the unit may be.
-        many: rows of the unit, at most; of one word for all, or none.
-        hours: of the unit's rows: those of its period, where it is a period.
+        options: options of the job.
+        others: rows that exist with and without the unit.
+        nights: for a row of the unit, the possible sets of nights whose files contain it.
+        many: largest number of the unit's rows.
+        hours: possible hours of the unit's rows; if the unit is a user's period, the hours of one
+            period.
     """
 
     options: dict[str, Any]
@@ -516,7 +567,15 @@ ZONES = ("Z", "+05:30", "-08:00")
 
 
 def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Changes, Any]:
-    """What three nights release of these rows, as each step's change, and the design."""
+    """Run a job over the files of three nights; return the change of each step and cell before
+    noise, and the design.
+
+    Files differ in the order of rows, in the time zone and in compression, which must not matter.
+
+    Args:
+        rows: the rows.
+        options: options of the job.
+    """
     from counton.run import Job, run  # rows need more packages than contributions do
 
     with TemporaryDirectory() as folder:
@@ -545,7 +604,7 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
 
 
 def _at(hour: int, minute: int, zone: str) -> str:
-    """A time of that hour, in UTC, as it is written in a zone."""
+    """Write a time, given its hour and minute in UTC, in a zone such as "+05:30"."""
     east = 0 if zone == "Z" else int(zone[:3]) * 60 + int(zone[0] + zone[4:])
     days, rest = divmod(60 * hour + minute + east, 1440)
     day = "2025-12-31" if days < 0 else "2026-01-01"
@@ -553,10 +612,12 @@ def _at(hour: int, minute: int, zone: str) -> str:
 
 
 def try_deliveries(share: float = 1.0) -> Iterator[Tried]:
-    """One unit's rows in some nights' files, in every way, beside others that come and go.
+    """Try one unit's rows in the files of some nights, in every way, beside other rows that come
+    and go; yield the result for each `Door`.
 
     Args:
-        share: of the ways so many are taken, evenly.
+        share: fraction of the ways that is tried, spread evenly over all, but at least `LEAST_WAYS`
+            ways.
     """
     nodes = next(one for one in strategies(6) if type(one.strategy) is Binary)
     for name, door in DOORS.items():
@@ -599,9 +660,11 @@ ROWS_OF_STREAMS, ALL_OF_THEM = (4, 8, 32), 8
 
 
 def try_rows() -> Iterator[Tried]:
-    """Every short stream of two kinds of rows, and one in which each kind comes twice in a row.
+    """Try streams in which each row is a step; yield two results for each statistic and length.
 
-    First with what is promised, then with one row more in the middle.
+    The first result is for the promised neighbours. The second is for one more row in the middle,
+    which nobody promises to hide; it only shows how far the change goes. Streams: all short ones of
+    two kinds of rows, and one in which each kind comes twice in a row.
     """
     for (statistic, events), rows in product(EACH_ROW, ROWS_OF_STREAMS):
         nodes = next(one for one in strategies(rows) if type(one.strategy) is Binary)
@@ -635,7 +698,7 @@ def try_rows() -> Iterator[Tried]:
 
 
 def main() -> None:
-    """Try all of it, or what is named, and say what was tried.
+    """Try everything, or the named parts, and print the results.
 
     ``python -m tools.brute_force [contributions] [statistics] [people] [deliveries] [rows]
     [--share=1]``

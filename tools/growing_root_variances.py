@@ -25,7 +25,9 @@ EXACT = growing_root._EXACT_ROWS
 
 
 def knots(level: int) -> list[int]:
-    """Nodes of a class, the denser the nearer to its ends."""
+    """Return the nodes of one class (a quarter octave) whose variances are shipped, denser near
+    both ends.
+    """
     first, last = first_of(level), first_of(level + 1) - 1
     ends = np.log(2 * (last - first) + 1.0)
     share = 1 / (1 + np.exp(-np.linspace(-ends, ends, KNOTS)))
@@ -34,7 +36,7 @@ def knots(level: int) -> list[int]:
 
 
 def run(path: Path) -> None:
-    """Write the file."""
+    """Compute the variances, and write them to a JSON file."""
     nodes = [node for level in range(quarter(EXACT), quarter(NODES)) for node in knots(level)]
     found: dict[str, list[float]] = {}
     for even in (None, *EVEN):

@@ -65,7 +65,7 @@ class JobFields(RowFields, total=False):
 
 
 def text() -> str:
-    """Return the text that the file must have."""
+    """Return the text that ``src/counton/job/keywords.py`` must have."""
     how, told = options_of(RowFormat), options_of(Job)
     types = {item.name: str(item.type) for _, item in fields_of(Job)}
     rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}
@@ -95,7 +95,7 @@ def _fields(types: Mapping[str, str], told: Mapping[str, Option | None]) -> Iter
 
 
 def _line(name: str, found: str) -> str:
-    """A field, as wide as lines may be."""
+    """Return the line of a field with its type, broken over several lines if it is too long."""
     line = f"    {name}: {found}"
     if len(line) <= 100:
         return line
@@ -108,7 +108,7 @@ def _literal(choices: Sequence[str]) -> str:
 
 
 def _of_statistic(said: Option) -> str:
-    """The type of an option of a statistic."""
+    """Return the Python type of a statistic's option, as text."""
     if said.kind == "flag":
         return "bool"
     types: dict[Any, str] = {"whole": "int", "number": "float"}

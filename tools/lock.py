@@ -30,12 +30,19 @@ _PIN = re.compile(r"([a-z0-9.-]+)==([^\s\\]+)((?: \\\n    --hash=sha256:[0-9a-f]
 
 
 def pins_of(text: str) -> dict[str, tuple[str, str]]:
-    """Return by package its version and the lines of its digests, as pip-compile wrote them."""
+    """Read the text of pip-compile: return each package's version and the lines of its digests, by
+    name.
+    """
     return {name: (version, lines) for name, version, lines in _PIN.findall(text)}
 
 
 def write_lock(compiled: str, folder: Path) -> None:
-    """Write the files from the text of pip-compile."""
+    """Write ``requirements.lock``, ``requirements.hashes`` and ``image.hashes`` into a folder.
+
+    Args:
+        compiled: the text that pip-compile wrote.
+        folder: the folder.
+    """
     pins = pins_of(compiled)
     first = {*needed(("cli",)), *DEMO}
     head = "# The versions `make setup` installs. Written by `make lock` from pyproject.toml.\n"
@@ -57,13 +64,20 @@ def write_lock(compiled: str, folder: Path) -> None:
 
 
 def beside() -> list[Path]:
-    """Return the locks of environments of their own."""
+    """Return the other locks: each belongs to an environment of its own, such as that of the
+    benchmarks.
+    """
     found = [*ROOT.glob("tests/*/requirements.lock"), *ROOT.glob("tests/orchestrators/*.lock")]
     return sorted([*found, ROOT / "benchmarks/requirements.lock"])
 
 
 def versions_of(locked: str, usual: dict[str, str]) -> dict[str, str]:
-    """Return by package the version of a lock, or the usual one if the lock states none."""
+    """Return the version of each package in a lock, by name.
+
+    Args:
+        locked: text of the lock.
+        usual: by name, the version of a package for which the lock states none.
+    """
     lines = [line for line in locked.splitlines() if line and not line.startswith("#")]
     pairs = [
         (canonicalize_name(name), version)
@@ -73,7 +87,7 @@ def versions_of(locked: str, usual: dict[str, str]) -> dict[str, str]:
 
 
 def write_digests(locks: list[Path]) -> None:
-    """Write the digests of each lock's packages into the file beside it."""
+    """Write the digests of each lock's packages into the file beside the lock."""
     usual = pins_of((ROOT / "requirements.hashes").read_text("utf-8"))
     files = {one: one.with_suffix(".hashes") for one in locks}
     known = {

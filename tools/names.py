@@ -43,12 +43,12 @@ _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Name(NamedTuple):
-    """A name in the sources, and where it stands.
+    """A name in the sources, and its position.
 
     Attributes:
-        place: file, below the sources.
-        line: of the definition.
-        name: as it stands there.
+        place: path of the file in ``src/counton``.
+        line: line of the definition.
+        name: the name as it is written there.
     """
 
     place: str
@@ -57,12 +57,14 @@ class Name(NamedTuple):
 
     @property
     def room(self) -> str:
-        """The folder, or the file of none."""
+        """The top folder of the file in ``src/counton``, or the file itself if it is in no
+        folder.
+        """
         return self.place.partition("/")[0]
 
 
 def is_participle(name: str) -> bool:
-    """Whether a name is one participle and nothing else.
+    """Return whether a name is one participle and nothing else.
 
     >>> [is_participle(name) for name in ("told", "_rounded", "rounded_down", "need", "release")]
     [True, True, False, False, False]
@@ -76,7 +78,7 @@ def is_participle(name: str) -> bool:
 
 @cache
 def _definitions(sources: Path) -> list[tuple[str, _Definition]]:
-    """Classes and functions, each with the file that has it."""
+    """Return all definitions of classes and functions, each with its file."""
     found = []
     for path in sorted(sources.rglob("*.py")):
         place = str(path.relative_to(sources))
@@ -86,13 +88,17 @@ def _definitions(sources: Path) -> list[tuple[str, _Definition]]:
 
 
 def _is_adjective(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a method answers yes or no without being called."""
+    """Return whether a method is a property that is true or false, so that its name may be an
+    adjective.
+    """
     is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
     return is_property and node.returns is not None and ast.unparse(node.returns) == "bool"
 
 
 def participles(sources: Path = SOURCES) -> list[Name]:
-    """Functions, methods and types that are called by a bare participle, but for those kept."""
+    """Return the functions, methods and types whose name is a bare participle, without those in
+    `KEPT`.
+    """
     found = []
     for place, node in _definitions(sources):
         if isinstance(node, ast.ClassDef):
@@ -105,9 +111,10 @@ def participles(sources: Path = SOURCES) -> list[Name]:
 
 
 def twice(sources: Path = SOURCES) -> dict[str, list[str]]:
-    """Class names that occur more than once, and the files that have them.
+    """Return the class names that occur more than once, with the files in which they occur.
 
-    The reference has the names of what it computes a second time.
+    The file reference.py is left out, because it computes again what other files compute, under the
+    same names.
     """
     places = defaultdict(list)
     for place, node in _definitions(sources):
@@ -117,7 +124,7 @@ def twice(sources: Path = SOURCES) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Write both to the standard output."""
+    """Print the names that are bare participles, and the class names that occur twice."""
     for one in participles():
         sys.stdout.write(f"{one.place}:{one.line}: {one.name}\n")
     for name, files in twice().items():

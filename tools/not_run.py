@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def not_run(lines: Iterable[str]) -> Counter[str]:
-    """How many tests, or files of tests, no stage has run, by the reason.
+    """Count the tests, or files of tests, that no stage has run, by the reason for skipping them.
 
     >>> told = ["skipped\\ttests/a.py\\tno torch", "ran\\ttests/a.py::test_one\\t",
     ...         "skipped\\ttests/b.py::test_two\\tno server", "skipped\\tstage\\tno Java"]
@@ -33,7 +33,13 @@ def not_run(lines: Iterable[str]) -> Counter[str]:
 
 
 def main(run: str, optional: str) -> int:
-    """Print what was not run; 1 if it was not named as optional."""
+    """Print what no stage has run. Return 1 if a reason is not in the file of optional reasons,
+    else 0.
+
+    Args:
+        run: file with a line for each skipped or run test of all stages.
+        optional: file of optional reasons; each line is the beginning of a reason.
+    """
     with open(run, encoding="utf-8") as file:
         found = not_run(file)
     listed = Path(optional).read_text(encoding="utf-8").splitlines()

@@ -16,9 +16,9 @@ _FENCE = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 def code_of(block: str) -> str:
-    """The statements of a block: without prompts, and without what they print.
+    """Return the statements of a code block, without prompts and printed results.
 
-    An example that shows an error is left out: a notebook would stop there.
+    The result is empty if the block shows an error, because a notebook would stop there.
 
     >>> code_of(">>> for i in (1, 2):\\n...     print(i)\\n1\\n2\\n>>> i\\n2\\n")
     'for i in (1, 2):\\n    print(i)\\ni'
@@ -34,7 +34,7 @@ def code_of(block: str) -> str:
 
 
 def cells_of(page: str) -> list[tuple[str, str]]:
-    """The cells of a page in their order: "markdown" or "code", and the text.
+    """Divide a page of Markdown into cells: pairs of a kind, "markdown" or "code", and a text.
 
     >>> cells_of("# Title\\n\\n```python\\na = 1\\n```\\n\\nThen.\\n")
     [('markdown', '# Title'), ('code', 'a = 1'), ('markdown', 'Then.')]
@@ -50,7 +50,7 @@ def cells_of(page: str) -> list[tuple[str, str]]:
 
 
 def notebook_of(page: str) -> str:
-    """A page as a notebook of format 4.5, as JSON."""
+    """Convert a page of Markdown to the JSON text of a notebook (format 4.5), without outputs."""
     cells: list[dict[str, Any]] = []
     for number, (kind, text) in enumerate(cells_of(page)):
         links = re.sub(r"\]\(([\w/-]+)\.md(#[\w-]+)?\)", r"](\1.html\2)", text)

@@ -58,7 +58,16 @@ _LEAST, _MOST = 0.1, 16.0
 
 
 def _linear(level: int, step: int, nodes: range) -> tuple[Floats, Floats]:
-    """g of a level inside, as a constant and a matrix on all numbers of all tables."""
+    """Return the vector g of a level as a linear function of the tables: a constant, and a matrix.
+
+    The matrix is applied to the numbers of all tables in a row; it selects those of the step's own
+    table.
+
+    Args:
+        level: a level of `inside_tables`.
+        step: the step whose column is computed.
+        nodes: the nodes of the level at which g is wanted.
+    """
     place = np.arange(nodes.start, nodes.stop) - (step >> level)
     table = step >> (level - CHOOSING) & (1 << CHOOSING) - 1
     chosen = np.zeros((len(nodes), (1 << CHOOSING) * _WIDTH))
@@ -72,7 +81,11 @@ def _around(level: int, step: int, width: int) -> range:
 
 
 def inside_tables() -> Floats:
-    """Tables for levels with four or more below: shape (8, 48)."""
+    """Search for the tables of levels that have four or more levels below: shape (8, 48).
+
+    There is a table for each value of three bits of the step. The worst sequence of bits costs
+    least.
+    """
     constants, matrices = [], []
     for bits in range(1 << LOWEST):
         step = (1 << 30) + (bits << 1)
@@ -106,7 +119,13 @@ def inside_tables() -> Floats:
 
 
 def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
-    """The largest mean cost of a long sequence of bits, and how often it has each pattern."""
+    """Return the largest mean cost of a long sequence of bits, and the fraction of each pattern in
+    it.
+
+    Args:
+        costs: cost of each of the 16 patterns of four bits.
+        length: length of the sequence.
+    """
     total, chosen = np.zeros(1 << CHOOSING), []
     for _ in range(length):
         pairs = (costs + np.tile(total, 2)).reshape(-1, 2)
@@ -122,7 +141,10 @@ def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
 
 
 def lowest_tables(inside: Floats) -> Floats:
-    """Tables of levels 1 to 3 for each i mod 16: least squares, given level 4; (16, 3, 48)."""
+    """Return the tables of levels 1 to 3 for each value of i mod 16, i the step: shape (16, 3, 48).
+
+    They are least squares solutions, given the tables of level 4 (``inside``).
+    """
     found = np.zeros((1 << LOWEST, LOWEST - 1, _WIDTH))
     for low in range(1 << LOWEST):
         step = (1 << 30) + low
@@ -159,7 +181,9 @@ def lowest_tables(inside: Floats) -> Floats:
 
 
 class _Search:
-    """Error of one length as a function of the variances of the nodes of the upper levels."""
+    """The search for the best weights of the nodes of the upper levels, for streams of one
+    length.
+    """
 
     def __init__(self, length: int, metric: Metric) -> None:
         self._metric = metric
@@ -199,7 +223,11 @@ class _Search:
         return np.array(lows), np.array(rows)
 
     def error(self, logs: Floats) -> tuple[float, Floats]:
-        """Logarithm of squared norm times variance, and its gradient."""
+        """Return log(largest squared norm of a column * variance of releases), and its gradient.
+
+        Args:
+            logs: logarithm of the noise variance of each upper node.
+        """
         variances = np.exp(logs)
         covariance = (self._reads * variances) @ self._reads.T
         pulled = np.linalg.solve(covariance, self._entering)
@@ -216,7 +244,7 @@ class _Search:
         return float(value + np.log(total)), gradient
 
     def weights(self) -> Integers:
-        """The best weights found, in units of 2^-6."""
+        """Return the best weights that the search finds, in units of 2^-6."""
         from scipy.optimize import minimize
 
         bounds = [(2 * np.log(_LEAST), 2 * np.log(_MOST))] * self._reads.shape[1]
@@ -232,7 +260,9 @@ class _Search:
 
 
 def _smoothed(values: Floats) -> tuple[float, Floats]:
-    """The p-norm of positive numbers, and its gradient."""
+    """Return a smooth approximation of the largest of some positive numbers (a p-norm), and its
+    gradient.
+    """
     largest = float(values.max())
     powers = (values / largest) ** (_SMOOTH - 1)
     mean = float((powers * values / largest).mean())
@@ -241,7 +271,7 @@ def _smoothed(values: Floats) -> tuple[float, Floats]:
 
 
 def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
-    """Search for everything, and write it."""
+    """Search for all tables and weights, and write them to a JSON file."""
     inside = inside_tables()
     lowest = lowest_tables(inside)
     weights: dict[str, dict[str, dict[str, str]]] = {"mean": {}, "max": {}}

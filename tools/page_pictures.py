@@ -29,12 +29,12 @@ _PICTURES = (
 
 
 def draw(folder: Path, url: str, browser: Any) -> list[Path]:
-    """Pictures of a page; where they are.
+    """Take pictures of the page on a desk and on a telephone, light and dark; return their paths.
 
     Args:
-        folder: for them.
-        url: of a service with the streams of the demonstration.
-        browser: as of `browsing`.
+        folder: folder of the pictures.
+        url: address of a service with the streams of the demonstration.
+        browser: the browser from `browsing`.
     """
     made = []
     for name, width, height, scheme, pixels, whole in _PICTURES:
@@ -64,7 +64,7 @@ def _show(watched: Page, name: str) -> Any:
 
 
 def main() -> None:
-    """Draw the pictures into a folder."""
+    """Run the demonstration for two minutes, and write pictures of its page into a folder."""
     parser = argparse.ArgumentParser(prog="python -m tools.page_pictures", description=__doc__)
     parser.add_argument("folder", type=Path, help="where they go")
     parser.add_argument("--state", type=Path, default=Path("demo/live"), help="for the service")

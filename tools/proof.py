@@ -37,11 +37,13 @@ ASSUMED = (
 
 
 class Unproved(Exception):
-    """A file that asserts something without a proof, or a theorem that assumes more than it may."""
+    """The error that a file asserts something without a proof, or a theorem assumes more than it
+    may.
+    """
 
 
 def without_comments(text: str) -> str:
-    """A file of Coq without its comments, which may stand in one another.
+    """Return the text of a Coq file without its comments, which may be nested.
 
     >>> without_comments("Lemma a : 1 = 1. (* by (* pure *) thought *) Proof. auto. Qed.")
     'Lemma a : 1 = 1.  Proof. auto. Qed.'
@@ -79,7 +81,7 @@ def check_words(name: str, text: str) -> None:
 
 
 def theorems(text: str) -> list[str]:
-    """Names of the theorems of a file, in order.
+    """Return the names of the theorems in the text of a Coq file, in order.
 
     >>> theorems("Theorem a : 1 = 1. (* Theorem b : 1 = 2. *) Theorem c : 2 = 2.")
     ['a', 'c']
@@ -88,7 +90,7 @@ def theorems(text: str) -> list[str]:
 
 
 def in_order(folder: Path) -> list[Path]:
-    """Files of a folder, those first that others import."""
+    """Return the Coq files of a folder, each after those that it imports."""
     files = {path.stem: path for path in sorted(folder.glob("*.v"))}
     found: list[Path] = []
 
@@ -107,7 +109,7 @@ def in_order(folder: Path) -> list[Path]:
 
 
 def assumptions(printed: str) -> list[str]:
-    """Names in what ``Print Assumptions`` prints.
+    """Return the names of axioms in the output of Coq's ``Print Assumptions``.
 
     >>> assumptions("Axioms:\\nA.b : Prop\\nc\\n  : forall x,\\n    x")
     ['A.b', 'c']
@@ -119,10 +121,10 @@ def assumptions(printed: str) -> list[str]:
 
 
 def check_assumptions(name: str, assumed: Iterable[str]) -> None:
-    """Refuse a theorem that assumes more than real numbers and classical logic.
+    """Refuse a theorem that assumes more than axioms of real numbers and classical logic.
 
     Raises:
-        Unproved: naming what it assumes.
+        Unproved: the theorem has other assumptions; the message names them.
     """
     more = [one for one in assumed if one not in ASSUMED]
     if more:
@@ -143,11 +145,11 @@ def _coq(folder: Path, file: Path) -> str:
 
 
 def check_folder(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Compile all files of a folder; each theorem with what it assumes.
+    """Compile all Coq files of a folder; yield each theorem's name with the axioms that it assumes.
 
     Raises:
-        Unproved: a file that asserts something without a proof or does not compile, or a theorem
-            that assumes too much.
+        Unproved: a file asserts something without a proof or does not compile, or a theorem assumes
+            too much.
     """
     files = in_order(folder)
     for path in files:
@@ -171,7 +173,9 @@ def check_folder(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def main() -> int:
-    """Print each theorem with what it assumes; 1 if anything is not proved, 2 without Coq."""
+    """Print each theorem with what it assumes. Return 1 if anything is not proved, 2 without Coq,
+    else 0.
+    """
     if shutil.which("coqc") is None:
         print(  # noqa: T201
             "coqc is not installed: apt-get install --no-install-recommends coq", file=sys.stderr

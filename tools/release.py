@@ -37,11 +37,11 @@ SHIPPED = (
 
 
 def build_wheel(folder: Path, epoch: str) -> Path:
-    """The wheel of the files that git tracks, built in a copy of them.
+    """Build a wheel from a copy of the files that git tracks; return its path.
 
     Args:
-        folder: to build in; the wheel lies in ``folder/dist``.
-        epoch: seconds since 1970, which every file of the wheel is dated.
+        folder: folder in which to build; the wheel is written to ``folder/dist``.
+        epoch: date of every file in the wheel, in seconds since 1970.
     """
     sources = folder / "sources"
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
@@ -59,14 +59,17 @@ def build_wheel(folder: Path, epoch: str) -> Path:
 
 
 def locked() -> dict[str, str]:
-    """The version of each package, by its name."""
+    """Return the version of each package in ``requirements.lock``, by name."""
     lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
     pairs = (re.split(r"==|;", line) for line in lines if "==" in line)
     return {canonicalize_name(name): version.strip() for name, version, *_ in pairs}
 
 
 def needed(extras: tuple[str, ...] = EXTRAS) -> dict[str, set[str]]:
-    """The packages that counton needs with some extras, each with those that it needs itself."""
+    """Return the packages that counton with these extras depends on, directly or indirectly.
+
+    Maps each package, counton among them, to the packages that it needs itself.
+    """
     found: dict[str, set[str]] = {}
     left = [("counton", frozenset(extras))]
     done = set[tuple[str, frozenset[str]]]()
@@ -91,7 +94,13 @@ def needed(extras: tuple[str, ...] = EXTRAS) -> dict[str, set[str]]:
 
 
 def bill_of_materials(wheel: Path, epoch: str) -> dict[str, Any]:
-    """The bill of a wheel, by CycloneDX 1.5; of the same wheel always the same."""
+    """Return the bill of materials of a wheel in the format CycloneDX 1.5; equal wheels get equal
+    bills.
+
+    Args:
+        wheel: path of the wheel.
+        epoch: date of the bill, in seconds since 1970.
+    """
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     with ZipFile(wheel) as files:
         (metadata,) = [one for one in files.namelist() if one.endswith(".dist-info/METADATA")]
@@ -151,7 +160,12 @@ def _dependencies(
 
 
 def main(dist: str) -> None:
-    """Build both wheels, compare them, and write the wheel with its bill into a folder."""
+    """Build the wheel twice, check that both have the same bytes, and write it with its bill of
+    materials.
+
+    Args:
+        dist: folder for both files.
+    """
     epoch = os.environ["SOURCE_DATE_EPOCH"]
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         wheels = [build_wheel(Path(folder), epoch) for folder in (one, other)]

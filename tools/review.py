@@ -19,12 +19,12 @@ SOURCE = Path(__file__).parent.parent / "src/counton"
 
 
 class Room(NamedTuple):
-    """Files that keep one claim.
+    """Files that together ensure one claim about privacy.
 
     Attributes:
-        files: below ``src/counton``, a file or a folder each.
-        claim: what has to be true of them.
-        attack: the tests that try to show that it is not.
+        files: files and folders in ``src/counton``.
+        claim: a sentence that must be true of them.
+        attack: tests that try to show that the claim is false.
     """
 
     files: tuple[str, ...]
@@ -144,11 +144,11 @@ DOOR = (
 
 
 class Promise(NamedTuple):
-    """One sentence, the function that states it, and the one that enforces it.
+    """One promise about privacy, with the code that states it and the code that enforces it.
 
     Attributes:
-        text: what is promised.
-        stated, enforced: files below ``src/counton``, each with a function or class in it.
+        text: the promise.
+        stated, enforced: file in ``src/counton``, and a function or class in it.
     """
 
     text: str
@@ -262,7 +262,7 @@ PUBLIC = ("released", "charts")
 
 
 def files_of(room: Room) -> list[Path]:
-    """The files of a room."""
+    """Return the Python files of a room."""
     found: list[Path] = []
     for name in room.files:
         path = SOURCE / name
@@ -272,7 +272,9 @@ def files_of(room: Room) -> list[Path]:
 
 @cache
 def code_lines(path: Path) -> int:
-    """Lines with code: neither blank, nor comments or docstrings alone."""
+    """Count the lines of a file that contain code; blank lines, comments and docstrings do not
+    count.
+    """
     kept: set[int] = set()
     skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     begins = True  # a text that is a statement of its own is a docstring
@@ -288,24 +290,26 @@ def code_lines(path: Path) -> int:
 
 
 def listed() -> Iterator[tuple[str, Room]]:
-    """Each room with its wing."""
+    """Yield each room with the name of its wing, "private" or "door"."""
     for wing, rooms in (("private", PRIVATE), ("door", DOOR)):
         yield from ((wing, room) for room in rooms)
 
 
 @cache
 def numbers() -> tuple[int, int, int]:
-    """Lines of code of the reference, of what is read besides, and in all."""
+    """Return the lines of code of the reference, of the other files that a reviewer reads, and of
+    all files.
+    """
     besides = sum(code_lines(SOURCE / name) for name in BESIDES)
     return code_lines(SOURCE / REFERENCE), besides, sum(map(code_lines, SOURCE.rglob("*.py")))
 
 
 class Opening(NamedTuple):
-    """A function that takes out what a `Private` holds.
+    """A function that takes the value out of a `Private`.
 
     Attributes:
-        file: below ``src/counton``.
-        function: its name, after that of its class.
+        file: path in ``src/counton``.
+        function: name of the function, after the name of its class if it has one.
     """
 
     file: str
@@ -313,7 +317,9 @@ class Opening(NamedTuple):
 
 
 def uses(source: str, name: str) -> list[str]:
-    """Functions of a module in which a name stands, in order; "" outside of all.
+    """Return the functions of a module in whose code a name occurs, in order.
+
+    "" stands for code outside of all functions.
 
     >>> uses("class A:\\n    def f(self):\\n        return [opened(x) for x in y]", "opened")
     ['A.f']
@@ -340,7 +346,9 @@ def uses(source: str, name: str) -> list[str]:
 
 @cache
 def openings(name: str = "open_private") -> list[Opening]:
-    """All functions that call `counton.base.private.open_private`, or another one, by file."""
+    """Return all functions that call `counton.base.private.open_private`, or the function ``name``,
+    by file.
+    """
     return [
         Opening(str(path.relative_to(SOURCE)), function)
         for path in sorted(SOURCE.rglob("*.py"))
@@ -350,7 +358,7 @@ def openings(name: str = "open_private") -> list[Opening]:
 
 
 def main() -> None:
-    """Print what is read."""
+    """Print what a reviewer of privacy has to read."""
     for one in PROMISES:
         print(f"promise  {one.text}")  # noqa: T201
         print(f"{'':9}stated by {one.stated}, enforced by {one.enforced}")  # noqa: T201

@@ -66,11 +66,13 @@ _LEAST_OWN = 1e-3
 
 
 class Inside(NamedTuple):
-    """What is inside a cell, as far as the line is concerned; a budget of 1 spent there.
+    """The effect of a tree inside each cell on the variances of released numbers, if a budget of 1
+    is spent in the cell.
 
-    The totals released inside cell j have variance (mean or middle) ``before`` Var(S_(j-1)) +
-    (1 - before) Var(S_j) + ``own`` Var(x_j) + ``added``, where S_j is the sum of the first j cells
-    and x_j the j-th; the counts of single steps ``step_own`` Var(x_j) + ``step_added``.
+    Let S_j be the estimated sum of the first j cells, and x_j that of the j-th cell. A total
+    released within cell j has variance (mean, or that in the middle) ``before`` Var(S_(j-1)) + (1 -
+    ``before``) Var(S_j) + ``own`` Var(x_j) + ``added``. The count of a single step has variance
+    ``step_own`` Var(x_j) + ``step_added``.
     """
 
     information: float  # 1 / variance of the estimate of the cell's total from inside it
@@ -82,9 +84,14 @@ class Inside(NamedTuple):
 
 
 def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "mean") -> Inside:
-    """A tree of these radices, from below, with ``shares`` of the budget from single steps on.
+    """Compute the effect (`Inside`) of a tree inside a cell.
 
-    The shares are of all levels but the root, and add up to 1 (norm 1) or their squares do.
+    Args:
+        radices: number of children of a node at each level, from the lowest level up; (): each cell
+            is one step.
+        shares: fraction of the budget of each level but the root, from single steps up. The
+            fractions add up to 1 under norm 1; under norm 2 their squares do.
+        metric: "mean" for the mean over the cell's steps, "max" for the largest variance.
 
     >>> inside((4,), (1.0,)).information, inside((), ())
     (0.25, Inside(information=1.0, before=0.0, own=0.0, added=0.0, step_own=1.0, step_added=0.0))
@@ -110,11 +117,11 @@ def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "me
 
 
 class Slots(NamedTuple):
-    """Which hats are alive where: two slots a level, taken in turn.
+    """The hats that are alive at each cell: each level has two slots, which its hats take in turn.
 
     Attributes:
-        weights: (cells, slots), the weight with which each cell enters the hat in each slot.
-        turns: (cell, slot): before this cell the hat in the slot ends and another one begins.
+        weights: shape (cells, slots), the weight with which each cell enters the hat in each slot.
+        turns: pairs (cell, slot): before this cell the hat in the slot ends and another one begins.
     """
 
     weights: Floats
@@ -124,15 +131,18 @@ class Slots(NamedTuple):
 def variances(
     slots: Slots, squares: Floats
 ) -> tuple[Floats, Floats, Callable[[Floats, Floats], tuple[Floats, Floats]]]:
-    """Variances of prefixes and of cells by least squares, in units of a node's noise.
+    """Compute the variances of running sums and of cells, estimated by least squares, in units of a
+    node's noise variance.
 
     Args:
         slots: the hats.
-        squares: (cells,), the squares of the cells' own weights.
+        squares: shape (cells,), the squares of the cells' own weights.
 
     Returns:
-        Var(S_t) and Var(x_t), (cells,) each, and a function from the derivatives of something by
-        these to its derivatives by ``slots.weights`` and ``squares``.
+        Var(S_t) and Var(x_t), shape (cells,) each, where S_t is the sum of the first t cells and
+            x_t the t-th cell; and a function that applies the chain rule. It takes the derivatives
+            of any function of these variances, and returns its derivatives by ``slots.weights`` and
+            ``squares``.
 
     >>> slots = Slots(np.array([[1.0], [1.0]]), [])
     >>> variances(slots, np.ones(2))[0].round(6).tolist()  # C^T C = [[2, 1], [1, 2]]
@@ -204,7 +214,11 @@ def variances(
 
 
 def _turn(state: Floats, slot: int, noise: float, fresh: float) -> tuple[Floats, float]:
-    """Condition on one slot, with ``noise``, and begin it anew at ``fresh``."""
+    """Replace the hat in a slot: condition the covariance ``state`` on the old hat, measured with
+    ``noise``, and set the new hat's variance to ``fresh``.
+
+    Return the slot's old column and its variance with noise, which `_turn_back` needs.
+    """
     column = state[slot].copy()
     variance = float(column[slot]) + noise
     state -= column[:, None] * (column / variance)
@@ -214,7 +228,14 @@ def _turn(state: Floats, slot: int, noise: float, fresh: float) -> tuple[Floats,
 
 
 def _turn_back(slope: Floats, slot: int, column: Floats, variance: float) -> None:
-    """The slope by the state before `_turn`, from that after it."""
+    """Convert the derivative by the covariance after `_turn` to the derivative by the covariance
+    before it, in place.
+
+    Args:
+        slope: the derivative.
+        slot: the slot.
+        column, variance: the result of `_turn`.
+    """
     slope[slot] = slope[:, slot] = 0.0
     along = slope @ column / variance
     slope[slot] -= along
@@ -223,7 +244,15 @@ def _turn_back(slope: Floats, slot: int, column: Floats, variance: float) -> Non
 
 
 class Problem(NamedTuple):
-    """What is searched for: hats over so many cells, with something inside each."""
+    """One search problem: the number of cells of a line of hats, and the tree inside each cell.
+
+    Attributes:
+        cells: number of cells.
+        norm: norm by which columns of C are bounded, 1 or 2.
+        metric: whether the mean or the largest variance is minimised.
+        release: whether totals, or totals and windows, are released.
+        radices: number of children of a node at each level of the tree inside a cell.
+    """
 
     cells: int
     norm: Norm = 1
@@ -233,23 +262,26 @@ class Problem(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The horizon."""
+        """Number of steps of the stream: cells times the steps in a cell."""
         return self.cells * math.prod(self.radices)
 
     @property
     def beside_dense(self) -> bool:
-        """A dense matrix for it is searched for elsewhere."""
+        """True if a dense matrix is searched for elsewhere for the same problem, so that results
+        are compared.
+        """
         plain = (self.metric, self.release, self.radices) == ("mean", "totals", ())
         return plain and _SMALL < self.cells <= _BESIDE_DENSE
 
 
 class Levels:
-    """Levels of hats with real knots and amplitudes, while they are searched for.
+    """Levels of hats with real-valued knots and amplitudes, during a search.
 
     Attributes:
-        knots: of each level, increasing; before the first and after the last one hats are level.
-        amplitudes: of each level, one a knot, above 0.
-        shares: of a cell's budget for each level of the tree inside.
+        knots: for each level, increasing positions; before the first and after the last knot hats
+            are flat.
+        amplitudes: for each level, a positive number for each knot.
+        shares: fraction of a cell's budget for each level of the tree inside it.
     """
 
     def __init__(
@@ -266,7 +298,9 @@ class Levels:
 
     @classmethod
     def uniform(cls, problem: Problem, spacings: Sequence[float]) -> Self:
-        """Levels of constant spacing and amplitude; a spacing of whole cells is kept."""
+        """Build levels of constant spacing and amplitude; a spacing that is an integer stays fixed
+        in the search.
+        """
         knots: list[Floats] = []
         fixed = {}
         for level, spacing in enumerate(spacings):
@@ -284,7 +318,7 @@ class Levels:
 
     @classmethod
     def of(cls, shape: Shape, problem: Problem) -> Self:
-        """The levels of a shape over as many cells as a problem has, to start from."""
+        """Build levels from a known shape with the same number of cells, to start a search from."""
         knots: list[Floats] = []
         fixed = {}
         for level, (spacing, row) in enumerate(zip(shape.spacings, shape.amplitudes, strict=True)):
@@ -298,7 +332,7 @@ class Levels:
         return made
 
     def shaken(self, random: np.random.Generator) -> Self:
-        """The same levels, with other gaps between knots and other amplitudes."""
+        """Change the gaps between knots and the amplitudes at random; return these levels."""
         for level, row in enumerate(self.knots):
             gaps = np.diff(row) * np.exp(random.normal(0.0, 0.3, len(row) - 1))
             ends = np.cumsum(gaps) * (self.problem.cells / gaps.sum())
@@ -312,7 +346,9 @@ class Levels:
         return math.exp(self._value(*self._placed())[0])
 
     def _placed(self) -> tuple[list[Integers], list[Floats]]:
-        """Of each level: the interval between knots that each cell is in, and where in it."""
+        """Return, for each level, the interval between knots that contains each cell, and the
+        position in it from 0 to 1.
+        """
         cells = np.arange(self.problem.cells) + 0.5
         intervals, places = [], []
         for row in self.knots:
@@ -324,7 +360,11 @@ class Levels:
     def _value(
         self, intervals: list[Integers], places: list[Floats]
     ) -> tuple[float, Callable[[], list[tuple[Floats, Floats]]]]:
-        """Logarithm of the error, and a function for its slopes by all falls and rises."""
+        """Return the logarithm of the error, and a function that computes its derivatives.
+
+        The function returns a pair for each level: the derivatives by the weight with which each
+        cell enters the hat that falls there, and the hat that rises there.
+        """
         problem, norm = self.problem, self.problem.norm
         count, cells = len(self.knots), np.arange(problem.cells)
         weights, turns = np.zeros((problem.cells, 2 * count)), []
@@ -380,7 +420,10 @@ class Levels:
         return math.log(value), slope
 
     def improve(self, steps: int, move: bool = False) -> Self:
-        """Up to so many steps of L-BFGS on all amplitudes, and on knots that may ``move``."""
+        """Reduce the error by at most ``steps`` steps of L-BFGS; return these levels.
+
+        All amplitudes change. If ``move``, knots change too, except those of fixed spacing.
+        """
         from scipy.optimize import minimize
 
         if not self.knots:
@@ -439,7 +482,9 @@ class Levels:
         return self
 
     def share_out(self) -> Self:
-        """The best shares inside the cells, for the hats as they are."""
+        """Find the best shares of a cell's budget for the levels of the tree inside it, with
+        unchanged hats; return these levels.
+        """
         from scipy.optimize import minimize
 
         if len(self.problem.radices) > 1:
@@ -460,7 +505,9 @@ class Levels:
         return tuple((shares / (shares**norm).sum() ** (1 / norm)).tolist())
 
     def round(self) -> Self:
-        """Knots to whole cells, the last one of each level, and no other, at the end or beyond."""
+        """Round knots to whole cells; afterwards each level has exactly one knot at the end or
+        beyond, the last one.
+        """
         cells = self.problem.cells
         for level, (row, heights) in enumerate(zip(self.knots, self.amplitudes, strict=True)):
             whole = np.rint(row)
@@ -474,7 +521,9 @@ class Levels:
         return self
 
     def shape(self) -> Shape:
-        """What is shipped: whole knots, amplitudes on the lattice; these are what it then has."""
+        """Return the shape to ship: with whole knots, and amplitudes in units of the lattice. These
+        levels are rounded accordingly.
+        """
         problem, units = self.problem, 1 << AMPLITUDE_BITS
         shares = [max(1, round(share * _SHARES)) for share in self.shares[1:]]
         if self.shares:
@@ -500,7 +549,7 @@ class Levels:
 
 
 def guesses(problem: Problem) -> list[tuple[float, ...]]:
-    """Spacings to start from; those that stay as they are are integers.
+    """Return spacings of levels from which searches start; an integer stays fixed in the search.
 
     >>> guesses(Problem(8192, radices=(8,)))[0]
     (4, 128.0, 4096.0)
@@ -525,11 +574,12 @@ def guesses(problem: Problem) -> list[tuple[float, ...]]:
 
 
 def search(problem: Problem, near: Shape | None = None) -> tuple[Levels, Shape]:
-    """The best of a few descents, as it was found and as it is shipped.
+    """Return the best result of a few descents: the levels, and the shape to ship.
 
     Args:
-        problem: what is searched for.
-        near: what solves a problem that is hardly different, over as many cells: the only start.
+        problem: the problem.
+        near: the shape of a similar problem with as many cells; the search then starts from it
+            alone.
 
     >>> found, shape = search(Problem(4))  # identity is best
     >>> shape.cells, round(2 * found.error, 2)
@@ -564,7 +614,7 @@ def search(problem: Problem, near: Shape | None = None) -> tuple[Levels, Shape]:
 
 
 def problems() -> list[Problem]:
-    """All that `make shapes` searches for."""
+    """Return all problems that `make shapes` solves."""
     return [
         Problem(cells, *question, radices)
         for question in QUESTIONS
@@ -573,7 +623,16 @@ def problems() -> list[Problem]:
 
 
 def _grid(every: bool, finer: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Cells, and what is inside each: single steps, then short blocks of them, then trees."""
+    """Yield pairs of a number of cells and the radices of the tree inside each cell, in order of
+    the number of steps.
+
+    In short streams a cell is one step; in longer ones it is a short block of steps, then a tree.
+
+    Args:
+        every: True for more numbers of steps.
+        finer: True for still more numbers of steps, where errors are compared with those of dense
+            matrices.
+    """
     first = _SMALL if every else 16
     yield from ((steps, ()) for steps in range(2, first + 1))
     fine = (
@@ -594,7 +653,9 @@ def _grid(every: bool, finer: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
-    """Search for what ``path`` lacks, and keep there what is found."""
+    """Solve the problems whose solutions the file ``path`` lacks; add each solution as soon as it
+    is found.
+    """
     kept: dict[str, dict[str, Any]] = {}
     if path.exists():
         for line in json.loads(path.read_text(encoding="ascii")):
@@ -625,7 +686,9 @@ def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
 
 
 def _near(problem: Problem, kept: dict[str, dict[str, Any]]) -> Shape | None:
-    """The solution for the next smaller tree inside as many cells."""
+    """Return the known shape for the next smaller tree inside the same number of cells; None if
+    there is none.
+    """
     if len(problem.radices) < 2:
         return None
     found = [

@@ -60,7 +60,11 @@ def means(steps: int = 256) -> Iterator[str]:
 
 
 def _for_means(steps: int) -> Floats:
-    """Variances of the sums under the C, of unit columns, whose means err least: L-BFGS."""
+    """Return the variances of running sums under the matrix C that is best for running means.
+
+    C has columns of norm 1. It is searched for by L-BFGS; running means are the sums divided by
+    the number of steps. The result has shape (steps,).
+    """
     from scipy.linalg import solve_triangular
 
     inside = np.tril_indices(steps)

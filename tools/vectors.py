@@ -62,13 +62,13 @@ _LATER = (WindowVersions, WindowsAndTotals, AsOf)
 
 
 class Case(NamedTuple):
-    """What one answer is of.
+    """The stream of one known answer.
 
     Attributes:
-        file: where it stands.
-        strategy, guarantee, contribution, shape: of the stream.
-        steps: the first so many are released.
-        name: of the stream; empty: the number of the answer.
+        file: name of the file that contains the answer.
+        strategy, guarantee, contribution, shape: terms of the stream.
+        steps: number of steps that are released.
+        name: name of the stream; if empty, the name is made from the number of the answer.
     """
 
     file: str
@@ -81,7 +81,9 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Each strategy with both kinds of noise, then what is special."""
+    """Yield the streams of all known answers: each strategy with both kinds of noise, then special
+    cases.
+    """
     for kind in public_strategies():
         if kind in _LATER:
             continue
@@ -126,13 +128,15 @@ def divided(
     contribution: Contribution,
     shape: tuple[int, ...] = (),
 ) -> WindowsAndTotals:
-    """The strategy with the noise of totals that its share of a guarantee needs."""
+    """Return the strategy with the noise that totals need for their share of the guarantee."""
     law = law_of_totals(both.totals, both.share, guarantee, contribution, shape)
     return WindowsAndTotals(both.windows, both.totals, both.share, law)
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:
-    """Whether Laplace noise that is wide enough is not too wide."""
+    """Return whether a strategy's Laplace noise for epsilon 1 stays within the largest width that
+    counton can draw.
+    """
     try:
         design_for(strategy, PureDP(1), _VALUES)
     except InvalidInput:
@@ -141,7 +145,9 @@ def has_pure_noise(strategy: StreamStrategy) -> bool:
 
 
 def answer_of(number: int, case: Case) -> dict[str, Any]:
-    """What counton releases."""
+    """Run a stream, and return its known answer: key, terms, exact sums and released integers, as
+    JSON values.
+    """
     secret = hashlib.sha256(f"counton's known answer {number}".encode()).digest()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
@@ -174,7 +180,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
 
 
 def answers() -> dict[str, list[dict[str, Any]]]:
-    """By file."""
+    """Return all known answers, by name of the file."""
     found: dict[str, list[dict[str, Any]]] = {}
     for number, case in enumerate(cases(), start=1):
         found.setdefault(case.file, []).append(answer_of(number, case))
@@ -182,7 +188,7 @@ def answers() -> dict[str, list[dict[str, Any]]]:
 
 
 def text_of(some: list[dict[str, Any]]) -> str:
-    """A file: each answer's parts on lines of their own."""
+    """Format known answers as the text of a JSON file, with a line for each part of an answer."""
     written = []
     for one in some:
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in one.items()]
@@ -191,7 +197,7 @@ def text_of(some: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write all files."""
+    """Write all files of known answers."""
     FOLDER.mkdir(exist_ok=True)
     for file, some in answers().items():
         (FOLDER / f"{file}.json").write_text(text_of(some), encoding="ascii")

@@ -45,14 +45,16 @@ WHEN: dict[str, Any] = {
 
 
 class Walk(NamedTuple):
-    """How many functions of how many files a call entered."""
+    """The number of functions that a call enters, and of the files that contain them."""
 
     functions: int
     files: int
 
 
 def entered(call: Callable[[], object]) -> set[tuple[str, str]]:
-    """Files and functions of counton that a call enters; comprehensions are none."""
+    """Return the functions of counton that a call enters, as pairs of file and name; comprehensions
+    do not count.
+    """
     found = set[tuple[str, str]]()
     importing = 0
 
@@ -81,17 +83,17 @@ def _count(**more: Any) -> object:
 
 
 def first_count() -> object:
-    """A first count of four rows."""
+    """Count four rows in a new stream."""
     return _count(**WHEN)
 
 
 def count_again() -> object:
-    """The same call again, with nothing new."""
+    """Repeat the call of `first_count`, with no new rows."""
     return _count(**WHEN)
 
 
 def quantiles() -> object:
-    """A stream of quantiles."""
+    """Release quantiles in a new stream."""
     from counton import release
 
     more: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 10, "cells": 8}
@@ -99,7 +101,7 @@ def quantiles() -> object:
 
 
 def table_once() -> object:
-    """A table that is released once."""
+    """Release a table once."""
     from counton import release
 
     domain = {"page": ["home", "shop"]}
@@ -109,7 +111,7 @@ def table_once() -> object:
 
 
 def command() -> object:
-    """The command `counton count`."""
+    """Run the command ``counton count``."""
     from counton.cli.__main__ import main
 
     words = [f"--{name}={value}" for name, value in WHEN.items()]
@@ -124,7 +126,9 @@ CALLS: tuple[Callable[[], object], ...] = (first_count, count_again, quantiles, 
 
 
 def walks() -> dict[str, Walk]:
-    """What each call enters, by its name; each in a process of its own."""
+    """Measure each call of `CALLS` in a process of its own; return the results by name of the
+    call.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "visits.csv").write_text(ROWS)
@@ -145,7 +149,7 @@ def walks() -> dict[str, Walk]:
 
 
 def main(words: list[str]) -> None:
-    """Print the table; of one call that is named the two numbers."""
+    """Print the table of all calls; or, if ``words`` names a call, only its two numbers."""
     if words:
         (call,) = (one for one in CALLS if one.__name__ == words[0])
         numbers = itertools.count()

@@ -61,12 +61,12 @@ print((time.process_time() - start) / 3)
 
 
 def _seconds(program: str, turns: int = 5) -> float:
-    """The least of what fresh processes print."""
+    """Run a program in several new processes; return the least number of seconds that it prints."""
     return min(float(process(["-c", program]).output) for _ in range(turns))
 
 
 def measure() -> Iterator[Row]:
-    """Yield the rows."""
+    """Measure the time to plan a stream, and to compute exact losses by age; yield the rows."""
     for guarantee, bar in (("PureDP(1)", 0.5), ("ApproxDP(1, 1e-9)", 3)):
         for steps in (8760, 10**9):
             seconds = _seconds(_PLAN.format(guarantee=guarantee, steps=steps))

@@ -31,7 +31,7 @@ AUTO_SIDE = 1024
 
 
 def numpy_cascade(cells: int) -> NDArray[np.float64]:
-    """Algorithm 1 of "Ranges" in plain numpy, floating point."""
+    """Draw cascade noise with numpy, in floating point (Algorithm 1 of "Ranges")."""
     rng = np.random.default_rng()
     nodes = rng.standard_normal(1)
     half = math.sqrt(3) / 2
@@ -45,7 +45,9 @@ def numpy_cascade(cells: int) -> NDArray[np.float64]:
 
 
 def exact_cascade(cells: int) -> NDArray[np.float64]:
-    """The same law with exact discrete noise from a key, as a release draws it."""
+    """Draw noise of the same law as `numpy_cascade`, but exact discrete noise from a key, as a
+    release does.
+    """
     choice = counton.plan_cells(cells, guarantee=ZCDP(0.5), line="cascade").best
     axis = choice.strategy.axes[0]
     assert isinstance(axis, Haar)
@@ -54,7 +56,7 @@ def exact_cascade(cells: int) -> NDArray[np.float64]:
 
 
 def measure() -> Iterator[Row]:
-    """Yield the rows."""
+    """Measure noise, queries, hierarchies and grids, each against numpy; yield the rows."""
     ours, numpys = fastest(lambda: exact_cascade(CELLS), lambda: numpy_cascade(CELLS))
     yield Row("exact cascade noise, 2^25 cells", ours / numpys, 1.6, note="numpy, floating point")
     yield _memory()
@@ -108,13 +110,13 @@ def _field(law: NoiseDistribution) -> NoiseField:
 
 
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
-    """Running sums of a line or grid, as they are released."""
+    """Return the running sums of a line or grid of counts, with noise, as a release has them."""
     best = counton.plan_cells(counts.shape, guarantee=ZCDP(0.5), line=strategy).best
     return best.strategy.running_sums(counts, _field(best.law), 16)[0]
 
 
 def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """All nodes of a tree, as they are released."""
+    """Return the numbers of all nodes of a tree, with noise, as a release has them."""
     measurement, scale = tree_strategy_for(tree, [1.0] * len(tree.levels), 2)
     measuring = Measuring(measurement)
     counts = np.concatenate([leaves[level][nodes] for level, nodes in enumerate(tree.leaves)])
@@ -123,7 +125,7 @@ def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.i
 
 
 def _memory() -> Row:
-    """Peak of all that is allocated, in arrays of one float64 a cell."""
+    """Measure the peak memory of exact cascade noise, in arrays of one float64 for each cell."""
     tracemalloc.start()
     exact_cascade(CELLS)
     peak = tracemalloc.get_traced_memory()[1]
@@ -132,7 +134,9 @@ def _memory() -> Row:
 
 
 def _tree(rng: np.random.Generator, sizes: tuple[int, ...]) -> Tree:
-    """Random fan-out, every node with at least one child."""
+    """Build a random tree with these numbers of nodes by level; each node has at least one
+    child.
+    """
     parents: list[NDArray[np.int64]] = []
     above = 1
     for size in sizes:

@@ -32,7 +32,7 @@ SCALARS = 200_000
 
 
 def measure() -> Iterator[Row]:
-    """Yield the rows."""
+    """Measure the counting of events from files against polars, and whole runs; yield the rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind, (what, most, most_in_table) in FILES.items():
@@ -53,7 +53,15 @@ def measure() -> Iterator[Row]:
 def _slope(
     files: list[Path], kind: str, counted: Callable[[Path], None], by: tuple[str, ...]
 ) -> tuple[float, float]:
-    """CPU seconds of the rows by which two files differ: ours, and those of polars."""
+    """Return the CPU seconds for the rows that the larger of two files has more: of counton, and of
+    polars.
+
+    Args:
+        files: the smaller and the larger file.
+        kind: format of the files.
+        counted: function that counts a file with counton.
+        by: columns by which polars groups.
+    """
     times = [
         fastest(lambda file=file: counted(file), lambda file=file: _theirs(file, kind, by), turns=3)  # type: ignore[misc]
         for file in files
@@ -72,7 +80,7 @@ def _contingency(file: Path) -> None:
 
 
 def _run(file: Path, what: str, **more: Any) -> None:
-    """A whole run, with a new state."""
+    """Run a job on a file with a new state, and delete the state."""
     state = file.with_name("table.db")
     job = Job(
         *(what, file, state), time="time", every="1d", start="2024-03-01", steps=DAYS,
@@ -96,7 +104,9 @@ def _theirs(file: Path, kind: str, by: tuple[str, ...]) -> None:
 
 
 def _visits(file: Path, rows: int) -> Path:
-    """Random visits of 30 days, as every program writes its own: all times in one shape."""
+    """Write random visits of 30 days to a file; all times are written in one form, as most programs
+    do.
+    """
     random = np.random.default_rng(rows)
     since = np.sort(random.integers(0, DAYS * 86_400_000, rows)) * 1000
     table = pl.DataFrame(
@@ -117,7 +127,7 @@ def _visits(file: Path, rows: int) -> Path:
 
 
 def _events(file: Path, rows: int, groups: int, seconds: int) -> Path:
-    """Random events of 2024 in a Parquet file."""
+    """Write random events, from the first ``seconds`` seconds of 2024, to a Parquet file."""
     random = np.random.default_rng(rows)
     since = np.sort(random.integers(0, seconds, rows)) * 10**6
     page = pl.format("g{}", pl.Series(random.integers(0, groups, rows)))
@@ -143,7 +153,9 @@ def _scalars(folder: Path) -> Iterator[Row]:
 
 
 def _runs(folder: Path) -> Iterator[Row]:
-    """Whole runs of the command: start-up, planning, reading, releasing, a table in Parquet."""
+    """Measure whole runs of the command (start, plan, read, release, write Parquet); yield the
+    rows.
+    """
     for groups, every, steps, unit, bar, most in (
         (20, "1m", 366 * 1440, 60, 12, 500),
         (5000, "1h", 366 * 24, 3600, 30, 1000),
@@ -176,7 +188,9 @@ def _runs(folder: Path) -> Iterator[Row]:
 
 
 def _more_rows(folder: Path) -> Row:
-    """Memory of whole runs of the command: rows pass by, so ten times as many need no more."""
+    """Measure how much more memory a run needs for ten times as many rows, which it reads piece by
+    piece.
+    """
     few = _visits(folder / "few.parquet", 2_000_000)
     many = folder / "many.parquet"
     pl.concat([pl.scan_parquet(few)] * 10).sink_parquet(many)

@@ -17,7 +17,9 @@ EVENTS = 200_000
 
 
 def measure() -> Iterator[Row]:
-    """Yield users who come twenty times each, and users who are all new."""
+    """Measure the counting of distinct users who come twenty times each, and who are all new; yield
+    the rows.
+    """
     draws, stops = np.random.default_rng(7), np.array([EVENTS])
     names = [f"user{number:07d}" for number in draws.integers(0, EVENTS // 20, EVENTS).tolist()]
     ours, theirs = fastest(partial(counted, names, stops), partial(added, names))
@@ -38,12 +40,12 @@ def measure() -> Iterator[Row]:
 
 
 def counted(names: list[str], stops: NDArray[np.int64]) -> object:
-    """By how much the number of users changes."""
+    """Count distinct users with counton: return the change of their number in each step."""
     return Distinct().begin().take(names, stops)
 
 
 def added(names: list[str]) -> set[str]:
-    """A set of names."""
+    """Add names to a set, one by one, for comparison."""
     found: set[str] = set()
     for name in names:
         found.add(name)
@@ -51,5 +53,5 @@ def added(names: list[str]) -> set[str]:
 
 
 def digested(names: list[str]) -> list[bytes]:
-    """A digest of each name."""
+    """Compute a digest of each name, for comparison."""
     return [blake2b(name.encode(), digest_size=16).digest() for name in names]

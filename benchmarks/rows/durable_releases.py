@@ -20,8 +20,10 @@ STEPS, USERS = 400, 200_000
 
 
 def measure() -> Iterator[Row]:
-    """Yield durable steps of a count, and of users of whom many are known. By the clock: they wait
-    for the disk."""
+    """Measure releases that are written to disk, of a count and of distinct users; yield the rows.
+
+    Times are by the clock, because these releases wait for the disk.
+    """
     strategy, terms = KAry.best(100_000), PureDP(1)
     with tempfile.TemporaryDirectory() as folder:
         state = str(Path(folder, "state.db"))
@@ -45,7 +47,7 @@ def measure() -> Iterator[Row]:
 
 
 def inserts(path: Path) -> Callable[[], object]:
-    """What inserts a row and waits until it is synced."""
+    """Return a function that inserts a row with sqlite3 and waits until it is on the disk."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
@@ -60,7 +62,9 @@ def inserts(path: Path) -> Callable[[], object]:
 
 
 def users(state: str, name: str, known: int) -> Callable[[], object]:
-    """What releases a step with a new user, where so many are known."""
+    """Return a function that releases a step with one new user, in a stream that knows ``known``
+    users.
+    """
     stream = Stream.create(state, name, KAry.best(100_000), PureDP(1), statistic=Distinct())
     stream.release_events([f"user {number}" for number in range(known)])
     new = iter(np.arange(known, 10**9))
@@ -68,7 +72,7 @@ def users(state: str, name: str, known: int) -> Callable[[], object]:
 
 
 def fastest(*works: Callable[[], object]) -> list[float]:
-    """Least seconds of each by the clock, in turns."""
+    """Return the least seconds of each function by the clock, called in turns."""
     least = [float("inf")] * len(works)
     for _ in range(STEPS):
         for place, work in enumerate(works):

@@ -18,7 +18,7 @@ SPREADS = (10, 10**6)
 
 
 def opendp_samplers(spread: int) -> dict[str, Callable[[], object]]:
-    """OpenDP drawing ``THEIRS`` integers from each law."""
+    """Return a function for each law of noise that draws ``THEIRS`` integers with OpenDP."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -30,7 +30,10 @@ def opendp_samplers(spread: int) -> dict[str, Callable[[], object]]:
 
 
 def measure() -> Iterator[Row]:
-    """Yield one row per law and spread; none without the peer, which `make bench` installs."""
+    """Measure exact noise against OpenDP; yield a row for each law and spread.
+
+    Without OpenDP, which `make bench` installs, there are no rows.
+    """
     if not find_spec("opendp"):
         return
     for spread in SPREADS:

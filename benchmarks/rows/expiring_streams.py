@@ -17,7 +17,9 @@ EARLY, LATE, DELAY = 10**3, 10**9, 10**4
 
 
 def counter_at(step: int, delay: int = 0) -> Counter:
-    """A counter which has released ``step`` steps, by way of a state."""
+    """Return a counter that has released ``step`` steps: it is resumed from a checkpoint, without
+    releasing them.
+    """
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
     done = StreamProgress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
@@ -25,7 +27,9 @@ def counter_at(step: int, delay: int = 0) -> Counter:
 
 
 def measure() -> Iterator[Row]:
-    """Yield speed, latency and size."""
+    """Measure streams without an end: speed, time of a late release, and size of the state; yield
+    the rows.
+    """
     generator = np.random.default_rng()
     ones = np.ones(STEPS, np.int64)
     ours, peer = fastest(

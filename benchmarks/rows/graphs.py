@@ -16,7 +16,7 @@ EDGES = 10**6
 
 
 def random_edges(nodes: int, seed: int) -> NDArray[np.int64]:
-    """Different edges between random nodes, in random order: shape (EDGES, 2)."""
+    """Return different edges between random nodes, in random order: shape (EDGES, 2)."""
     chance = np.random.default_rng(seed)
     ends = chance.integers(0, nodes, (2 * EDGES, 2))
     ends = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1)
@@ -24,7 +24,10 @@ def random_edges(nodes: int, seed: int) -> NDArray[np.int64]:
 
 
 def measure() -> Iterator[Row]:
-    """Yield the rows; none without igraph, a peer that `make bench` installs."""
+    """Measure counts of triangles against igraph; yield the rows.
+
+    Without igraph, which `make bench` installs, there are no rows.
+    """
     if not find_spec("igraph"):
         return
     import igraph

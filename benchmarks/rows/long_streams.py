@@ -28,12 +28,16 @@ print(np.quantile(np.diff(times), 0.1))
 
 
 def run(steps: int) -> Process:
-    """A stream of ``steps`` releases in a process of its own: what its fastest tenth takes."""
+    """Release ``steps`` steps in a process of its own; it prints the time that a quick segment (the
+    lowest tenth) takes.
+    """
     return process(["-c", PROGRAM, str(steps)])
 
 
 def measure() -> Iterator[Row]:
-    """Yield cost and memory."""
+    """Measure the cost of a release in a stream of a billion steps, and the memory; yield both
+    rows.
+    """
     before = [run(SHORT) for _ in range(3)]
     long = run(LONG)
     after = [run(SHORT) for _ in range(3)]

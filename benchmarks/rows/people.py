@@ -31,7 +31,9 @@ first.group_by(time.dt.truncate("1d"), "page").len().collect(engine="streaming")
 
 
 def measure(rows: int = ROWS) -> Iterator[Row]:
-    """Yield the rows: CPU seconds and memory of a first run, start-up included."""
+    """Measure a first run that bounds users' rows, including its start; yield rows of CPU time and
+    memory.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_visits(folder / "visits.parquet", rows)

@@ -19,7 +19,9 @@ NUMBERS = 10**7
 
 
 def measure() -> Iterator[Row]:
-    """Yield a single stream, and a thousand steps of ten thousand cells."""
+    """Measure releases of the planned strategy: one long stream, and a thousand steps of ten
+    thousand cells; yield both rows.
+    """
     generator = np.random.default_rng()
     for steps, shape in ((NUMBERS, ()), (1000, (NUMBERS // 1000,))):
         strategy = plan(steps, PureDP(epsilon=1), shape=shape).best.strategy

@@ -29,17 +29,19 @@ RATE, BATCH, SECONDS, CLIENTS, MANY, READERS = 20_000, 1_000, 10, 8, 200, 1_000
 
 
 def measure() -> Iterator[Row]:
-    """Yield times of acknowledgement, the cost beside the database alone, and of readers."""
+    """Measure a service with a SQLite state: acknowledgements, cost beside the database alone, and
+    readers; yield the rows.
+    """
     with tempfile.TemporaryDirectory() as folder:
         yield from measured(Path(folder), "visits.db")
 
 
 def measured(folder: Path, state: str) -> Iterator[Row]:
-    """The same of a state.
+    """Measure a service with a given state; yield the rows.
 
     Args:
-        folder: where the job file is written.
-        state: a SQLite file there, or the URL of a PostgreSQL database.
+        folder: folder to which the job file is written.
+        state: a SQLite file in the folder, or the URL of a PostgreSQL database.
     """
     batches = [batch(number) for number in range(50)]
     direct = alone(folder / "alone.db", batches, MANY)
@@ -89,7 +91,7 @@ def measured(folder: Path, state: str) -> Iterator[Row]:
 
 
 def batch(number: int) -> bytes:
-    """JSON lines of this hour."""
+    """Return a batch of random rows of the last minute, as JSON lines."""
     chance = np.random.default_rng(number)
     now = datetime.now(UTC)
     return b"".join(
@@ -102,7 +104,9 @@ def batch(number: int) -> bytes:
 
 
 def started(folder: Path, state: str) -> tuple[subprocess.Popen[str], int, str]:
-    """A service at a free port: its process, the port, and a token to send with."""
+    """Start a service at a free port, and wait until it is ready; return its process, its port, and
+    a token for sending.
+    """
     begin = datetime.now(UTC) - timedelta(minutes=2)
     file = folder / "jobs.toml"
     pages = ",".join(f"page {number}" for number in range(20))
@@ -136,7 +140,7 @@ def started(folder: Path, state: str) -> tuple[subprocess.Popen[str], int, str]:
 
 
 def post(to: http.client.HTTPConnection, token: str, id: str, body: bytes) -> float:
-    """Seconds until a batch is acknowledged."""
+    """Send a batch; return the seconds until the service acknowledges it."""
     begin = time.perf_counter()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
     to.request("POST", f"/v1/streams/visits/batches/{id}", body, headers)
@@ -148,7 +152,7 @@ def post(to: http.client.HTTPConnection, token: str, id: str, body: bytes) -> fl
 
 
 def send(port: int, token: str, batches: list[bytes], name: str, many: int) -> None:
-    """Batches as fast as the clients can."""
+    """Send ``many`` batches as fast as the clients can."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(many):
         waiting.put(number)
@@ -156,7 +160,9 @@ def send(port: int, token: str, batches: list[bytes], name: str, many: int) -> N
 
 
 def paced(port: int, token: str, batches: list[bytes]) -> list[float]:
-    """Seconds until each batch is acknowledged, from when it was due."""
+    """Send batches at fixed times; return the seconds from each batch's fixed time until it is
+    acknowledged.
+    """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(RATE * SECONDS // BATCH):
         waiting.put(number)
@@ -174,7 +180,17 @@ def run_clients(
     took: list[float],
     every: float = 0.0,
 ) -> None:
-    """Send what waits; a batch is due so long after the one before."""
+    """Send batches from several clients, which take their numbers from a queue.
+
+    Args:
+        port: port of the service.
+        token: token for sending.
+        batches: texts of batches, used in turns.
+        name: prefix of the batches' ids.
+        waiting: numbers of the batches to send.
+        took: list to which the seconds until each acknowledgement are added.
+        every: seconds between the times at which batches are due; 0: all are due at once.
+    """
     began, failed = time.perf_counter(), list[Exception]()
 
     def client() -> None:
@@ -203,7 +219,9 @@ def run_clients(
 
 
 def alone(path: Path, batches: list[bytes], many: int) -> float:
-    """Seconds in which sqlite3 alone takes a batch: parsed, inserted row by row, synced."""
+    """Return the mean seconds in which sqlite3 alone stores a batch: rows are parsed, inserted one
+    by one, and synced.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
@@ -218,7 +236,9 @@ def alone(path: Path, batches: list[bytes], many: int) -> float:
 
 
 async def listening(port: int) -> float:
-    """Seconds between the first reader who hears of a release and the last; all listen before."""
+    """Return the seconds between the first reader who hears of a release and the last; all listen
+    before it.
+    """
     listens, heard = asyncio.Semaphore(0), list[float]()
     target: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -248,6 +268,6 @@ async def listening(port: int) -> float:
 
 
 def megabytes(pid: int) -> float:
-    """Memory of a process."""
+    """Return the resident memory of a process in megabytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -15,7 +15,7 @@ STEPS, COORDINATES, WINDOW = 1000, 10**4, 25
 
 
 def measure() -> Iterator[Row]:
-    """Yield the row."""
+    """Measure releases of ten thousand coordinates against numpy's draws; yield one row."""
     strategy = SmoothBinary.best(STEPS, norm=2)
     generator = np.random.default_rng()
     zeros = np.zeros((WINDOW, COORDINATES), np.int64)

@@ -14,7 +14,9 @@ STEPS, GROUPS = 8760, 200
 
 
 def measure() -> Iterator[Row]:
-    """Yield the year at one go, and hour by hour."""
+    """Measure a year of hourly releases for 200 groups, at once and hour by hour; yield both
+    rows.
+    """
     strategy = plan(STEPS, PureDP(epsilon=1)).best.strategy
     ones = np.ones((STEPS, GROUPS), np.int64)
 

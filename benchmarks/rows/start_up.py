@@ -18,7 +18,7 @@ COUNT = [
 
 
 def measure() -> Iterator[Row]:
-    """Yield the rows."""
+    """Measure the CPU time of short commands, each in a new process; yield the rows."""
     with tempfile.TemporaryDirectory() as name:
         nightly = nightly_job(Path(name), "nightly")
         people = nightly_job(Path(name), "people", "--user", "user", "--most", "1", "--per", "1d")
@@ -56,7 +56,7 @@ BARS = {
 
 
 def events_in(folder: Path) -> str:
-    """A file of ten rows."""
+    """Write a file of ten rows into a folder; return its path."""
     rows = "".join(
         f"2013-01-01T0{hour}:10,{'ab'[hour % 2]},{'xyz'[hour % 3]}\n" for hour in range(10)
     )
@@ -65,7 +65,7 @@ def events_in(folder: Path) -> str:
 
 
 def first_count() -> float:
-    """CPU seconds of a count of ten rows in a folder where nothing was released."""
+    """Return the CPU seconds of a first count of ten rows in a new folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kept = ["--state", str(folder / "state.db"), "--out", str(folder / "out.csv")]
@@ -74,7 +74,13 @@ def first_count() -> float:
 
 
 def nightly_job(folder: Path, name: str, *more: str) -> str:
-    """A job file whose every window that has ended is released."""
+    """Write a job file, and release all windows that have ended; return the file's path.
+
+    Args:
+        folder: folder of the file.
+        name: name of the job file and its state.
+        more: further options of the job.
+    """
     job = str(folder / f"{name}.toml")
     kept = ["--state", str(folder / f"{name}.db"), "--save", job]
     process(["-m", "counton", "count", events_in(folder), *COUNT, *more, *kept])

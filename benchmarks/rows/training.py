@@ -25,7 +25,7 @@ STEPS = 2**20
 
 
 def measure() -> Iterator[Row]:
-    """Yield rows for the peers that are there."""
+    """Measure noise for training; yield rows of the comparisons whose packages are installed."""
     if find_spec("torch"):
         yield normals()
     if find_spec("jax_privacy"):
@@ -37,7 +37,7 @@ def measure() -> Iterator[Row]:
 
 
 def normals() -> Row:
-    """Keyed normals against those of a generator with a state."""
+    """Measure standard normal numbers drawn from a key, against those of PyTorch's generator."""
     import torch
 
     torch.set_num_threads(1)
@@ -53,7 +53,7 @@ def normals() -> Row:
 
 
 def steps() -> Row:
-    """A step of BLT with fresh noise."""
+    """Measure a training step of BLT noise (buffered linear Toeplitz), against jax_privacy."""
     import jax
     import jax.numpy as jnp
     from jax_privacy import noise_addition
@@ -89,7 +89,9 @@ def steps() -> Row:
 
 
 def fits() -> Iterator[Row]:
-    """The search for parameters: time, and error found with the same number of buffers."""
+    """Measure the search for parameters of BLT noise: its time, and the error that it finds with
+    three buffers.
+    """
     from jax_privacy.matrix_factorization import buffered_toeplitz, toeplitz
 
     for steps, epochs in ((1024, 1), (2048, 16)):

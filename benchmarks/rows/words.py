@@ -17,7 +17,9 @@ LETTERS, LONGEST, ASKED = 10**6, 6, 1000
 
 
 def measure() -> Iterator[Row]:
-    """Yield a row for each kind of words, and one for a reading."""
+    """Measure exact counts of words, and the reading of single counts with noise; yield the
+    rows.
+    """
     generator = np.random.default_rng(1)
     numbers = generator.integers(0, 4, LETTERS)
     stream = "".join("ACGT"[number] for number in numbers.tolist())
