@@ -34,8 +34,8 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """Search by L-BFGS from ``start``; return the least value found, and the parameters, shape
-    (n,), at which the function has it.
+    """Minimise a function by L-BFGS; return the least value found, and the parameters, shape (n,),
+    where it was found.
 
     Args:
         value: the function to minimise; it takes parameters of shape (n,), and returns a value and
@@ -55,7 +55,7 @@ def descend(
 
 
 def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
-    """Return the numbers, each rounded to ``digits`` significant binary digits; the shape is kept.
+    """Return ``values``, each rounded to ``digits`` significant binary digits, in the same shape.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
@@ -68,8 +68,7 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     """Return a matrix rounded to multiples of 2^-bits, as two things: integers in units of 2^-bits,
     and the number ``bits``.
 
-    ``bits`` follows from the largest magnitude in the rounded matrix, which becomes an integer
-    above 2^19 and at most 2^20.
+    ``bits`` is chosen so that the largest magnitude becomes an integer above 2^19 and at most 2^20.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits

@@ -96,11 +96,11 @@ def sum_noise_variance(
 def step_covariance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: range, others: range
 ) -> Floats:
-    """Return the covariance of the noise in the released counts of two single steps, for each pair
-    of a step in ``steps`` and a step in ``others``.
+    """Return the covariance of the noise of two steps' counts, for each pair of a step in ``steps``
+    and a step in ``others``.
 
-    Values are in squared data units; the shape is ``(len(steps), len(others))``. The count of a
-    step is the difference of two totals. The computation is fastest if ``others`` are few.
+    The count of a step is the difference of two released totals. Values are in squared data units;
+    the shape is ``(len(steps), len(others))``. The computation is fastest if ``others`` are few.
 
     Args:
         law: the calibrated noise distribution of one node (one noisy measurement).

@@ -128,7 +128,8 @@ class Stretch(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The steps in which one unit may count: at most ``steps`` of them, ``apart`` or more apart.
+    """The steps in which one unit may count: at most ``steps`` of them, any two at least ``apart``
+    apart.
 
     If ``fixed`` is True, the unit counts in ``steps`` steps exactly ``apart`` apart, so the first
     step determines all others.
@@ -429,7 +430,8 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return how far a unit that counts in the steps of a schedule moves all measurements at most.
+    """Return the most by which a unit moves all measurements, if it counts in the steps of a
+    schedule.
 
     The result is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared
     units (``norm`` 2). It is exact or an upper bound.
@@ -444,8 +446,8 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _largest_sums(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> Sequence[int]:
-    """Return, for each of several norms, how far a unit that counts in the steps of a schedule
-    moves all measurements at most.
+    """Return, for each of several norms, the most by which a unit moves all measurements, if it
+    counts in the steps of a schedule.
 
     `largest_sum` returns the same for one norm. With several norms, work that they have in common
     is done once.
@@ -868,8 +870,10 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """Return how far a unit moves the nodes of one part of the tree in the worst case, for each
-        number 0, 1, 2, ... of the unit's steps that lie in the part.
+        """Return how far a unit moves the nodes of one part of the tree in the worst case.
+
+        The result has an entry for each number 0, 1, 2, ... of the unit's steps that lie in the
+        part.
         """
         found = known.get(part)
         if found is not None:
@@ -1210,8 +1214,9 @@ def _over_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """Return, for each place, the sum of ``count`` consecutive numbers that begin there, or of all
-    numbers from there on if fewer are left.
+    """Return, for each index, the sum of the ``count`` numbers that begin there.
+
+    Near the end, where fewer numbers are left, it is the sum of these.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]
@@ -1222,10 +1227,10 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
-    """Return, for each place on the diagonal of a matrix, the sum of the square block of ``count``
-    rows and columns that starts there.
+    """Return the sums of square blocks of a matrix, one for each place on its diagonal.
 
-    A block that would go beyond the matrix ends at its edge.
+    A block begins at the place and has ``count`` rows and columns. A block that would go beyond the
+    matrix ends at its edge.
 
     >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
     [10, 17, 6]

@@ -455,7 +455,9 @@ class StreamStrategy(Strategy):
 
     def _largest_reads(self, stops: Integers) -> Floats:
         """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases
-        up to that step; by default the largest weight in any release.
+        up to that step.
+
+        By default it is the largest weight in any release.
         """
         return np.full(stops.shape, self._largest_read)
 

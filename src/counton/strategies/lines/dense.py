@@ -225,8 +225,10 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """Weight of each cell in the row of the measurement matrix C that measures this cell alone:
-        shape (cells,); 0 for a cell that no row measures alone.
+        """For each cell, its weight in the row of the measurement matrix C that measures this cell
+        alone: shape (cells,).
+
+        The weight is 0 if no row measures the cell alone.
         """
         return self._split[1]
 
@@ -260,10 +262,10 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns of the
-        measurement matrix C whose cells are at least d apart.
+        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns that
+        are at least d cells apart.
 
-        Rows of C that measure one cell alone are left out.
+        They are columns of the measurement matrix C, without the rows that measure one cell alone.
         """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))

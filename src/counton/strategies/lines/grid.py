@@ -48,8 +48,8 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return how many binary digits the weights of one axis may have at most, in a strategy for a
-    table with ``axes`` axes.
+    """Return the largest number of binary digits for the weights of one axis of a table with
+    ``axes`` axes.
 
     More axes allow fewer digits, because a weight of the table is a product of one weight of each
     axis.

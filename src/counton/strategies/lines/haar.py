@@ -136,8 +136,8 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return, for heights 1, 2, ..., the number of nodes one height below, and the number of
-        pairs of siblings among them.
+        """Return two numbers for each of the heights 1, 2, ...: of nodes one height below, and of
+        pairs of siblings among these nodes.
         """
         below, found = self.cells, []
         for _ in range(self.height):

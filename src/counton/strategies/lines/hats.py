@@ -70,13 +70,13 @@ class Hats(OwnCells):
 
     Args:
         cells: number of cells n, up to 2^22.
-        spacings: for each of up to 64 levels, the number of cells between two knots; or a
-            sequence of all knots: increasing integers, of which only the last is n or more.
-            All are at most 2^32. To the left of the first knot, the first hat is constant.
+        spacings: for each of up to 64 levels, the number of cells between two knots, or all knots:
+            increasing integers, of which only the last is n or more. Numbers are at most 2^32. To
+            the left of the first knot, the first hat is constant.
         amplitudes: for each level, an integer of at least 0 for each knot, in units of
             ``2**-bits``. A spacing of s has ceil(n / s) + 1 knots.
-        norm: columns of C have this norm equal to 1: 1 (sum of entries, for Laplace noise)
-            or 2 (root of the sum of squares, up to rounding, for Gaussian noise).
+        norm: the norm in which all columns of C have the length 1: 1 (sum of entries, for Laplace
+            noise) or 2 (root of the sum of squares, up to rounding, for Gaussian noise).
         bits: entries of C are integers in units of ``2**-bits``.
         name: the name under which the user chose the strategy.
 
@@ -149,9 +149,10 @@ class Hats(OwnCells):
     @property
     @override
     def short_text(self) -> str:
-        """Short text for ``repr``: the number of cells and, for each level, the distance between
-        its knots (the peaks of its triangular weights), or the number of its knots if they were
-        given.
+        """Short text for ``repr``: the number of cells, and the spacing of each level.
+
+        A spacing is shown as the distance between two knots (the peaks of triangular weights), or
+        as the number of knots if knots were given.
         """
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
@@ -160,8 +161,9 @@ class Hats(OwnCells):
 
     @property
     def amplitudes(self) -> tuple[Integers, ...]:
-        """Heights of the triangular weights ("hats") of each level at their peaks, which are called
-        knots, in units of ``2**-bits``: int64, one for each knot.
+        """For each level, the heights of its triangular weights ("hats"), in units of ``2**-bits``.
+
+        Arrays are int64, with one height for each knot, the position of a peak.
         """
         return tuple(self._amplitudes)
 
@@ -346,12 +348,11 @@ class Hats(OwnCells):
 
     @property
     def prefix_variance(self) -> Floats:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells, in units of the variance
-        of one draw of noise: shape (n,).
+        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (n,).
 
-        The computation takes O(n) time. If Laplace noise is calibrated to ``l1_sensitivity()``, the
-        variances are these values times ``l1_sensitivity() ** 2``, in units of the variance of
-        Laplace noise for a sensitivity of 1.
+        The unit is the variance of one draw of noise. The computation takes O(n) time. If Laplace
+        noise is calibrated to ``l1_sensitivity()``, the variances are these values times
+        ``l1_sensitivity() ** 2``, in units of the variance of Laplace noise for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -393,10 +394,10 @@ def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level, the positions where its triangular weights ("hats") have their
-    peaks: int64, increasing; only the last may lie beyond the cells.
+    """Return the knots of one level, the positions of the peaks of its triangular weights ("hats").
 
-    ``spacing`` is the distance between two knots, or all knots.
+    Knots are increasing int64 numbers; only the last may lie beyond the cells. ``spacing`` is the
+    distance between two knots, or all knots.
     """
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
@@ -493,8 +494,10 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sums of ``numbers``, one for each cell, over each segment: a range of cells in
-        which no hat (triangle of weights) ends. The sum of an empty segment is 0.
+        """Return the sum of ``numbers`` over each segment, a range of cells in which no hat
+        (triangle of weights) ends.
+
+        ``numbers`` has one number for each cell. The sum of an empty segment is 0.
         """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
@@ -571,12 +574,12 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Entries of the inverse of K = I + H D^-1 H^T for every two hats (triangles of weights)
-        that are both above 0 in some cell.
+        """Some entries of the inverse of K = I + H D^-1 H^T: those for two hats (triangles of
+        weights) that are both above 0 in some cell.
 
         K has a row for each hat. The shape is (segments, slots, slots). A segment is a range of
-        cells in which no hat ends. Each level has two slots: for its hat with an even index, and
-        for its hat with an odd index, that are above 0 in the segment.
+        cells in which no hat ends. In a segment, two hats of each level are above 0, one with an
+        even and one with an odd index; so there are two slots for each level.
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))

@@ -357,8 +357,9 @@ class OwnCells(LineStrategy):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of the magnitudes in any row of the matrix H^T H, where H has the
-        rows of the measurement matrix over several cells.
+        """Upper bound of the sum of the magnitudes in any row of H^T H.
+
+        H has the rows of the measurement matrix over several cells.
         """
 
     @abstractmethod

@@ -121,8 +121,8 @@ def line_over_time(
 
 
 def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
-    """Return the name of the strategy that is known to be the best of those that `line_over_time`
-    compares; None if they must be compared for this workload.
+    """Return the name of the best of the strategies that `line_over_time` compares, if it is known
+    without a comparison; else None.
 
     A test confirms the name by comparison, for every number of cells.
     """

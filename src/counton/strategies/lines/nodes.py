@@ -173,12 +173,12 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances, with an array for each level, leaves first: of the
-        estimates of the nodes, and of the sums of their children's estimates.
+        """Return two lists of variances: of the nodes' estimates, and of the sums of their
+        children's estimates.
 
-        Here the estimate of a node uses only the measurements of the node and of the nodes below
-        it. For leaves, both lists have the variance of the leaf's own measurement. Arrays have
-        shape (nodes,).
+        A list has an array for each level, shape (nodes,), leaves first. Here the estimate of a
+        node uses only the measurements of the node and of the nodes below it. For leaves, both
+        lists have the variance of the leaf's own measurement.
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
@@ -361,8 +361,8 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Return two things for a workload (set of queries) on a tree: the logarithm of the least
-    error, and the weights of levels that attain it, leaves first.
+    """Return the logarithm of the least error for a workload (set of queries) on a tree, and the
+    weights of levels with this error, leaves first.
 
     The error is the summed variance of all queries times the squared sensitivity in the norm
     ``norm``. ``radices`` are the numbers of children of a node, lowest level first.

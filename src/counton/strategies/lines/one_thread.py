@@ -18,7 +18,7 @@ R = TypeVar("R")
 def one_thread() -> Iterator[None]:
     """Run linear algebra on one thread inside the ``with`` block, in the whole process.
 
-    Without threadpoolctl it has no effect; results are the same.
+    This changes the time, not the results. Without the package threadpoolctl it has no effect.
 
     >>> from threadpoolctl import threadpool_info
     >>> with one_thread():

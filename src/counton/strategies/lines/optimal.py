@@ -173,8 +173,9 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return start values of the multipliers mu, one for each cell, for the iteration in
-    `_fixed_point`, interpolated from the solution for fewer cells.
+    """Return start values for the multipliers mu in `_fixed_point`, one for each cell.
+
+    They are interpolated from ``multipliers``, the solution for fewer cells.
     """
     # Inside the line they depend on the relative position of a cell, near the ends on the number of
     # cells to the end.
@@ -186,10 +187,11 @@ def _finer(multipliers: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """Return the relative distance of the error from the proven lower bound at which `_fixed_point`
-    ends its iteration.
+    """Return how close to the proven lower bound the error must come before `_fixed_point` ends its
+    iteration.
 
-    It is larger for more ``cells``, because an iteration takes longer there.
+    The result is relative to the bound. It is larger for more ``cells``, because an iteration takes
+    longer there.
     """
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 

@@ -85,10 +85,11 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield, for each level of the tree, the part of the variance that this level adds to the
-        estimated sum over the cells low .. high - 1; lowest level first.
+        """Yield, for each level of the tree, what it adds to the variances of the estimated sums
+        over the cells low .. high - 1.
 
-        The variance of a sum is the total of all parts. Arrays have the shape of ``low``.
+        The lowest level comes first. The variance of a sum is the total over all levels. Arrays
+        have the shape of ``low``.
         """
         counts = self.counts()
         first, second = low, high
@@ -233,13 +234,14 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """What one level of a tree adds to the variances of the estimated sums of several prefixes of
-    the line (its first cells), with the numbers needed for the next higher level.
+    """What one level of a tree adds to the variances of several estimated prefix sums, with the
+    numbers needed for the next higher level.
 
-    Each array has one entry for each prefix. A prefix ends inside one node of the level; the
-    siblings are this node and all other children of the node's parent. b is the number by which
-    `TreeLaw` divides noise among siblings. c is the mean weight of a sibling in the prefix: 1 if
-    the prefix contains the sibling, 0 if the sibling comes after the prefix, else between.
+    A prefix has the first cells of the line; each array has one entry for each prefix. A prefix
+    ends inside one node of the level; the siblings are this node and all other children of the
+    node's parent. b is the number by which `TreeLaw` divides noise among siblings. c is the mean
+    weight of a sibling in the prefix: 1 if the prefix contains the sibling, 0 if the sibling comes
+    after the prefix, else between.
 
     Attributes:
         parent: index of the parent, one level higher.
@@ -281,8 +283,10 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node of a tree, and what they add to the variances of the estimated sums
-    of all prefixes of the line (its first cells) that end in one of the children.
+    """The children of one node of a tree, and what they add to the variances of prefix sums.
+
+    A prefix has the first cells of the line. Only prefixes that end in one of the children are
+    meant.
 
     Args:
         children: for each child, the sums of its mean weights over the prefixes that end in it.

@@ -447,8 +447,9 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return the numbers a and b for which `gram`, the expected W^T W of the queries W, is a
-        times the identity matrix plus b times the matrix of ones.
+        """Return the numbers a and b that determine `gram`, the expected W^T W of the queries W.
+
+        `gram` is a times the identity matrix plus b times the matrix of ones.
         """
         # They follow from the probabilities that one, and two, given cells are in the set.
         n = self.cells

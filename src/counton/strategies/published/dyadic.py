@@ -99,10 +99,10 @@ class Dyadic(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private sums of the first 0, 1, ..., n cells, and the number of their fraction
-        bits, 0.
+        """Return noisy sums of the first 0, 1, ..., n cells, and the number of their fraction bits,
+        0.
 
-        Each is added up from the measurements of the largest nodes that compose the cells.
+        Each sum is added up from the measurements of the largest nodes that compose the cells.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))

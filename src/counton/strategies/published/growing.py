@@ -290,11 +290,12 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(block, dtype=np.int64)
 
     def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of some steps that one doubling of the tree adds, in
-        units of 2^-fraction_bits: shape (steps, *shape of a node's noise).
+        """Return the noise of the releases of some steps that one doubling of the tree adds: shape
+        (steps, *shape of a node's noise).
 
-        Each doubling adds as many steps as there were before; ``doubling`` 0 stands for the first
-        step. ``cells`` are the wanted steps; here the first step of the stream has the number 0.
+        The unit is 2^-fraction_bits. Each doubling adds as many steps as there were before;
+        ``doubling`` 0 stands for the first step. ``cells`` are the wanted steps; here the first
+        step of the stream has the number 0.
         """
         start, last = cells.start, cells.stop - 1
         nodes = self._block(field, doubling)[None]
@@ -311,8 +312,8 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of two estimates in a binary tree: of the count of the first step, and
-    of the sum of the first ``ends`` steps.
+    """Return the covariance of two estimated sums in a binary tree: of the first step alone, and of
+    the first ``ends`` steps.
 
     In this tree the estimates of all complete nodes have equal variance; this variance is the unit.
     The result has the shape of ``ends``.

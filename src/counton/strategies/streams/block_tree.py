@@ -126,12 +126,12 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the measurements of all children of some nodes of ``level``, each
-        divided by the child's weight, in units of 2^-24.
+        """Return the noise of the measurements of all children of some nodes of ``level``, in units
+        of 2^-24.
 
-        The shape is (children, coordinates), and ``level`` is above 0. ``field`` is the source of
-        noise: for each node it draws one number for each coordinate. ``own`` has the weight of each
-        block.
+        The noise of each measurement is divided by the child's weight. The shape is (children,
+        coordinates), and ``level`` is above 0. ``field`` is the source of noise: for each node it
+        draws one number for each coordinate. ``own`` has the weight of each block.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
@@ -234,11 +234,11 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Upper bound of w |f|, where f is the factor of a node's noise in a release, and w the
-        weight of the block in which the node lies.
+        """Upper bound of w |f| over all nodes and releases.
 
-        The bound holds for all nodes, and for releases that contain the estimate of the block's
-        total with a factor of at most 1.
+        f is the factor of a node's noise in a release, and w the weight of the block in which the
+        node lies. The bound holds for releases that contain the estimate of the block's total with
+        a factor of at most 1.
         """
         # Let r_l be the weight of the siblings' estimates of level l in the release, p_l the weight
         # of children in N (the estimate of a node from those below it), and w_l the node's share of
@@ -255,7 +255,9 @@ class BlockTree:
     @property
     def largest_of_block(self) -> float:
         """Weight of a block's own measurement in the tree's estimate of the block's total, times
-        the block's weight; 0 if only the tree's smaller nodes are measured, not the block itself.
+        the block's weight.
+
+        It is 0 if only the tree's smaller nodes are measured, not the block itself.
         """
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0

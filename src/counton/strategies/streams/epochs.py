@@ -54,11 +54,12 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree of measurements over one epoch, which is a stretch of steps; its root, the total of
-    the epoch, is measured too.
+    """The tree of measurements over one epoch, which is a stretch of steps; its root is measured
+    too.
 
-    Epochs divide the stream: epoch j > 0 has the steps radix^j + 1 to radix^(j + 1). A node is
-    estimated from its own measurement and its children's measurements.
+    The root is the total of the epoch. Epochs divide the stream: epoch 0 has the steps 1 to radix,
+    and epoch j > 0 the steps radix^j + 1 to radix^(j + 1). A node is estimated from its own
+    measurement and its children's measurements.
     """
 
     def __init__(self, radix: int, number: int) -> None:
@@ -80,10 +81,10 @@ class _Epoch(LookAhead):
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of the noise of this epoch (a stretch of steps with a tree of its own),
-        in which the levels of the epoch's tree are numbered 0, 1, ...
+        """Return a source of noise for this epoch, a stretch of steps with a tree of its own.
 
-        The noise comes from ``field``, the source for the whole stream.
+        In the result, the levels of the epoch's tree are numbered 0, 1, .... The noise comes from
+        ``field``, the source for the whole stream.
         """
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
@@ -260,8 +261,10 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters: one on each
-        level of the tree of its epoch (a stretch of steps), and the root.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters.
+
+        They belong to the tree of the step's epoch (a stretch of steps): one node on each level,
+        and the root.
         """
         epoch = self._at(check_step(self, step))
         return tuple(

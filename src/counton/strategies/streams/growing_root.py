@@ -386,12 +386,11 @@ class _Within(NormalisedSqrt):
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return a source of the noise inside several blocks of steps, in which the noise of one node
-    is an array with an entry for each block.
+    """Return a source of the noise inside several blocks of steps, side by side.
 
-    Node k of this source stands for step k of every block. ``field`` is the source from which it
-    draws; there, ``level`` has one draw for each step of these blocks. Each block has ``size``
-    steps.
+    The noise of one node of this source is an array with an entry for each block: node k stands for
+    step k of every block. ``field`` is the source from which it draws; there, ``level`` has one
+    draw for each step of these blocks. Each block has ``size`` steps.
     """
     first, count = blocks.start * size, len(blocks)
 
@@ -680,8 +679,9 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix, for units that count in several steps:
-        only that the inner product of two columns may be negative.
+        """Facts about the columns of the measurement matrix, for units that count in several steps.
+
+        There is only one: the inner product of two columns may be negative.
         """
         return Structure(aligned=lambda: False)
 
@@ -863,8 +863,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return the noise variance of the nodes of ``level``, relative to the nodes of level 0; it
-        is 4 for nodes inside blocks of steps.
+        """Return the noise variance of the nodes of ``level``, relative to the nodes of level 0.
+
+        For nodes inside blocks of steps it is 4.
         """
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self._equal)

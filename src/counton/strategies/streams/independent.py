@@ -77,8 +77,10 @@ class Independent(StreamStrategy):
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of a window's counts: the number of its steps, in units of
-        the variance of one draw.
+        """Return the variance of the sum of a window's counts, in units of the variance of one
+        draw.
+
+        It is the number of steps of the window.
         """
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)

@@ -415,10 +415,11 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield, for each level of the tree from the lowest up, the numbers about its nodes from
-        which the variances of the releases at the steps ``ends`` are computed.
+        """Yield, for each level of the tree, what it takes to compute the variances of the releases
+        at the steps ``ends``.
 
-        Step 0 stands for an empty running total, before the first step: no part of a node is in it.
+        The lowest level comes first. Step 0 stands for an empty running total, before the first
+        step: no part of a node is in it.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)

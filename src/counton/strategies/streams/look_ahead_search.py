@@ -148,10 +148,11 @@ class _Peaks:
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
         """Return the variance that a node and all nodes above it add to a release, as a function of
-        p, the fraction of the node's estimate that is in the release.
+        p.
 
-        The function is the parabola a + b p + c p^2, given by (a, b, c). ``above`` is the parabola
-        of the nodes above. ``last`` is True for the last node of its level.
+        p is the fraction of the node's estimate that is in the release. The function is the
+        parabola a + b p + c p^2, given by (a, b, c). ``above`` is the parabola of the nodes above.
+        ``last`` is True for the last node of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
@@ -446,11 +447,11 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level of a tree, the factor with which the variance of a node's estimate
-    enters the variance of the released count of a single step.
+    """Return, for each level of a tree, a factor with which the variance of the released count of a
+    single step is computed.
 
-    The variance of the count is the sum over levels of factor times variance. ``radices`` are the
-    numbers of children, lowest level first.
+    The variance is a sum over levels: the factor times the variance of a node's estimate on the
+    level. ``radices`` are the numbers of children, lowest level first.
     """
     loads, left = [], 1.0
     for radix in radices:

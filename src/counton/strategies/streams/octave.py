@@ -888,8 +888,10 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Carry the weights of nodes in releases up by one level: from five nodes of a level to five
-    nodes of the next higher level, whose values are interpolated to the lower level.
+    """Carry the weights of nodes in releases up by one level.
+
+    The weights of five nodes of a level become weights of five nodes of the next higher level,
+    whose values are interpolated to the lower level.
 
     Args:
         read: for each release, the weights of five consecutive nodes of the lower level: shape
@@ -897,8 +899,8 @@ def _climb(read: Floats, nodes: Integers) -> Floats:
         nodes: for each release, the middle one of these five nodes, p: shape (steps,).
 
     Returns:
-        For each release, the weights of the nodes q - 2 .. q + 2 of the higher level, where q is
-        p // 2: shape (steps, 5).
+        For each release, the weights of the nodes q - 2 .. q + 2 of the higher level, where q is p
+        // 2: shape (steps, 5).
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

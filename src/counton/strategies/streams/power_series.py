@@ -42,17 +42,20 @@ _INEXACT = (
 
 
 def fft_length(count: int) -> int:
-    """Return a length for Fourier transforms, a power of two, with which the first ``count``
-    coefficients of a product come out right: the cyclic convolution does not wrap around.
+    """Return a length for Fourier transforms, a power of two, that is enough to multiply two power
+    series.
+
+    With it, the first ``count`` coefficients of the product come out right: the cyclic convolution
+    does not wrap around.
     """
     return 1 << (2 * count - 1).bit_length()
 
 
 def relative_slack(length: int) -> float:
-    """Return a bound on the error of each coefficient of a convolution of x and y by FFT, divided
-    by the product of the 2-norms of x and y.
+    """Return a bound on the relative error of the coefficients of a convolution of x and y by FFT.
 
-    ``length`` is the length of the transform.
+    It is relative to the product of the 2-norms of x and y. ``length`` is the length of the
+    transform.
     """
     return SLACK * max(1, length.bit_length()) * 2.0**-53
 

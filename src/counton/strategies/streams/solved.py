@@ -366,8 +366,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if no entry of the measurement matrix C is negative and, for columns i < j < k, the
-        inner product of i and k is at most the sum of two others: of i and j, and of j and k.
+        """True if two conditions hold for the measurement matrix C.
+
+        No entry is negative. For columns i < j < k, let G_ij be the inner product of i and j; then
+        G_ik is at most G_ij + G_jk.
         """
         # If a row of the line first rises and then falls, then of its entries at three places in
         # order the product of the outer two is at most the middle entry times the larger outer one.
@@ -391,8 +393,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each measurement of several cells, by its index: the sum of the rises of its weights
-        from cell to cell (first mapping), and its largest weight (second mapping).
+        """Two mappings from the index of a measurement of several cells: to the sum of the rises of
+        its weights from cell to cell, and to its largest weight.
 
         Cells are single steps or blocks of steps. The weight before the first cell and after the
         last is 0.
@@ -647,8 +649,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _step_covariance(self, steps: range, others: range) -> Floats | None:
-        """Return the covariance of the noise in the counts of single steps, in units of one node's
-        noise variance, if steps are measured singly, not in blocks; else None.
+        """Return the covariance of the noise in the counts of single steps: shape (steps, others).
+
+        The unit is one node's noise variance. The result is None if steps are measured in blocks.
         """
         if self.radices or self._block != 1:
             return None
@@ -717,9 +720,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Two numbers for each step of a block, as two arrays: the fraction of the block's steps
-        that are complete after this step; and v w^2, where v is the variance that the block's tree
-        adds to the release, and w the block's weight.
+        """Two arrays with a number for each step of a block: the fraction of the block that is
+        complete after the step, and v w^2.
+
+        v is the variance that the block's tree adds to the release, and w the block's weight.
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)

@@ -191,8 +191,9 @@ class RootSeries:
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """The first column of the matrix B, which turns the noise of nodes into the noise of
-        releases; its entries can be computed to any precision.
+        """The first column of the matrix B, whose entries can be computed to any precision.
+
+        B turns the noise of nodes into the noise of releases.
         """
         return PrefixQuotient(self.numerators, self.bits)
 
@@ -266,8 +267,9 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """First column of the matrix B, which turns the noise of nodes into the noise of releases,
-        in float64 with a proven relative error of at most 2^-53.
+        """First column of the matrix B in float64, with a proven relative error of at most 2^-53.
+
+        B turns the noise of nodes into the noise of releases.
         """
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 

@@ -47,12 +47,11 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and the noise of estimates of these nodes, computed
-    from a source of noise; the arrays last computed are kept.
+    """The noise of the nodes of some trees, and of estimates of these nodes.
 
-    ``field`` is the source of noise, and ``counts`` the number of nodes of each level. The last
-    node of a level gets as many children as any other node; children beyond the horizon have noise
-    0.
+    Both are computed from a source of noise, and the arrays last computed are kept. ``field`` is
+    the source, and ``counts`` the number of nodes of each level. The last node of a level gets as
+    many children as any other node; children beyond the horizon have noise 0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:

@@ -133,9 +133,10 @@ class TwoNights(LeastSquaresAsOf):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the window's estimates at the two nights (steps 1 and 2), computed
-        from the noise of all releases up to each night: int64, ``(len(steps), *field.shape)``, in
-        multiples of 2^-10.
+        """Return the noise of the window's estimates at the two nights (steps 1 and 2).
+
+        It is computed from the noise of all releases up to each night: int64, ``(len(steps),
+        *field.shape)``, in multiples of 2^-10.
         """
         own = range(self.window, self.window + 1)
         return np.concatenate([self._tables[step - 1].noise(field, own) for step in steps])

@@ -151,8 +151,8 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each noise level, the number of the level and how many nodes (noisy measurements) one
-        window has there.
+        """Pairs (noise level, number of nodes): how many nodes (noisy measurements) one window has
+        on each level.
 
         The levels are those of ``inner``, the strategy for the successive counts of one window.
         """
@@ -306,10 +306,11 @@ class WindowVersions(StreamStrategy):
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     def lag_covariance(self, one: Steps, other: Steps) -> Floats:
-        """Return the noise covariances of pairs of counts of one window, which is released again as
-        rows arrive late, in units of one node's noise variance.
+        """Return the noise covariances of pairs of counts of one window, in units of one node's
+        noise variance.
 
-        Counts of different windows are independent.
+        A window's count is released again as rows arrive late. Counts of different windows are
+        independent.
 
         Args:
             one, other: for each count, the number of windows after which it is released, from 0 on,
@@ -643,15 +644,16 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _variances(self) -> Floats:
-        """Noise variances of a window's newest count by its lag, the number of windows after which
-        it was released: shape ``(lags + 1,)``.
+        """Noise variances of newest counts, for each lag: shape ``(lags + 1,)``.
+
+        The lag is the number of windows after which a window's newest count was released.
         """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return sums over the windows first + 1 .. last of a value that depends on a window's lag:
-        the number of windows after which its newest count was released.
+        """Return sums over the windows first + 1 .. last of a value that depends on a window's lag.
 
+        The lag is the number of windows after which the newest count of the window was released.
         ``by_lag`` has the value of each lag, shape ``(lags + 1,)``.
         """
         # sums over the newest 0, 1, ... windows
@@ -882,10 +884,10 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return the measurement matrix C of one window's strategy, with a column for the rows that
-    arrive at each lag, in units of 2^-lattice_bits.
+    """Return the measurement matrix C of one window's strategy, in units of 2^-lattice_bits.
 
-    It has integers, and the shape ``(nodes, versions)``; a node is one noisy measurement.
+    It has a column for the rows that arrive at each lag. It has integers, and the shape ``(nodes,
+    versions)``; a node is one noisy measurement.
     """
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]

@@ -325,8 +325,11 @@ class WindowsAndTotals(StreamStrategy):
 
 
 class _NightReader(Reader):
-    """The noise of one running stream, computed for one release after another: first the noise of
-    the newest counts of the last windows, then the noise of the total.
+    """The noise of one running stream of windows and totals, computed for one release after
+    another.
+
+    In a release, the noise of the newest counts of the last windows comes first, then the noise of
+    the total.
     """
 
     def __init__(self, strategy: WindowsAndTotals, field: NodeNoise) -> None:
@@ -513,10 +516,10 @@ class LeastSquaresAsOf(AsOf):
         return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
 
     def _older_sums(self, part: int) -> _Sums:
-        """Return errors and weights of estimated sums of windows, from window 1 up to each of the
-        windows 64 p to 64 p + 63, where p is ``part``; results are kept.
+        """Return errors and weights of up to 64 estimated sums of windows; results are kept.
 
-        The sums end before the newest windows, which are those after `first_newest`.
+        The sums are over the windows from 1 up to each of the windows 64 p to 64 p + 63, where p is
+        ``part``. Sums that end at the window `first_newest` or later are left out.
         """
         if (found := self._older.get(part)) is not None:
             return found
@@ -764,10 +767,10 @@ def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def totals_moved(totals: StreamStrategy, corrections: int, *, signed: bool = False) -> Sensitivity:
-    """Return how far a unit that adds a row of 1 in one cell, and replaces it at most
-    ``corrections`` times, moves the measurements of totals.
+    """Return the most by which one unit moves the measurements of totals.
 
-    The docstring of the module has the proof.
+    The unit adds a row of 1 in one cell, and replaces it at most ``corrections`` times. The
+    docstring of the module has the proof.
 
     Args:
         totals: the strategy of the totals.

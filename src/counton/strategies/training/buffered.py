@@ -246,22 +246,22 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """Convert the variables ``x`` of a search, which may be any real numbers, to the parameters 1 -
-    theta_1, 1 - thetahat_1, 1 - theta_2, ....
+    """Convert the variables of a search to parameters of buffered linear Toeplitz noise (BLT).
 
-    theta and thetahat are the poles and zeros of buffered linear Toeplitz noise (BLT). Variables
-    and results lie along the last axis. Results always have theta_1 > thetahat_1 > theta_2 > ....
+    ``x`` has the variables, any real numbers. The result has 1 - theta_1, 1 - thetahat_1, 1 -
+    theta_2, ..., for the poles theta and zeros thetahat. It always has theta_1 > thetahat_1 >
+    theta_2 > .... Variables and results lie along the last axis.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Convert parameters ``v`` to the variables of a search, which may be any real numbers; it is
-    the inverse of `from_search`.
+    """Convert parameters of buffered linear Toeplitz noise (BLT) to the variables of a search; it
+    is the inverse of `from_search`.
 
-    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., where theta and thetahat are the poles
-    and zeros of buffered linear Toeplitz noise (BLT).
+    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
+    The variables may be any real numbers.
     """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])

@@ -501,9 +501,10 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the measurement matrix C of least error that a search finds, if the inverse of C may
-    have entries only on the diagonals ``lags``: 0 is the main diagonal, k the diagonal k steps
-    below it.
+    """Return the measurement matrix C of least error that a search finds, if only some diagonals of
+    its inverse may have entries.
+
+    ``lags`` are these diagonals: 0 is the main diagonal, k the diagonal k steps below it.
     """
     from scipy.signal import lfilter
 
@@ -548,10 +549,11 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return, for search variables ``x``, the scale of each step, and K with rows multiplied by
-        the scales; K is the inverse of the measurement matrix C.
+        """Return, for search variables ``x``, the scale of each step, and the matrix K with each
+        row multiplied by its step's scale.
 
-        The variables are the logarithms of the scales, then the entries of K at its lags.
+        K is the inverse of the measurement matrix C. The variables are the logarithms of the
+        scales, then the entries of K at its lags.
         """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]

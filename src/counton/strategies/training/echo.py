@@ -250,11 +250,12 @@ def _start(buffers: int, steps: int) -> list[Floats]:
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
-    """Return the coefficients of two power series for search variables ``x``: the first columns of
-    the measurement matrix C and of its inverse, both of shape (steps,).
+    """Return the first columns of the measurement matrix C and of its inverse, for search variables
+    ``x``.
 
-    The variables are those of `from_search` for the poles theta and zeros thetahat, then the
-    parameters gain and ratio of `Echo`.
+    The columns are the coefficients of two power series; both have the shape (steps,). The
+    variables are those of `from_search` for the poles theta and zeros thetahat, then the parameters
+    gain and ratio of `Echo`.
     """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())

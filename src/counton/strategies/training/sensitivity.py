@@ -20,12 +20,12 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return |G_st| for every two steps s and t in which one example counts, where G = C^T C for
-    the Toeplitz matrix C with the first column ``coefficients``.
+    """Return the magnitudes of inner products of columns of a Toeplitz matrix C, for every two
+    steps in which one example counts.
 
-    An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
-    ``(apart, members, members)``: the first axis is the place, the others are two of the example's
-    steps. Entries beyond the last step are 0.
+    ``coefficients`` are the first column of C. An example at place i of each epoch counts in the
+    steps i, i + apart, .... The result has shape ``(apart, members, members)``: the first axis is
+    the place, the others are two of the example's steps. Entries beyond the last step are 0.
 
     >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
     [[1.3281, 0.3125], [0.3125, 1.25]]
@@ -69,12 +69,13 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return |G_st| for every two steps s and t in which one example counts, where G = C^T C is the
-    matrix ``gram``, of shape (steps, steps).
+    """Return the magnitudes of entries of ``gram``, for every two steps in which one example
+    counts.
 
-    An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
-    ``(apart, members, members)``: the first axis is the place, the others are two of the example's
-    steps. Entries beyond the last step are 0.
+    ``gram`` is C^T C for a matrix C, shape (steps, steps). An example at place i of each epoch
+    counts in the steps i, i + apart, .... The result has shape ``(apart, members, members)``: the
+    first axis is the place, the others are two of the example's steps. Entries beyond the last step
+    are 0.
     """
     steps = len(gram)
     members = -(-steps // apart)

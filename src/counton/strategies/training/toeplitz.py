@@ -84,8 +84,9 @@ class ToeplitzTraining(TrainingStrategy):
 
     @property
     def scaling(self) -> Scaling:
-        """The kind of step scaling, by which the noise of each step is divided by a number of its
-        own: "none", "equal", "epochs" or "free".
+        """The kind of step scaling: "none", "equal", "epochs" or "free".
+
+        Step scaling divides the noise of each step by a number of its own.
         """
         if self.shares is None:
             return "none"

@@ -270,10 +270,11 @@ class TrainingStrategy(Strategy):
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """Return the matrix K for which the noise of all steps is K z, with z standard normal
-        draws, and the address of the draw that belongs to each column.
+        """Return the matrix K that makes the noise of all steps from standard normal draws, and the
+        addresses of the draws.
 
-        K has the shape (steps, normals); an address is (level, index).
+        The noise of the steps is K z for a vector z of draws. K has the shape (steps, normals). The
+        address of the draw for a column of K is (level, index).
 
         Raises:
             InvalidInput: more than 4096 steps.

@@ -145,8 +145,8 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """A strategy that measures the total of a tree, and for each child its sum against the sum of
-    all children of its parent.
+    """A strategy that measures the total of a tree and, for each group of siblings, how their sums
+    differ.
 
     The measurement of child i is p x_i - q s, where x_i is the sum of the counts below the child,
     and s the sum of the x_i of all children of its parent. Of two children, only the first is
@@ -261,7 +261,7 @@ class TreeStrategy(TableStrategy):
     @cached_property
     def largest_entry(self) -> int:
         """Upper bound of the magnitude of any entry of the measurement matrix: the largest of the
-        weight of the total and of the weights of children in their own measurements.
+        weight of the total and of all weights p in ``own``.
         """
         return max(self.total, *(int(own.max(initial=0)) for own in self.own))
 
@@ -275,10 +275,11 @@ class TreeStrategy(TableStrategy):
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
         """Return, for each node of ``level``, how far a unit moves the measurements of the node's
-        children at most: if the unit is added below the node, and if it moves from child to child.
+        children at most.
 
-        These are two arrays of shape (nodes,), of 1-norms (``power`` 1) or squared 2-norms
-        (``power`` 2).
+        The first array is for a unit that is added below the node, the second for a unit that moves
+        from child to child. Both have the shape (nodes,), and are 1-norms (``power`` 1) or squared
+        2-norms (``power`` 2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
