@@ -107,7 +107,7 @@ def dp_event(design: Design[Any]) -> DpEvent:
 def _coin(epsilon: Fraction) -> DpEvent:
     """Return the event of randomised response between two answers.
 
-    Its epsilon is the given one, or slightly more because of rounding.
+    Its epsilon is ``epsilon``, or slightly more because of rounding.
     """
     from dp_accounting import RandomizedResponseDpEvent
 

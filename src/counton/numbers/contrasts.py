@@ -134,8 +134,8 @@ def sum_formula(
 ) -> Formula:
     """Return a weighted sum of released cells as a `Formula`.
 
-    A formula is a number that keeps its weights on cells, so that the joint noise of several such
-    numbers is known.
+    A formula is a number that keeps its weights on cells, so that the joint noise of several
+    formulas is known.
 
     Args:
         terms: design of the stream, or of a part such as one statistic of a report.

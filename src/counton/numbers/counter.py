@@ -496,8 +496,9 @@ class Counter:
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
-        """Continue the stream of ``saved``, the bytes that `checkpoint` returned; further releases
-        are those of an uninterrupted stream.
+        """Continue the stream of ``saved``, the bytes that `checkpoint` returned.
+
+        Further releases equal the releases of a stream that was never interrupted.
 
         Args:
             strategy: the stream's strategy, only if it is not one of counton's own.

@@ -33,9 +33,9 @@ class Waiting:
     yet.
 
     In a stream with a delay, the total of a step is counted ``delay`` steps later. Objects are
-    immutable: `then` returns a new one, which shares memory with the old one, so that a step costs
-    the same for any delay. After several calls of `then` on one object, only the last result is
-    valid.
+    immutable: `then` returns a new object. It shares memory with the old object, so a step costs
+    the same time for any delay. After several calls of `then` on one object, only the last result
+    is valid.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
     >>> leaving.tolist(), waiting.totals.tolist()

@@ -412,8 +412,8 @@ class ClosedForm(Estimate):
         estimate: the number, or an array of numbers.
         ends: function from a level to the lower and upper ends of the intervals.
         deviation: standard deviation of the noise; NaN if it does not describe the error.
-        parts: function that returns the number as a `Formula`, a sum of released cells; None: it
-            cannot be written as one.
+        parts: function that returns the number as a `Formula`, a sum of released cells; None: the
+            number is no `Formula`.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -440,7 +440,7 @@ class ClosedForm(Estimate):
             half: function from a level to the half-width of the interval.
             deviation: standard deviation of the noise.
             parts: function that returns the number as a `Formula`, a sum of released cells; None:
-                it cannot be written as one.
+                the number is no `Formula`.
         """
 
         def ends(level: float) -> tuple[Any, Any]:
@@ -493,7 +493,7 @@ class ClosedForm(Estimate):
         Args:
             places: any index of the array.
             parts: function that returns the selected number as a `Formula`, a sum of released
-                cells; None: it cannot be written as one.
+                cells; None: the number is no `Formula`.
         """
         shape = np.shape(self.estimate)
 
@@ -852,8 +852,8 @@ def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
     """Return the index of the stream to which a design belongs; ``len(streams)`` if it is not in
     the list.
 
-    The statistics of a report belong to one stream. Designs without an identity of their noise,
-    such as those of a plan, belong to one stream if they are equal.
+    The statistics of a report belong to one stream. Designs whose noise has no identity yet, such
+    as the designs of a plan, belong to one stream if they are equal.
     """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:

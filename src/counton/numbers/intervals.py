@@ -174,7 +174,7 @@ def halfwidths(
     ``(len(steps),)``.
 
     A release is the total of all steps so far or, if the strategy releases windows, the count of
-    the step alone. The unit is that of the exact sums, as in `window_halfwidths`.
+    the step alone. Half-widths are in units of the exact sums, as in `window_halfwidths`.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -349,8 +349,8 @@ def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: An
     of ``std``.
 
     They hold for all possible weights. For Gaussian noise a normal quantile is used, for Laplace
-    noise the largest quantile of any such sum. Drawn noise is discrete, so half a jump is added, or
-    a whole jump if the standard deviation is smaller than a jump.
+    noise the largest quantile that any weights can give. Drawn noise is discrete, so half a jump is
+    added, or a whole jump if the standard deviation is smaller than a jump.
 
     Args:
         law: noise distribution of a node.
@@ -698,7 +698,7 @@ def smooth_halfwidth(
         std: standard deviations of the sums; the result has their shape.
         law: distribution of one draw.
         level: wanted probability, above 0 and at most 1 - 1e-9.
-        draws: each term of a sum is a weight times a sum of at least so many draws.
+        draws: each term of a sum is a weight times a sum of at least ``draws`` draws.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)

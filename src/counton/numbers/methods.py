@@ -50,8 +50,8 @@ def methods(
         besides: sentences on errors other than noise; None: derived from the design.
         before: sentences on the guarantees of earlier streams that this stream continues.
         unprotected: further facts that are not protected, as parts of one sentence.
-        sources: sources of the measurements, by names of `counton.base.literature`, besides those
-            of the stream's strategy and noise.
+        sources: papers on the measurements, by their names in `counton.base.literature`. Papers on
+            the stream's strategy and noise are added.
         constants: further rows of the table: a name and its value.
 
     >>> from counton import Counter, Key, PureDP

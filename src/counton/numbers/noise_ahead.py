@@ -69,7 +69,7 @@ class NoiseStore(Protocol):
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
         """Return the stored noise that includes this step, for the cells from ``cell`` on; None if
-        no such noise is stored.
+        none is stored.
         """
         ...
 

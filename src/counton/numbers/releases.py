@@ -201,7 +201,7 @@ class StepRelease(PublicNumbers):
         """Return a release that has only some of the cells.
 
         Args:
-            of: function from the values of all cells to those of the selected cells.
+            of: function from the values of all cells to the values of the selected cells.
             terms: the design of the selected cells.
         """
         if self.between is not None:

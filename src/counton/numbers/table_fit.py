@@ -60,7 +60,7 @@ class AdjustedHierarchy:
         """Return the table of one level of the tree as columns; see
         `HierarchyReading.level_columns`.
 
-        Intervals are those of the least-squares estimates, clipped to possible values: whole
+        Intervals belong to the least-squares estimates and are clipped to possible values: whole
         numbers with ``integers``, none below 0 with ``nonnegative``. Clipping does not reduce the
         probability with which they hold.
         """

@@ -271,7 +271,7 @@ class Contribution:
     - With ``every`` a unit follows a fixed schedule: the steps i, i + every, i + 2 every, ... for
       one i. It counts in at most ``steps`` consecutive steps of this schedule, and may miss some of
       them. If the steps need not be consecutive, state ``separation=every`` instead.
-    - With ``most`` a unit has at most so many events, in any steps and cells.
+    - With ``most`` a unit has at most ``most`` events, in any steps and cells.
 
     Attributes:
         relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
@@ -424,8 +424,9 @@ class Contribution:
         The old and the new unit each count in up to ``cells`` cells of a step.
 
         ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells of a step
-        change: those of the old unit and those of the new one. Both count in the same steps. If the
-        new unit counts in other steps, the old one is removed and the new one added.
+        change: the cells of the old unit and the cells of the new unit. Both units count in the
+        same steps. (A new unit that counts in other steps is not a replacement: the old unit is
+        removed, and the new unit is added.)
 
         Raises:
             InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
@@ -502,10 +503,10 @@ class Contribution:
         """Return the bound for a unit added or removed with up to ``most`` events in any steps and
         cells.
 
-        The norms of the change are at most ``most`` times those of one event. With
+        The norms of the change are at most ``most`` times the norms for one event. With
         ``once="group"``, when no two events are in one cell, the squared 2-norm is ``most`` times
-        that of one event. With ``most_a_step`` the norms are also at most those of a unit that
-        counts by ``most_a_step`` in each of ``most / most_a_step`` steps.
+        the squared 2-norm for one event. With ``most_a_step`` the change has at most the norms of a
+        unit that counts by ``most_a_step`` in each of ``most / most_a_step`` steps.
 
         Args:
             most: the most events of one unit that count.

@@ -143,7 +143,8 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
     A stream follows another if no unit counts in both. Both together then keep the larger of their
     guarantees (docs/promised.md, "A stream that follows another"). Units must be added or removed,
-    not replaced. Two streams may not follow the same one, since both could count the same units.
+    not replaced. Two streams may not follow one and the same stream, since both could count the
+    same units.
 
     Args:
         entry: the ledger entry (spent guarantee) of the stream that shall follow another.
@@ -789,8 +790,8 @@ class Ledger:
         """Return the part of a limit's delta that ApproxDP guarantees may spend; None: it was not
         stated.
 
-        ``limit`` is the limit of the ledger, or the quota of a party. The part is the same fraction
-        of a quota's delta as of the delta of the ledger's limit.
+        ``limit`` is the limit of the ledger, or the quota of a party. For a quota, the part is as
+        large a fraction of its delta as for the ledger's limit.
         """
         if self.approximate_delta is None or not isinstance(limit, ApproxDP):
             return self.approximate_delta
@@ -1068,7 +1069,8 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
 
     Returns:
         For each kind of unit its neighbouring relation and the total. The total is None if some
-        guarantees weaken with age, or if there are both zero-concentrated and approximate ones.
+        guarantees weaken with age, or if there are both zero-concentrated and approximate
+        guarantees.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}

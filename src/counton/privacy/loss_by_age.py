@@ -363,8 +363,8 @@ class AbsoluteCosts:
         """Convert costs by an interval's own label to costs by its parent's label.
 
         A label is the sum of the shifts of an interval and of all intervals that contain it. The
-        interval keeps its parent's label at no cost, or takes the other of the labels 0 and 1 at
-        the cost of its level's weight.
+        interval keeps its parent's label, 0 or 1, at no cost, or changes to the other label at the
+        cost of its level's weight.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
@@ -389,8 +389,8 @@ class AbsoluteCosts:
 
         ``costs`` has the losses for the labels 0 and 1 of the parent interval: shape (2,
         positions). The label is the sum of the shifts of noise of the parent and of all intervals
-        that contain it. Without such intervals nothing is shifted, so the losses for the label 0
-        are returned.
+        that contain it. This interval has no parent, so nothing is shifted around it, and the
+        losses for the label 0 are returned.
         """
         value: Costs = costs[0]
         return value
@@ -476,8 +476,8 @@ class QuadraticCosts:
 
         ``costs`` has the coefficients a, b and c of the losses a x^2 - 2 b x + c: shape (3,
         positions). Here x is the label of the parent interval: the sum of the shifts of noise of
-        the parent and of all intervals that contain it. Without such intervals nothing is shifted,
-        so x is 0, and c is returned.
+        the parent and of all intervals that contain it. This interval has no parent, so nothing is
+        shifted around it: x is 0, and c is returned.
         """
         value: Costs = costs[2]
         return value
@@ -630,8 +630,8 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
     """Add the costs of one more level of dyadic intervals: from the intervals at the ends of a
     window to their parents.
 
-    The parents' costs include those of the siblings of both intervals. A sibling after the window
-    costs nothing.
+    The costs of a parent include the costs of both its children. A sibling after the window costs
+    nothing.
     """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
@@ -721,9 +721,8 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
     the intervals of higher levels add.
 
     The bounds are for windows of released positions whose ends lie in different intervals of the
-    level.
-    Entry (i, j) of an array is for label i of the parent of the left end's interval, and label j of
-    the parent of the right end's.
+    level. Entry (i, j) of an array is for label i of the parent of the left end's interval, and
+    label j of the parent of the right end's interval.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

@@ -324,8 +324,8 @@ class SumBesideNumber(Average):
     """The sum and the number of clipped values in each group, for groups whose names are not
     declared.
 
-    A group is shown if its noisy number of values is large enough. The sums that get noise are
-    those of `Average`. If the lower bound is 0, the sum is as accurate as if it were measured
+    A group is shown if its noisy number of values is large enough. Noise is added to the same two
+    sums as in `Average`. If the lower bound is 0, the sum is as accurate as if it were measured
     alone; otherwise its noise is larger by at most the square root of 2.
 
     Args:
@@ -415,5 +415,5 @@ def sum_beside_number(statistic: Statistic) -> SumBesideNumber | None:
 
 
 def is_average(statistic: Statistic) -> bool:
-    """Return True if a statistic is an average, or a sum measured beside the number of rows."""
+    """Return True if a statistic is an `Average` or a variant of it, such as `SumBesideNumber`."""
     return isinstance(statistic, Average)

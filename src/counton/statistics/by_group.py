@@ -132,8 +132,8 @@ class Grouped(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one unit changes the cells; it is the same as without
-        groups.
+        """Return the bound on how much one unit changes the cells of all groups; groups do not
+        increase it.
         """
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
@@ -149,7 +149,7 @@ class Grouped(TallyStatistic):
         return self.inner.error_of
 
     def with_inner(self, inner: Statistic) -> Self:
-        """Return a copy with the same groups and another statistic in each."""
+        """Return a copy with the same groups that counts the statistic ``inner`` in each group."""
         return type(self)(inner, self.groups)
 
     def designs_of(self, terms: Design) -> Mapping[str, Design]:

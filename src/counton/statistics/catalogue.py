@@ -69,7 +69,8 @@ def _others() -> dict[str, str]:
 
 
 def keywords() -> tuple[str, ...]:
-    """Return the command names of all statistics: counton's own, then those of other packages.
+    """Return the command names of all statistics: first of counton's own, then of statistics in
+    other packages.
 
     >>> keywords()[:3]
     ('count', 'sum', 'average')

@@ -266,7 +266,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
-        """Return those constructor arguments that only this kind of table has, as JSON values."""
+        """Return the constructor arguments that only this kind of table has, as JSON values."""
 
     @property
     @override

@@ -286,8 +286,8 @@ class Hierarchy(TableStatistic):
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
             measurement of another tree.
 
-    Sensitivity: for events added or removed, the norm of the measurement times that of the strategy
-    over time, exactly.
+    Sensitivity: if events are added or removed, it is exactly the sensitivity of the measurement
+    times the sensitivity of the strategy over time.
 
     >>> from counton import ZCDP, Key, Running
     >>> tree = Tree.from_leaves(

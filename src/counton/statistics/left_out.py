@@ -185,7 +185,7 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
 
     Args:
         what: the statistic of the job, or its name.
-        stated: the stated options of the job by name, with those of its statistic.
+        stated: the stated options of the job and of its statistic, by name.
 
     Returns:
         The name of the report, and its options.

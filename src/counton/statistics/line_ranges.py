@@ -128,8 +128,8 @@ class Ranges(GridCells):
     Raises:
         InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
 
-    Sensitivity: for events added or removed, the norm of the strategy for the cells times that of
-    the strategy over time, exactly.
+    Sensitivity: if events are added or removed, it is exactly the sensitivity of the strategy for
+    the cells times the sensitivity of the strategy over time.
 
     >>> from counton import ZCDP, Key, Running
     >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")

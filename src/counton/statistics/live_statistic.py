@@ -244,8 +244,9 @@ class Running(Machine):
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
-        """Continue the stream of ``saved``, the bytes that `checkpoint` returned; further releases
-        are those of an uninterrupted stream.
+        """Continue the stream of ``saved``, the bytes that `checkpoint` returned.
+
+        Further releases equal the releases of a stream that was never interrupted.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.

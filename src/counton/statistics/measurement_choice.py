@@ -138,9 +138,7 @@ class TableStatistic(TallyStatistic):
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _common(self) -> dict[str, Any]:
-        """Return the parameters that all tables have, without those that have their default
-        value.
-        """
+        """Return the parameters that all tables have, as JSON values, without default values."""
         return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:

@@ -117,7 +117,7 @@ class _MomentNumber(NamedTuple):
         least, most: bounds on the true number that always hold.
         scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
         formula: function that returns the number as a `Formula` (sums of released cells and their
-            quotients); None: it cannot be written as one.
+            quotients); None: the number is no `Formula`.
     """
 
     of: _Dual
@@ -290,7 +290,8 @@ class MomentsReading(Reading):
         return float(self.cells.halfwidths(np.array(std), level))
 
     def _one(self, fails: float) -> float:
-        """Return the half-width of a weighted sum of cells whose weights have 2-norm 1.
+        """Return the half-width of the interval of a weighted sum of cells, for weights with 2-norm
+        1.
 
         Args:
             fails: probability that the error exceeds the half-width.
@@ -588,8 +589,9 @@ class Moments(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one row changes the sums; it is the same for steps with many
-        rows.
+        """Return the bound on how much one row changes the sums.
+
+        The bound does not depend on ``batched`` and ``horizon``.
         """
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)

@@ -49,7 +49,8 @@ def plan(
     A plan reads no data and costs no privacy. ``plan(365, epsilon=1)`` ranks strategies for a
     stream by the exact variance of their releases; ``of=`` plans a stream of a statistic. Every
     kind of strategy takes part with its best parameters for this horizon, guarantee and
-    contribution: once if they are the same for Laplace and Gaussian noise, else twice.
+    contribution: once if the best parameters for Laplace and for Gaussian noise are equal, else
+    twice.
 
     **The least guarantee.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
@@ -72,8 +73,8 @@ def plan(
         epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
             approximate privacy.
         of: a statistic, such as ``Distinct()``, which sets contribution and shape; errors are then
-            those of its numbers. If it adds up rows, ``contribution`` may bound the change by all
-            rows of a user.
+            the errors of its numbers. If it adds up rows, ``contribution`` may bound the change by
+            all rows of a user.
         batched: with ``of``, True if a step may have any number of events; False: each has one.
         release: the numbers to make accurate: "totals" so far; "windows", each step's own count, by
             a strategy that releases nothing else; or "both", where totals and the counts of single

@@ -122,14 +122,14 @@ def _of_parts(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the numbers that would be released at a step without noise, if ``rows`` rows with
-    evenly spread values had come.
+    """Return the numbers that a noiseless release would have at a step if ``rows`` rows with evenly
+    spread values had come.
 
-    If a statistic cannot tell which cells such rows would give, cells are 0.
+    Cells are 0 if the statistic cannot tell which cells these rows would give.
 
     Args:
         statistic, terms, step, over: as in `planned_halfwidths`.
-        rows: number of rows; None: so many that no interval is clipped at 0.
+        rows: number of rows; None: a number so large that no interval is clipped at 0.
     """
     start = 0 if over is None else max(step - over, 0)
     cells = None

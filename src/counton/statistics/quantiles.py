@@ -299,9 +299,9 @@ class Quantiles(TableStatistic):
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
             between 0 and 1, or an unknown strategy.
 
-    Sensitivity, exactly: the sensitivity of the strategy over time times that of the strategy for
-    the cells. For a replaced value, the strategy for the cells has as sensitivity the largest
-    distance of two columns of its matrix.
+    Sensitivity: exactly the sensitivity of the strategy over time times the sensitivity of the
+    strategy for the cells. If a value is replaced, the latter is the largest distance of two
+    columns of the strategy's matrix.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Quantiles

@@ -239,16 +239,16 @@ def _left_out(report: Report, table: Table) -> str:
 class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
-    An event is a mapping from columns to values, or a sequence in the order of ``column_names``. A
-    row with a value that one of its statistics refuses is refused. If a job drops such rows, no
+    An event is a mapping from columns to values, or a sequence in the order of ``column_names``. If
+    one of the statistics refuses a value, the whole row is refused. If a job drops refused rows, no
     statistic counts them.
 
     Args:
         statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
         columns: for each statistic, the columns that it reads, in the order of the statistic's
             `TallyStatistic.parts`; by default the names of these parts.
-        groups: for each statistic by group, the names of its groups. The first of its columns then
-            names the group of a row.
+        groups: for each statistic that is counted by group, the names of its groups. The first of
+            the statistic's columns then names the group of a row.
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
             number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or a
             mapping from names of numbers to bounds.
@@ -627,8 +627,8 @@ class Report(TallyStatistic):
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """Return the bound on how much one unit changes all weighted cells.
 
-        The bound is the same for steps with many rows. A comment at the beginning of this file
-        derives it.
+        The bound does not depend on ``batched`` and ``horizon``. A comment at the beginning of this
+        file derives it.
         """
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
@@ -701,8 +701,8 @@ class Report(TallyStatistic):
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
         """Return a copy whose parameters fit the guarantee.
 
-        The parameters of each statistic that depend on the guarantee are chosen, and a weight for
-        each statistic, which decides its share of the guarantee.
+        For each statistic two things are chosen: the parameters that depend on the guarantee, and a
+        weight, which decides the statistic's share of the guarantee.
 
         Raises:
             InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.

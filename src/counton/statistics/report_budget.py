@@ -63,8 +63,8 @@ def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
     """Return a report with the weights of its statistics: a larger weight means a smaller error.
 
     A statistic whose numbers follow from another statistic may get cells of its own, if this makes
-    errors smaller. For such statistics with a wanted accuracy (``within``), all combinations are
-    tried.
+    errors smaller. All combinations are tried for statistics that have a wanted accuracy
+    (``within``).
     """
     from counton.planning.splits import last_halfwidth
 

@@ -221,7 +221,7 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
     floats.
 
     Args:
-        what: the word for such a number in error messages.
+        what: the word for one of these numbers in error messages.
         given: the mapping; None is an empty one.
         known: mapping whose keys are the names of all statistics.
     """

@@ -91,8 +91,8 @@ class ChartSpec:
         once: the kind of chart for a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
             ``"quantiles"``; "": no such chart.
         by: words at the end of a title that say how cells differ: "by region and by sex".
-        bounds: lowest and highest value that its numbers can have. An interval from one to the
-            other tells nothing and is not drawn.
+        bounds: lowest and highest value that the numbers can have. An interval that reaches from
+            the lowest to the highest value tells nothing and is not drawn.
         choose: function from a statistic and its table to the rows to draw, with a column ``group``
             of names if needed; None: all rows.
         left_out: function that returns a text naming the groups that ``choose`` leaves out; None:
@@ -155,7 +155,7 @@ class Card:
         counted: name of its cell, if it has a single cell with a name.
         column: name of the table column that holds the names of its numbers.
         stream: the name of a stream of this statistic, unless the user gives one.
-        options: its options in a command or a job file, in addition to those of every job.
+        options: its own options in a command or a job file; every job has further options.
         reads: options of every job that are also arguments of the statistic's constructor, such as
             "domain".
         shows: names of the options that change how its released numbers are shown.
@@ -183,17 +183,17 @@ class Card:
         finds: True if groups need not be declared: an undeclared group is shown once its noisy
             count is large enough.
         ranks: True if its table orders groups by size.
-        additive: True if its cells are the released groups themselves. Counts of several windows or
-            groups are then sums of cells, and the description of a stream does not name the
-            statistic.
+        additive: True for plain counts and sums: each cell is the released number of a group, or of
+            all rows. Numbers of several windows or groups are then sums of cells, and the
+            description of a stream does not name the statistic.
         many_groups: True if `number_of` takes the cells of many groups at once and returns arrays,
             one entry for each group.
         in_rank: True if its error is known before any data only as a share of the rows, not in
             units of the values, as for quantiles.
         known_beforehand: names of the numbers whose half-widths are known before any data; None:
             all.
-        of_now: True if a release counts things that are present at that step, not all that came so
-            far.
+        of_now: True if a release counts things that are present at its step, not everything that
+            came so far.
         anew_every: number of steps after which each user is counted again; None: each user is
             counted once.
         declares: names of the declared groups, if its cells are these groups; None: its cells have
@@ -371,7 +371,8 @@ class Statistic(ABC):
         return self._parameters_of(*_defaults_of(type(self)))
 
     def _parameters_of(self, *names: str) -> dict[str, Any]:
-        """Return the named arguments as JSON values, without those that have their default value.
+        """Return the named arguments as JSON values; arguments with their default value are left
+        out.
 
         Each value is the attribute of the same name. The unit is left out unless the caller stated
         it.
@@ -407,7 +408,7 @@ class Statistic(ABC):
         Args:
             batched: True if a step may have any number of events. False: each step has at most one
                 event, or exactly one letter if ``Card.of_letters``.
-            horizon: number of steps of the stream, because a unit can change only so many steps;
+            horizon: number of steps of the stream, which limits how many steps a unit can change;
                 None: unknown, or the stream has no end.
 
         Neighbouring streams differ in events of one unit. All other events stay in their steps. A
@@ -534,7 +535,7 @@ def check_asked(statistic: Statistic, name: Any) -> None:
 
 
 def protects(statistic: Statistic) -> str:
-    """Return the kind of protected unit: "user", "edge", "letter", or "event" for any other."""
+    """Return the kind of unit that a statistic protects: "user", "edge", "letter" or "event"."""
     card = statistic.card
     return card.unit or (card.event if card.event in NO_EVENTS else "event")
 

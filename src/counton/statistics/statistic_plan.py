@@ -158,7 +158,7 @@ def halfwidths_of_plan(
     """Return the half-widths of intervals at a step under a plan's best strategy, by the name of
     the number.
 
-    Names are those of the table's rows; ``""`` if all numbers are of one kind.
+    Names are the names of the table's rows; ``""`` if all numbers are of one kind.
 
     Args:
         statistic: the statistic that was planned.

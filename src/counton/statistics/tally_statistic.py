@@ -323,8 +323,9 @@ class UsersByRank(TallyStatistic):
 
 
 class Sums(Exact):
-    """Exact counts of a statistic whose cells are sums. They are empty, because the counter keeps
-    the sums.
+    """Converter from events to exact changes of cells, for statistics whose cells are sums.
+
+    It stores no sums: the stream's `Counter` keeps them.
     """
 
     def __init__(self, statistic: TallyStatistic) -> None:

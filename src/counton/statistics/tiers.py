@@ -132,9 +132,9 @@ class TieredGroups(Grouped):
             name of the group's tier, or the largest loss that the group may have.
 
     Raises:
-        InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that
-            of the groups; or no whole numbers up to 2^20 have the ratio of the epsilons; or a rho
-            is above 2, or less than the largest divided by 2^20.
+        InvalidInput: see `Grouped`; or a loss is not above 0; or there are not as many losses as
+            groups; or no whole numbers up to 2^20 have the ratio of the epsilons; or a rho is above
+            2, or less than the largest divided by 2^20.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -360,8 +360,8 @@ def losses_within(
         loss: "epsilon" or "rho".
 
     Raises:
-        InvalidInput: half-widths are not those of the tiers; or names are mixed with losses; or no
-            whole numbers up to 2^20 have the ratio of the half-widths.
+        InvalidInput: the names of half-widths are not the names of the tiers; or names are mixed
+            with losses; or no whole numbers up to 2^20 have the ratio of the half-widths.
 
     >>> losses_within(["big", "small"], {"big": 10, "small": 30}, "epsilon")
     [Fraction(3, 10), Fraction(1, 10)]

@@ -98,9 +98,9 @@ class TopK(TallyStatistic):
         InvalidInput: names that are not texts, or occur twice; a number out of range; or ``most``
             together with ``cells`` or ``neighbours``.
 
-    Sensitivity: exactly that of a histogram with its contribution ("Constant matters", section 5).
-    With ``most`` it is ``most`` times that of one event, since all of a user's events may be in one
-    cell.
+    Sensitivity: as of a histogram with the same contribution bound, exactly ("Constant matters",
+    section 5). With ``most`` it is ``most`` times the sensitivity to one event, since all of a
+    user's events may be in one cell.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK

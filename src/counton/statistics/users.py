@@ -72,7 +72,7 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
     """Convert saved bytes to records of users, as an array of the given type.
 
     Raises:
-        StateError: the bytes are no such records.
+        StateError: the bytes are no records of this type.
     """
     try:
         return np.frombuffer(saved, kind)

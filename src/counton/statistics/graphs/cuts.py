@@ -110,8 +110,9 @@ class Cuts(NamedCells):
     """A noisy weight for every pair of nodes, from which any cut follows; edge-level privacy.
 
     The cut of two disjoint sets of nodes S and P is the weight of all edges between them. Its
-    estimate is the sum of |S| |P| released weights. Its standard deviation is exactly sqrt(|S| |P|)
-    times that of one edge. Noise is computed only for the requested pairs.
+    estimate is the sum of |S| |P| released weights. The standard deviation of its noise is exactly
+    sqrt(|S| |P|) times the standard deviation for one pair. Noise is computed only for the
+    requested pairs.
 
     An event is an edge ``(u, v)``, which adds 1 to its weight; ``None`` is a step without an edge.
     With ``resolution`` an event is ``(u, v, weight)``, and the weight is clipped to [lower, upper]

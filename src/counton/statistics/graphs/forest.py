@@ -137,7 +137,7 @@ class Forest(Statistic):
         """Return the bound on how much one edge changes the weight of the spanning forest, in units
         of the resolution.
 
-        It is the same for steps with many edges.
+        The bound does not depend on ``batched`` and ``horizon``.
         """
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (

@@ -251,8 +251,8 @@ class NodeNumbers:
 
         Args:
             events: edges, and None for steps without an edge.
-            more: the words for the value that follows an edge's two nodes; None: there is no such
-                value.
+            more: the words for the value that follows an edge's two nodes, such as a weight; None:
+                an edge has no further value.
 
         Raises:
             InvalidInput: an event is no edge. Nodes of earlier events may have been given numbers

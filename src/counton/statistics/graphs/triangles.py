@@ -30,10 +30,10 @@ class Triangles(Subgraphs):
     is in at most ``degree - 1`` triangles.
 
     The bound on degrees is enforced. An edge that gives a node more than ``degree`` edges is
-    refused, and nothing is released. The refusal itself reveals a degree, so choose a bound that
-    the graph cannot break, or ``beyond="drop"``, which leaves such edges out. Dropping needs three
-    times the noise (sqrt 5 times by the 2-norm), since one edge decides which later edges of its
-    two nodes are kept.
+    refused, and nothing is released. The refusal itself reveals a degree. So choose a bound that
+    the graph cannot break, or ``beyond="drop"``, which leaves edges beyond the bound out. Dropping
+    needs three times the noise (sqrt 5 times by the 2-norm), since one edge decides which later
+    edges of its two nodes are kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
     Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
