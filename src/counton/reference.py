@@ -502,8 +502,8 @@ class Strategy:
 
 
 class KAry(Strategy):
-    """The strategy of a k-ary tree: the digits of a step in base k tell which nodes its release
-    reads.
+    """The strategy of a k-ary tree, in which the digits of a step in base k tell which nodes its
+    release reads.
 
     With subtraction a release adds or subtracts nodes, so that it reads as few as possible.
     """
@@ -857,12 +857,12 @@ class GrowingCascade(Strategy):
 
 
 class Octave(Strategy):
-    """The strategy whose noise is a sum of independent noise on every octave, interpolated in time.
+    """The strategy whose noise is a sum of independent noises, one for each octave of time scales.
 
     Node j of level l stands at time j 2^l, and has a draw of noise z and a weight w. At the highest
     level the noise is N = z / w. Below, it is N = z / w + U N', where N' is the noise of the level
-    above, and U interpolates by (3, 8, 10, 8, 3) / 16. Each level is rounded to multiples of
-    2^-grid_bits. The noise of a release is N of level 0. Only nodes of the highest eight levels
+    above, and U interpolates in time by (3, 8, 10, 8, 3) / 16. Each level is rounded to multiples
+    of 2^-grid_bits. The noise of a release is N of level 0. Only nodes of the highest nine levels
     have a weight other than 1. C was found by search and is not in this file: a test takes it from
     the strategy, and checks it.
     """
@@ -919,10 +919,11 @@ class Octave(Strategy):
 
 
 class Root(Strategy):
-    """A strategy with C = F diag(w), where F is the rounded square root of the matrix A of running
-    sums.
+    """A strategy whose matrix C is the square root of the matrix A of running sums, with weighted
+    columns.
 
-    F is a Toeplitz matrix with F F = A but for rounding; w has a weight for each step.
+    C = F diag(w). F is a Toeplitz matrix with F F = A but for rounding; w has a weight for each
+    step.
     """
 
     places = 10
@@ -1199,8 +1200,8 @@ def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
 
 
 class LeastSquares(Strategy):
-    """The strategy that estimates the counts of a line of cells, a fixed sequence of counts, by
-    least squares.
+    """The strategy that estimates a sequence of counts by least squares; the counts are called
+    cells.
 
     A cell is a step, or a block of steps with a tree over them. The measurements are rows H of
     weights over several cells, and each cell alone with a weight w. A block is measured through its
@@ -1361,8 +1362,10 @@ class WindowVersions(Strategy):
         return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
 
     def version(self, z: Draws, window: int, lag: int) -> int:
-        """Return the noise of one version of a window (its count as released at one time): the
-        version that is released ``lag`` windows after the first.
+        """Return the noise of the version of a window that is released ``lag`` windows after the
+        first version.
+
+        A version is the window's count as released at one time.
         """
         own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
         return own[lag]
@@ -1513,11 +1516,15 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
     Norms are convex, so extreme changes are enough. All are tried by brute force, so steps and
     cells must be few. A change maps (step, cell) to a number.
 
-    The description ``contribution`` bounds the unit. ``most`` is the number of its events, in any
-    steps and cells. ``per_cell`` is the largest change of a cell by one event, or by one step of
-    the unit; with ``resolution`` it is from ``lower`` to ``upper`` instead. If ``neighbours`` is
-    "replace", another unit takes the place of this one in the same steps, so a cell changes by the
-    difference of two counts. Units with ``most`` are added or removed, never replaced.
+    Args:
+        contribution: the description of the bound on one unit. ``most`` is the number of its
+            events, in any steps and cells. ``per_cell`` is the largest change of a cell by one
+            event, or by one step of the unit; with ``resolution`` it is from ``lower`` to ``upper``
+            instead. If ``neighbours`` is "replace", another unit takes the place of this one in the
+            same steps, so a cell changes by the difference of two counts. Units with ``most`` are
+            added or removed, never replaced.
+        cells: number of cells.
+        last: number of steps.
     """
     bounds = {"cells": 1, "separation": 1} | contribution
     replaced, per_cell = bounds["neighbours"] == "replace", bounds.get("per_cell", 0)

@@ -407,7 +407,7 @@ class Windows:
 
     @property
     def in_time(self) -> Windows:
-        """Return this object, if windows have times by which rows can be assigned.
+        """This object, if windows have times by which rows can be assigned.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.

@@ -86,7 +86,9 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """Decorate a drawing function: it runs under `quietly`, and notebooks show its figure once."""
+    """Decorate a function that draws a figure: it runs without matplotlib's warnings (`quietly`),
+    and notebooks show the figure once.
+    """
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
@@ -125,7 +127,6 @@ def _without_control_characters(text: str) -> str:
 
 
 def _png(figure: Figure) -> bytes:
-    """Return a figure as PNG bytes."""
     file = BytesIO()
     with quietly():
         figure.savefig(file, format="png")

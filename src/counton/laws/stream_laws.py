@@ -579,11 +579,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 @names_subject
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `node_law` gives every node (noisy measurement) a noise distribution, for each
-    calibrated distribution that the strategy accepts.
+    """Check that no node lacks a noise distribution: `node_law` must give one for each calibrated
+    distribution that the strategy accepts.
 
-    Noise of several widths is tried. Whether a node's noise is wide enough is checked by
-    `check_endless_sensitivity`.
+    A node is one noisy measurement. Noise of several widths is tried. Whether a node's noise is
+    wide enough is checked by `check_endless_sensitivity`.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))

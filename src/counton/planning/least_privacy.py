@@ -43,9 +43,8 @@ class ReachedHalfwidths(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Return the largest ratio of a planned half-width to the wanted one.
-
-        It is at most 1 if all wanted half-widths are reached.
+        """Largest ratio of a planned half-width to the wanted one; at most 1 if all wanted
+        half-widths are reached.
         """
         return max(self.planned[name] / bound for name, bound in self.wanted.items())
 

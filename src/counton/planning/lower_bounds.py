@@ -90,12 +90,12 @@ LARGEST_SEARCHED = 256
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
-    """Return a lower bound on the variance of releases, over all factorisations with columns of
-    norm 1.
+    """Return a lower bound on the variance of releases by any matrix factorisation A = B C, with
+    columns of C of norm 1.
 
-    The unit is the noise variance of a node (a row of the measurement matrix C). The bound is
-    proven for columns of 2-norm 1 (Gaussian noise), and so holds for columns of 1-norm 1 (Laplace
-    noise).
+    A is the matrix of the released sums. The unit is the noise variance of a node (a row of the
+    measurement matrix C). The bound is proven for columns of 2-norm 1 (Gaussian noise), and so
+    holds for columns of 1-norm 1 (Laplace noise).
 
     Args:
         horizon: number of steps T.

@@ -19,7 +19,9 @@ from counton.statistics.statistic import besides_of
 
 def besides_noise(definition: Description) -> list[str]:
     """Return a line of text for each kind of error that no interval includes, such as rows left
-    out; the list is empty if noise is the only error.
+    out.
+
+    The list is empty if noise is the only error, or if the numbers are simulated.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define

@@ -168,8 +168,8 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
 def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
     """Return the data of a chart of single windows, and the length of a window.
 
-    If there are more than ``most`` windows, they are added up to days, weeks, months or years. Then
-    only periods are shown that released windows cover completely.
+    If there are more than ``most`` windows, they are added up to days, weeks, months or years. A
+    period that released windows do not cover completely is then left out.
     """
     windows = released.definition.windows
     if len(released.shown_steps) > most:

@@ -218,7 +218,7 @@ class Inspection:
 
     @property
     def level(self) -> float:
-        """The probability with which each interval of this look holds the true number."""
+        """The probability with which each interval of the estimates holds the true number."""
         return self.released.numbers.level
 
     @cached_property
@@ -324,7 +324,7 @@ class Inspection:
             options: options of the plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
-            InvalidInput: the look was at values of a column, not at events of users; a bound is
+            InvalidInput: the histogram is of values, not of users' numbers of events; a bound is
                 below 1; only one of steps and guarantee is given; or the statistic does not add up
                 rows.
         """

@@ -911,7 +911,6 @@ class ReleasedNumbers:
             yield steps[start : start + size]
 
     def _rows(self, steps: range) -> pl.DataFrame:
-        """Return the rows of the release's table for some steps."""
         published = self.published
         if self._by_group:
             return self._rows_of_cells(steps)

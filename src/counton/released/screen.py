@@ -58,7 +58,10 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """Format all rows of a table as text; times that are all midnights are shown as days."""
+    """Format all rows of a table as text in the present language.
+
+    Times that are all midnights are shown as days.
+    """
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     names = [(local_name(name), kind.is_numeric()) for name, kind in table.schema.items()]
     with speaking(ENGLISH):
@@ -85,10 +88,11 @@ def _local_table(table: TextTable) -> TextTable:
 
 
 def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
-    """Return the rows with the largest estimates as text, and a note on the rows that are left out.
+    """Return the largest rows of a table as text, and a note on the rows that are left out.
 
-    For a report (several statistics of the same rows) they are the largest rows of each statistic.
-    Numbers with the names ``asked``, such as "mean", come before others.
+    A short table keeps all its rows. For a report (several statistics of the same rows) they are
+    the rows with the largest estimates of each statistic. Otherwise numbers with the names
+    ``asked``, such as "mean", come before others.
     """
     if table.height <= MOST:
         return text_table(table), ""

@@ -289,7 +289,10 @@ def when_columns(
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return one table with the rows of several tables below each other."""
+    """Join the rows of several tables with equal columns into one table.
+
+    Standard deviations that are NaN become null.
+    """
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])

@@ -355,7 +355,9 @@ def _as_sentence(note: str | None) -> list[str]:
 
 
 def _before_in_words(definition: Description) -> list[str]:
-    """Return a sentence on the guarantee of each earlier stream that this stream continues."""
+    """Return sentences on the guarantees of earlier streams that this stream continues, one for
+    each stream.
+    """
     said = []
     for one in definition.follows:
         loss = local_text("a guarantee of its own")
