@@ -661,10 +661,10 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return a bound on what each change adds to the squared 2-norm by which a unit moves the
-    measurements, if its counts change by +1 and -1 in turn.
+    """Return a bound on what each change of a count adds to the squared 2-norm of a unit's move.
 
-    None if the strategy states no bound.
+    The unit changes counts by +1 and -1 in turn; its move is how it changes all measurements. None
+    if the strategy states no bound.
     """
     # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
     # column, because inner products of columns only fall with their distance.
@@ -740,16 +740,16 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return two things from which `_alternating_bounds` computes its bounds: how much each row of
-    the measurement matrix C rises or falls, and how much each step adds to a squared 2-norm.
+    """Return two things from which `_alternating_bounds` computes its bounds, for a unit that
+    changes counts by +1 and -1 in turn.
 
-    The first is an array of shape (nodes,). For each row it has the sum of all rises from one step
-    to the next, or the sum of all falls, whichever is larger.
+    The first is an array of shape (nodes,): how much each row of the measurement matrix C rises or
+    falls. It is the sum of all rises from one step to the next, or the sum of all falls, whichever
+    is larger.
 
-    The second is a list of one or two arrays of shape (horizon,), for a unit that changes counts by
-    +1 and -1 in turn. Each array has, for each step, a bound on what a change in this step adds to
-    the squared 2-norm by which the unit moves the measurements. The bounds are sorted in ascending
-    order.
+    The second is a list of one or two arrays of shape (horizon,). Each array has, for each step, a
+    bound on what a change in this step adds to the squared 2-norm by which the unit moves the
+    measurements. The bounds are sorted in ascending order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -768,7 +768,11 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
-    """Yield all known upper bounds on `largest_sum` for this strategy and schedule, in no order."""
+    """Yield upper bounds on how far a unit moves all measurements if it counts in the steps of a
+    schedule, in no order.
+
+    The least of them is used where no faster or exact method applies.
+    """
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
@@ -828,11 +832,11 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """How far a unit moves the nodes of a part of a tree in the worst case, for each number of the
-    unit's steps in that part.
+    """The worst case in one part of a tree: how far a unit moves the nodes of the part at most.
 
-    The worst case is the largest sum over the part's nodes of n_v, or of n_v^2, where n_v is the
-    sum of the weights of the unit's steps in node v.
+    There is one value for each number of the unit's steps that lie in the part. It is the largest
+    sum over the part's nodes v of n_v, or of n_v^2. Here n_v is the sum of the weights of the
+    unit's steps in node v.
 
     Attributes:
         sums: at index m: the largest sum if m steps of the unit lie in the part.
@@ -847,8 +851,8 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, if its steps are
-    distributed over the parts of the tree in the worst way.
+    """Return the most by which a unit moves the measurements of a tree, over all ways to distribute
+    its steps over the parts of the tree.
 
     Each part holds at most as many of the unit's steps as the schedule's least distance allows. Let
     n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum over
@@ -919,7 +923,7 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return the largest 1-norm by which a unit moves the measurements of a tree.
 
-    It is the sum of the 1-norms of the measurement matrix's columns for the unit's steps, which are
+    Each of the unit's steps adds the 1-norm of its column of the measurement matrix. The steps are
     chosen so that the sum is largest.
     """
     most, weights = schedule.steps, level_weights(strategy)
@@ -1042,8 +1046,8 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
 
-    It is the sum of one bound for each level: the largest squared norm on this level, over all ways
-    to distribute the unit's steps among its nodes.
+    It is a sum with one term for each level. The term is the largest squared norm on this level,
+    over all ways to distribute the unit's steps among the level's nodes.
     """
     # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
     # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).
@@ -1245,13 +1249,13 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return how far a unit that counts in ``k`` consecutive entries of a row moves the nodes of
-    one level of a tree, for every first entry.
+    """Return how far a unit that counts in ``k`` consecutive steps of a series moves the nodes of
+    one level of a tree, for each first step.
 
     A row of ``node`` belongs to a series of steps, such as every 7th step. An entry is the index of
     the node that the step enters, or -1 for no node. Equal indices are side by side. The result has
-    the shape of ``node``: for each first entry, the sum of n_v^norm over all nodes v of the row,
-    where n_v is how many of the k steps enter node v. Entries beyond the end of a row are left out.
+    the shape of ``node``. An entry is the sum of n_v^norm over all nodes v of the row, where n_v is
+    how many of the k steps enter node v. Steps beyond the end of a row are left out.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

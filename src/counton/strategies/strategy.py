@@ -217,36 +217,37 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """Facts about a strategy for streams, besides its matrices B (noise in releases) and C (counts
-    in measurements), on which other code relies.
+    """Facts about a strategy for streams on which other code relies, besides its matrices B and C.
+
+    B has the weights of noise in releases, C the weights of counts in measurements.
 
     Attributes:
         workload: "totals": a release is the sum of all items so far. "windows": a release is the
             step's own item.
-        lattice_bits: measurements C x of counts x, and noise z, lie on multiples of
-            ``2**-lattice_bits`` (0: integers), so that C x is exact in integer arithmetic.
-        fraction_bits: the noise of releases, B z, lies on multiples of ``2**-fraction_bits`` (0:
-            integers). If B has fractions, the noise is rounded so that a release is still a
-            function of the private measurements y = C x + z alone.
-        unit_columns: all non-zero entries of C are +1 or -1.
-        unit_rows: in the released count of a step or of several steps, each node's noise has the
-            weight +1 or -1, so the variance is the number of nodes.
+        lattice_bits: measurements C x of counts x, and noise z, are multiples of
+            ``2**-lattice_bits`` (0: integers). So C x is exact in integer arithmetic.
+        fraction_bits: the noise of releases, B z, is a multiple of ``2**-fraction_bits`` (0:
+            integers). If B has fractions, this noise is rounded in such a way that a release is
+            still a function of the noisy measurements y = C x + z alone.
+        unit_columns: True if all non-zero entries of C are +1 or -1.
+        unit_rows: True if each node's noise has the weight +1 or -1 in the released count of a step
+            or of several steps. Then the variance is the number of nodes.
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: for every i, no release before step i contains noise of a node that item i enters.
-            Then an attacker who chooses item i after seeing earlier releases has seen nothing of
-            the noise that hides it. So a privacy bound for an item at a fixed step also holds for
-            an item at a chosen step. If False, noise is calibrated to an attacker who has seen part
-            of that noise.
+        causal: True if, for every i, no release before step i contains noise of a node that item i
+            enters. Then an attacker who chooses item i after seeing earlier releases has seen
+            nothing of the noise that hides it. So a privacy bound for an item at a fixed step also
+            holds for an item at a chosen step. If False, noise is calibrated to an attacker who has
+            seen part of that noise.
         delay: a number of steps: the release at ``step`` counts items up to ``step - delay``.
-        last_step: for a strategy without a horizon: the last step that it can number nodes for;
-            None: no limit.
-        local: True if computing the noise of a window of steps takes time proportional to its
-            length; False: proportional to its last step.
+        last_step: for a strategy without a horizon: the last step for which it has nodes; None: no
+            limit.
+        local: True if the noise of a window of steps takes time proportional to its length; False:
+            to its last step.
         buffer_size: how many noise values a running stream keeps in memory for each coordinate.
         drawn_ahead: how many noise values for each coordinate are drawn before the first release; 0
             if they are few.
-        rounding_variance: the most variance that rounding adds to a release, in squared data units;
-            0 if the grid of releases is so fine that rounding does not matter.
+        rounding_variance: the most variance that rounding adds to a release, in squared data units.
+            It is 0 if releases are rounded so finely that it does not matter.
         reads_another: True if the strategy only describes other sums that are computed from the
             releases of another strategy's stream. No stream can start with it.
         corrections: how many times a unit may replace its rows by others, at most; the stated
@@ -604,8 +605,9 @@ def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Return the noise distribution of the nodes (noisy measurements) of one level; ``base`` is the
-    calibrated distribution, which the nodes of level 0 have.
+    """Return the noise distribution of the nodes (noisy measurements) of one level.
+
+    ``base`` is the calibrated distribution, which the nodes of level 0 have.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
@@ -1034,8 +1036,8 @@ class Reader:
     Args:
         strategy: the strategy of the stream.
         field: the source of the stream's noise.
-        parts: a function of the field and a checked window that yields the window's noise in parts,
-            if the strategy has one; None: the noise of the whole window is computed at once.
+        parts: a function of the field and a checked window that yields the noise of the window in
+            parts. None: the noise of the whole window is computed at once.
     """
 
     def __init__(

@@ -139,8 +139,10 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the strategy's description: its parameters, its name, and the exact matrix, or the
-        name of the formula that computes it.
+        """Return the description of this strategy as JSON values: the parameters, the name, and the
+        exact matrix.
+
+        If a formula computes the matrix, the name of the formula takes its place.
         """
         description = {**super().to_dict(), "name": self.name}
         if self._formula is not None:

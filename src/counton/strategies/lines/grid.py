@@ -447,8 +447,8 @@ def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
 
 
 def _least_gaussian(cells: int) -> float:
-    """Return the weight of the sum of all cells, divided by the weight of a cell, that has the
-    least error with Gaussian noise.
+    """Return the ratio of weights that has the least error with Gaussian noise: weight of the sum
+    of all cells / weight of a cell.
     """
     # With unit columns, the summed variance is least if the eigenvalues of C^T C are proportional
     # to the roots of those of the workload's Gram matrix.
@@ -456,8 +456,8 @@ def _least_gaussian(cells: int) -> float:
 
 
 def _least_laplace(cells: int) -> float:
-    """Return the weight of the sum of all cells, divided by the weight of a cell, that has the
-    least error with Laplace noise.
+    """Return the ratio of weights that has the least error with Laplace noise: weight of the sum of
+    all cells / weight of a cell.
     """
 
     def error(b: float) -> float:

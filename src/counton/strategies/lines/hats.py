@@ -49,9 +49,9 @@ _CHUNK = 2**16
 class _Level(NamedTuple):
     """The hats (triangular weights) of one level, in a strategy for a line of cells.
 
-    A hat is a piecewise linear function on the line: it rises from 0 at one knot (a position) to
-    its peak at the next knot, and falls to 0 at the one after that. Each cell lies under one hat
-    that falls there and one that rises there.
+    A hat is a piecewise linear function on the line. It has its peak at one knot (a position), and
+    falls to 0 at the next knot on either side. Each cell lies under one hat that falls there and
+    one that rises there.
     """
 
     starts: Integers  # first cell of each interval between knots

@@ -94,7 +94,7 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least error over a workload for a line of cells (counts in a fixed
+    """Return the strategy of least error over a workload, for a line of cells (counts in a fixed
     order) that is measured at each step of a stream.
 
     The weights are so small that the sums of a measurement over many steps fit int64.
@@ -102,8 +102,9 @@ def line_over_time(
     Args:
         workload: the set of queries.
         norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        name: the name of the strategy; None: the best of independent cells, differences of
-            neighbours (Haar), a hierarchy and, up to 256 cells, a dense matrix.
+        name: the name of the strategy. None: the best of four is returned. They are independent
+            cells, differences of neighbours (Haar), a hierarchy and, up to 256 cells, a dense
+            matrix.
         neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.
         moved: a function that returns the sensitivity of a strategy under this relation.
     """

@@ -238,10 +238,10 @@ class _PrefixStep:
     numbers needed for the next higher level.
 
     A prefix has the first cells of the line; each array has one entry for each prefix. A prefix
-    ends inside one node of the level; the siblings are this node and all other children of the
-    node's parent. b is the number by which `TreeLaw` divides noise among siblings. c is the mean
-    weight of a sibling in the prefix: 1 if the prefix contains the sibling, 0 if the sibling comes
-    after the prefix, else between.
+    ends inside one node of the level. The siblings are this node and all other children of the
+    node's parent. Each sibling has two numbers. The number b is the one by which `TreeLaw` divides
+    noise among siblings. The number c is the sibling's mean weight in the prefix: 1 if the prefix
+    contains the sibling, 0 if the sibling comes after the prefix, else between.
 
     Attributes:
         parent: index of the parent, one level higher.

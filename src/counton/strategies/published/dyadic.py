@@ -212,8 +212,9 @@ class Dyadic(LineStrategy):
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
         """Return the number of nodes that are added up in the answers to all queries together.
 
-        ``covering`` is a function of two arrays, the first cells and the ends (exclusive) of some
-        nodes; it returns, for each node, the number of queries that contain all its cells.
+        ``covering`` is a function that returns, for each of some nodes, the number of queries that
+        contain all cells of the node. Its two arguments are arrays: the first cells of the nodes,
+        and their ends (exclusive).
         """
         # A query uses a node if it contains all cells of the node, but not all of its parent.
         total, above = 0.0, 0.0

@@ -107,8 +107,10 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return strategies for tests: the smallest one that serves ``horizon`` steps, and one with
-        one more doubling and with noise in multiples of 2^-3.
+        """Return two strategies for tests: the smallest one that serves ``horizon`` steps, and a
+        larger one.
+
+        The larger one has one more doubling, and its noise is in multiples of 2^-3.
         """
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
@@ -237,11 +239,12 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of the releases, which are counts of single
-        steps, in units of one node's noise variance.
+        """Return the mean or the largest variance of the releases, in units of one node's noise
+        variance.
 
-        It is 1 / (3 w^2) or slightly less, where w is the weight of all measurements except that of
-        the first step. ``metric`` is "mean" or "max"; ``of`` changes nothing.
+        Releases are counts of single steps. The variance is 1 / (3 w^2) or slightly less, where w
+        is the weight of all measurements except that of the first step. ``metric`` is "mean" or
+        "max"; ``of`` changes nothing.
         """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.

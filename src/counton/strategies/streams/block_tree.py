@@ -91,8 +91,8 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Compute, for each level, the weight of the children in a node's estimate, in units of
-        2^-8, and the variance of this estimate.
+        """Compute two numbers for each level: the weight of the children in a node's estimate, in
+        units of 2^-8, and the variance of this estimate.
         """
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
@@ -113,11 +113,11 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of the measurements of some nodes of a level, each divided by the node's
-        weight, in units of 2^-24.
+        """Return the noise of the measurements of some nodes of a level, in units of 2^-24.
 
-        The shape is (nodes, coordinates). ``field`` is the source of noise: for each node it draws
-        one number for each coordinate. ``own`` has the weight of each block.
+        The noise of each measurement is divided by the node's weight. The shape is (nodes,
+        coordinates). ``field`` is the source of noise: for each node it draws one number for each
+        coordinate. ``own`` has the weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -183,8 +183,8 @@ class BlockTree:
 
         The shape is (steps, coordinates). ``field`` is the source of noise: for each node it draws
         one number for each coordinate. ``own`` has the weight of each block. ``sums`` has the noise
-        of running totals at the start of the first block that contains one of ``steps``, and at the
-        end of every block that contains one of ``steps``.
+        of running totals at the borders of all blocks that contain one of ``steps``: at the start
+        of the first block, and at the end of every block.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -265,9 +265,9 @@ class BlockTree:
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
         """Yield, for each level of the tree from the lowest, three values for steps inside a block.
 
-        They are the index of the step's node among its siblings, the fraction of this node's steps
-        that are complete at the step, and the variance of a node's estimate. ``place`` counts the
-        steps of a block from 0.
+        The first is the index of the step's node among its siblings. The second is the fraction of
+        this node's steps that are complete at the step. The third is the variance of a node's
+        estimate. ``place`` counts the steps of a block from 0.
         """
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):

@@ -157,11 +157,12 @@ def _squares(count: int) -> float:
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
     """Return the variance that a node's children add to running totals inside the node, summed over
-    the node's first ``steps`` steps, if each child's estimate has variance 1.
+    the node's first ``steps`` steps.
 
-    This is the sum of c + y^2 - (c + y)^2 / k over the steps. k is ``radix``, the number of
-    children, each of ``width`` steps. c is the number of children that are complete before the
-    child that contains the step, and y the completed fraction of this child.
+    Each child's estimate is taken to have variance 1. Then a step adds c + y^2 - (c + y)^2 / k.
+    Here k is ``radix``, the number of children, each of ``width`` steps; c is the number of
+    children that are complete before the child that contains the step; and y is the completed
+    fraction of this child.
     """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)

@@ -122,11 +122,11 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return max(0, floor(4 log2(step)) - equal), the noise level of a step's node (noisy
-    measurement); all nodes of a level have noise of equal variance.
+    """Return the noise level of a step's node (noisy measurement): max(0, floor(4 log2(step)) -
+    equal).
 
-    Level 0 has the first steps. Each later level is a quarter octave: a range of steps whose end is
-    about 2^(1/4) times its start.
+    All nodes of a level have noise of equal variance. Level 0 has the first steps. Each later level
+    is a quarter octave: a range of steps whose end is about 2^(1/4) times its start.
 
     Args:
         step: the step, from 1 on.
@@ -212,10 +212,9 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of f(k)^2 with a 0 in front, where f(k) = C(2k, k) / 4^k are the
-    coefficients of the matrix square root.
+    """Return running sums of the squared coefficients of the matrix square root, with a 0 in front.
 
-    They are computed in parts to save memory.
+    The coefficients are f(k) = C(2k, k) / 4^k. The sums are computed in parts to save memory.
     """
     sums = np.zeros(_SUMMED + 1)
     last = 1.0
@@ -428,8 +427,10 @@ class _Kind(NamedTuple):
 class _BlockPlace(NamedTuple):
     """The position of a step among blocks of steps.
 
-    ``kind`` states the size of the step's block, ``block`` the index of the block among the blocks
-    of this size, from 0, and ``step`` the number of the step in the block, from 1.
+    Attributes:
+        kind: the blocks of the size of the step's block.
+        block: the index of the step's block among the blocks of this size, from 0.
+        step: the number of the step in its block, from 1.
     """
 
     kind: _Kind
@@ -1033,8 +1034,9 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of one running stream, and keeps the numbers of
-        all nodes so far, unless they are too many for memory.
+        """Return an object that computes the noise of one running stream.
+
+        It keeps the numbers of all nodes so far, unless they are too many for memory.
         """
         return _RootReader(self, field)
 

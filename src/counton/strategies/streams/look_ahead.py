@@ -343,10 +343,10 @@ class LookAhead(StreamStrategy):
         """Add the noise of the estimates of some nodes of a level to the noise of a release,
         multiplied by ``taken``.
 
-        The noise of the release is given by ``weights``, which is changed: it maps (level, index)
-        of a node to the weight of this node's noise. An estimate combines the measurements of the
-        node and of nodes up to ``depth`` levels below it. Default: the number of levels that
-        estimates of releases use for nodes of this level.
+        ``weights`` describes the noise of the release, and is changed: it maps (level, index) of a
+        node to the weight of this node's noise. An estimate combines the measurements of the node
+        and of nodes up to ``depth`` levels below it. Default: the number of levels that estimates
+        of releases use for nodes of this level.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth

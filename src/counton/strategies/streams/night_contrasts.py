@@ -78,14 +78,15 @@ class NightContrasts:
         return self._up_to(nights)[0][:nights, :nights]
 
     def of_final(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of its innovation with the sum of the windows 1
-        .. m, once they are final: shape ``(nights,)``.
+        """Return the covariances of the nights' innovations with sums of final windows: shape
+        ``(nights,)``.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of all windows' newest counts.
         Its innovation is the part of its contrast that is uncorrelated with all earlier contrasts,
-        scaled to variance 1. A longer sum of final windows has the same covariance, since later
-        windows have no part in the contrast of night m.
+        scaled to variance 1. The value for night m is for the sum of the windows 1 .. m, once they
+        are final. A longer sum of final windows has the same covariance, since later windows have
+        no part in the contrast of night m.
         """
         return self._up_to(nights)[1][:nights]
 
@@ -109,9 +110,12 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return two arrays, for ``nights`` releases or more: the matrix that turns contrasts into
-        innovations (`independent`), and the covariances of the innovations with sums of final
-        windows (`of_final`).
+        """Return the results of `independent` and `of_final` before they are cut to ``nights``
+        nights.
+
+        The first is the matrix that turns contrasts into innovations. The second has the
+        covariances of the innovations with sums of final windows. Both are for ``nights`` releases
+        or more.
         """
         found, seen = self._known
         first = len(found)
@@ -136,12 +140,13 @@ class NightContrasts:
         return self._known
 
     def final_covariance(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of its contrast with the sum of the windows 1 ..
-        m, once they are final: shape ``(nights,)``.
+        """Return the covariances of the nights' contrasts with sums of final windows: shape
+        ``(nights,)``.
 
         Night m is the release after window m. Its contrast is noise alone: the growth of the total
-        since the night before, minus the growth of the sum of the windows' newest counts. A longer
-        sum of final windows has the same covariance.
+        since the night before, minus the growth of the sum of the windows' newest counts. The value
+        for night m is for the sum of the windows 1 .. m, once they are final. A longer sum of final
+        windows has the same covariance.
         """
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
@@ -217,9 +222,9 @@ def _sums_along_diagonals(changes: Floats) -> Floats:
 
     In use, entry (i, j) of the matrix is the covariance of two changes of a window's count. Change
     0 is the window's first count, change l the difference of its l-th revised count and the count
-    before. For two nights (releases at ends of windows) that are k windows apart, entry (l, l + k)
-    is for a window whose change l comes on the earlier night and whose change l + k comes on the
-    later night.
+    before. Take two nights (releases at ends of windows) that are k windows apart. Entry (l, l + k)
+    is for a window whose change l comes on the earlier night; its change l + k comes on the later
+    night.
 
     >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
     [[1.0, 3.0], [5.0, 0.0]]

@@ -186,8 +186,8 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """Return the strategy with the least known variance for a horizon, if the package has one, as a
-    tuple of one or no strategy.
+    """Return the strategy with the least known variance for a horizon, in a tuple; an empty tuple
+    if the package has none.
 
     Args:
         horizon: number of steps.

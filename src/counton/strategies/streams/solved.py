@@ -254,8 +254,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _norms(self) -> tuple[int, int]:
-        """Largest 1-norm and largest squared 2-norm of a column of the measurement matrix C, the
-        first in units of 2^-lattice_bits, the second in units of 4^-lattice_bits.
+        """Largest 1-norm and largest squared 2-norm of a column of the measurement matrix C.
+
+        They are in units of 2^-lattice_bits and 4^-lattice_bits.
         """
         own, shares, unit = np.abs(self.line.own), self._tree.shares, self._tree.unit
         norms: tuple[Norm, Norm] = (1, 2)

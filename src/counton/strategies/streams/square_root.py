@@ -130,9 +130,9 @@ def by_blocks(
         steps: the steps of the releases.
         few: True if ``write`` needs no Fourier transform; then more coordinates are computed
             together.
-        write: a function ``write(z, steps, out)``: from the noise z of nodes 1, 2, ..., shape
-            ``(nodes, coordinates)``, it writes the noise of the releases into ``out``, shape
-            ``(len(steps), coordinates)``.
+        write: a function ``write(z, steps, out)`` that computes the noise of the releases from the
+            noise z of nodes 1, 2, ..., shape ``(nodes, coordinates)``. It writes the result into
+            ``out``, shape ``(len(steps), coordinates)``.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:

@@ -294,8 +294,9 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the noise variances of one window's counts, which are released again as rows
-        arrive late, in units of one node's noise variance.
+        """Return the noise variances of one window's counts, in units of one node's noise variance.
+
+        A window's count is released again as rows arrive late.
 
         Args:
             lags: for each count, the number of windows after which it is released, from 0 on.
@@ -534,11 +535,11 @@ _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest count of each window as of one night, the release at the end of a window; windows
-    are released again as rows arrive late (`WindowVersions`).
+    """The newest count of each window as of one night, the release at the end of a window.
 
-    Each step is a window with one number. The measurement matrix is the same as in
-    `WindowVersions`; errors depend on how long ago a window ended.
+    Windows are released again as rows arrive late (`WindowVersions`). Each step is a window with
+    one number. The measurement matrix is the same as in `WindowVersions`; errors depend on how long
+    ago a window ended.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -862,18 +863,17 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """How far a row moves the measurements of a window, at most, if it arrives at some lag a and is
-    taken back at a later lag b.
+    """How far a row moves the measurements of a window, at most, if it is taken back later.
 
-    A lag is a number of windows after the row's own window. Each value is the largest over all a <
-    b.
+    The row arrives at some lag a, and is taken back at a later lag b. A lag is a number of windows
+    after the row's own window. Each value is the largest over all a < b.
 
     Attributes:
-        l1: 1-norm of the change of the measurements.
-        square: squared 2-norm of the change.
-        product: inner product of the change with the change by another row of the unit, which
+        l1: 1-norm of the change of the measurements by the row.
+        square: squared 2-norm of this change.
+        product: inner product of this change with the change by another row of the unit, which
             arrives at lag b or later.
-        once: squared 2-norm of the sum of two changes: of this row, and of another row, which is
+        once: squared 2-norm of the sum of two changes: of this row, and of another row that is
             never taken back.
     """
 

@@ -217,11 +217,11 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights w_i with which a rational function is a sum of partial fractions: prod (1
-    - zero_i x) / (1 - pole_i x) = 1 + sum w_i x / (1 - pole_i x).
+    """Return the weights w_i of the partial fractions of a rational function.
 
-    ``poles`` and ``zeros`` have the values 1 - pole_i and 1 - zero_i along the last axis; the
-    result has the shape of ``poles``.
+    The function is prod (1 - zero_i x) / (1 - pole_i x) = 1 + sum w_i x / (1 - pole_i x). ``poles``
+    and ``zeros`` have the values 1 - pole_i and 1 - zero_i along the last axis; the result has the
+    shape of ``poles``.
     """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]

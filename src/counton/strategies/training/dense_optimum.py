@@ -380,8 +380,9 @@ class BandedOptimum(DenseOptimum):
     ) -> Self:
         """Rebuild the strategy from the parameters of its description.
 
-        ``matrix`` is a text that encodes the measurement matrix C or, if ``lags`` (numbers of steps
-        below the diagonal, at which entries are not 0) are given, its inverse K.
+        ``matrix`` is a text that encodes the measurement matrix C. If ``lags`` are given, it
+        encodes the inverse of C instead; lags are the numbers of steps below the diagonal at which
+        entries are not 0.
         """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:

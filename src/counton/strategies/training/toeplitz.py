@@ -100,13 +100,13 @@ class ToeplitzTraining(TrainingStrategy):
         return np.arange(self.steps) // self.schedule.apart
 
     def with_scaling(self, scaling: Scaling = "equal") -> Self:
-        """Return a copy of the strategy with step scaling, by which the noise of each step is
-        divided by a number of its own.
+        """Return a copy of the strategy with step scaling, which divides the noise of each step by
+        a number of its own.
 
         Args:
-            scaling: "none"; "equal", for every schedule; "epochs", also for every schedule, with a
-                smaller error if the separation is a whole epoch; "free", with the smallest error,
-                which needs a fixed order.
+            scaling: "none": no scaling. "equal": for every schedule. "epochs": for every schedule,
+                with a smaller error if the separation is a whole epoch. "free": with the smallest
+                error; it needs a fixed order.
 
         Raises:
             InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than 4096

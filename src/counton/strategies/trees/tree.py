@@ -289,11 +289,11 @@ class Tree:
 
 
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """Return the names of levels and, for each level, the nodes' parents, labels and order of first
-    appearance, from the arguments of `Tree.from_leaves`.
+    """Return the nodes of a tree, from the arguments of `Tree.from_leaves`.
 
-    A row that ends at a node with children in other rows adds nothing. A leaf may be listed only
-    once.
+    The result has the names of levels. For each level it has the nodes' parents, their labels, and
+    the order of their first appearance. A row that ends at a node with children in other rows adds
+    nothing. A leaf may be listed only once.
     """
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:

@@ -55,9 +55,9 @@ _LARGEST_WEIGHT = 2**28
 class HierarchyLaw:
     """The joint distribution of the noise in the estimates of all nodes of a tree.
 
-    If X is the noise of a node's estimate, and the node has m children, the estimate of child i has
-    the noise X / m + sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with
-    variance 1; alpha depends on the parent node.
+    Let X be the noise of the estimate of a node with m children. Then the noise of child i is X / m
+    + sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with variance 1; alpha
+    depends on the parent node.
 
     Attributes:
         tree: the public tree.
@@ -302,8 +302,10 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """For the 1-norm (key 1) and the squared 2-norm (key 2), the largest change of the
-        measurements by an added unit, and by a unit that moves.
+        """The results of `_largest` for the 1-norm (key 1) and the squared 2-norm (key 2).
+
+        They are pairs: the largest change of all measurements by an added unit, and by a unit that
+        moves.
         """
         return {1: self._largest(1), 2: self._largest(2)}
 
