@@ -160,9 +160,7 @@ _EXAMPLES = {
 
 
 def _load(place: str) -> Any:
-    """Import an object, such as a function, from a module of commands, given as
-    ``"module.object"``.
-    """
+    """Import an object from a module of ``counton.cli``, named as in ``"init.perform"``."""
     module, _, name = place.partition(".")
     return getattr(import_module(f"counton.cli.{module}"), name)
 
@@ -174,8 +172,8 @@ def _command(
 
     Args:
         heading: heading of the list of commands.
-        place: module and function of the command, such as ``"init.perform"``.
-        records: dataclasses of its options, or their places, such as
+        place: module and function of the command in ``counton.cli``, such as ``"init.perform"``.
+        records: dataclasses of the command's options, or their modules and names, such as
             ``"init_options.InitOptions"``.
         app: the application to which the command is added.
     """

@@ -56,8 +56,9 @@ def of_job(name: str) -> Any:
 
 
 class JobWords(OptionRecord):
-    """Base class for the options of a command that takes only some of a job's options. Its error
-    messages may still name every option of a job.
+    """Base class for the options of a command that takes only some of a job's options.
+
+    Messages of errors in such a command may still name every option of a job.
     """
 
 
@@ -80,7 +81,9 @@ class Printing:
 
 @dataclass(frozen=True)
 class OnceOptions:
-    """The option ``--move`` of tables that are released once, another name for ``--replace``."""
+    """The option ``--move`` of tables that are released once; it is another name for
+    ``--replace``.
+    """
 
     move: bool = option(
         False,

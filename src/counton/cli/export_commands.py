@@ -228,7 +228,9 @@ def print_methods(options: MethodsOptions) -> None:
 
 
 def _print_registry(options: MethodsOptions) -> None:
-    """Print the record of each stream for the public register, as YAML with marked gaps."""
+    """Print the record of each stream for the public register, as YAML or JSON; texts that a person
+    must write are marked.
+    """
     from counton.released.registry import TO_WRITE, as_yaml
 
     if options.level is not None:
@@ -253,7 +255,7 @@ def _print_registry(options: MethodsOptions) -> None:
 
 
 def print_published(options: PublishOptions) -> None:
-    """Publish a release in a database, and print the place and the number of steps."""
+    """Publish a release in a database, or remove it; print the number of steps and the database."""
     done = publish(**{name: value for name, value in vars(options).items() if name != "json"})
     if options.json:
         print_json(asdict(done))

@@ -52,8 +52,8 @@ def without_passwords() -> Iterator[None]:
 
 
 class _PlainWords:
-    """Converts the words after an option on the command line to a text, a path, or the result of a
-    parser.
+    """A type of parameters that converts the words after an option on the command line to a text, a
+    path, or the result of a parser.
 
     Typer itself would use pydantic, whose import takes longer than many commands, and which builds
     a checker for every option. Words that cannot be converted are left to typer, which explains the

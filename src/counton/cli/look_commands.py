@@ -230,8 +230,10 @@ def _quota(options: LedgerOptions) -> Limit | None:
 
 
 def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """Yield for each party (such as a department) and kind of protected unit the party's quota of
-    the privacy limit, what is spent of it, and the rest.
+    """Yield the quotas of the privacy limit as JSON values: one entry for each party (such as a
+    department) and kind of protected unit.
+
+    An entry has the quota, what is spent of it, and what is left.
     """
     for party, quota in ledger.quotas.items():
         for unit in ledger.units or [None]:

@@ -211,8 +211,8 @@ def warn_of_no_witness(
     opened: Callable[[Any], Store | None] = lambda _: None,
     in_file: bool = False,
 ) -> None:
-    """Warn, once, if nobody would notice that a state was restored from an old copy, because it has
-    no witness.
+    """Warn about states without a witness, each reason once: if such a state is restored from an
+    old copy, nobody notices.
 
     A witness is a small file away from the state that records the last released step.
 

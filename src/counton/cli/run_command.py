@@ -142,7 +142,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Override a job of a file, for this run, with the options of the command ``run``.
+    """Replace options of a job by those that the command ``run`` states, for this run alone.
 
     The option ``until`` is ignored for a job without a column of times whose stream is new
     (``known`` is False).

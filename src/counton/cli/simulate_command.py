@@ -47,7 +47,9 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
 
 
 def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
-    """Parse ``NAME=FILE`` to a job and a file; a file alone is enough if there is one job."""
+    """Find the job and the file that ``--simulate NAME=FILE`` names; a file alone is enough if
+    there is one job.
+    """
     name, _, path = given.partition("=")
     if name in jobs and path:
         return jobs[name], Path(path)

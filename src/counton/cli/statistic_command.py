@@ -118,11 +118,15 @@ _BESIDE_FILE = {"state": None}
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
     """Within the ``with`` block, extend an error about missing options, or about rows that a new
-    stream cannot count. ``name``, ``job`` and ``others`` are the statistic, the job, and the other
-    options of the command.
+    stream cannot count.
 
     The longer message lists all that the first run needs, and shows a whole command to edit.
     Standard input can be read only once, so its errors stay as they are.
+
+    Args:
+        name: name of the statistic.
+        job: the job.
+        others: other options of the command.
     """
     try:
         yield

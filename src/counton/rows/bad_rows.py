@@ -171,7 +171,8 @@ def _explain(
     """Build the error for the first row that cannot be counted; it says how many rows have the same
     problem.
 
-    For a remote source ``rows_of_all`` maps the number of a problem to its number of rows.
+    For a remote source ``rows_of_all`` says how many of its rows have each problem. Its keys are
+    values of `Problem`.
     """
     alike, first = dict[int, int](), None
     for part in source.parts:
@@ -284,10 +285,11 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple[str, int]]]:
-    """Return how many rows have a group that is not declared, and the three commonest names of such
-    groups, each with its number of rows. Exact: for the operator alone.
+    """Count the rows whose group is not declared; also return the three commonest names of such
+    groups, each with a number of rows.
 
-    The names are looked for in the first 2^20 such rows, and in fewer of a remote source.
+    The result is exact: for the operator alone. The names are taken from the first 2^20 such rows.
+    From a remote source only `_FEW` such rows are fetched, so no number exceeds `_FEW`.
     """
     column = reading.columns.group
     assert column is not None

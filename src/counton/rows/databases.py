@@ -156,7 +156,7 @@ class _Arrow:
 
 
 class DuckRelation(SqlDatabase):
-    """The rows of a relation of DuckDB, queried on its own connection."""
+    """The rows of a DuckDB relation, queried through the connection that made the relation."""
 
     name = "the relation"
     quotient = "//"
@@ -353,7 +353,9 @@ class PostgreSQL(SqlDatabase):
             raise self._refusal(error) from error
 
     def _kind(self, number: int) -> str:
-        """Return the name of a type, given its number; "text" for a user's enumerations."""
+        """Return the name of a database type, given its number; "text" for enumerations, which
+        users define.
+        """
         known = self._connection.adapters.types.get(number)
         if known is not None:
             return known.name if known.oid == number else f"{known.name}[]"

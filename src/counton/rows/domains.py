@@ -157,8 +157,8 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups whose names are together longer than a database value may be. It is for
-    statistics that store all names of groups in one value.
+    """Refuse groups whose names are together longer than a database value may be. Only statistics
+    that store all names of groups in one value need this check.
     """
     # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
@@ -328,10 +328,10 @@ def refuse_events_as_domain(
         source: source of the events.
         time: column of the events' times; None: each row is a step.
         time_format: format of the times.
-        named: columns of the events that have groups and values, or the names of a table's cells.
+        named: columns of the events that have groups and values, or that name the cells of a table.
         people: columns of the events with users and ids.
-        once: whether all rows are released once, as a table. Then a public list of the cells may
-            have all columns that name cells, as long as the events have further columns.
+        once: True if all rows are released once, as a table. The domain may then be a public list
+            of cells with all columns that name cells, even if the events have no other columns.
         same: True if the domain is already known to be the events themselves.
     """
     present = columns_of(domain)

@@ -438,7 +438,7 @@ def _decode(lines: IO[bytes]) -> Iterator[str]:
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
-    """Open events: a path, several, a folder, a pattern, or a data frame.
+    """Open the events that a user names: files, standard input, or a data frame.
 
     Args:
         events: path of a file, ``-`` for standard input, a folder (the event files in it), a

@@ -92,7 +92,8 @@ SEPARATORS = (",", ";", "|", "\t")
 
 
 def format_of(path: str, stated: str | None = None) -> Format:
-    """Return the format of a file: the stated format, else the one that its ending means.
+    """Return the format of a file: the stated format, else the format that the ending of the file's
+    name means.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')

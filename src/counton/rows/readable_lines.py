@@ -334,8 +334,11 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """Return the row of a CSV record that has bytes which are not UTF-8, if these bytes are only in
-    columns that are not read; else None.
+    """Parse a CSV record that is not valid UTF-8; return its row, or None if a wanted column has
+    the invalid bytes.
+
+    None also if the record is valid UTF-8, or cannot be parsed. ``parsed`` parses records, and
+    returns the wanted columns.
     """
     text = record.decode("utf-8", "replace").encode()
     if text == record:

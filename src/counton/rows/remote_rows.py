@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 class Spread(Source):
     """A source whose rows are read and added up on other machines, such as a database or a cluster.
-    Its only part has no rows on this machine.
 
-    The results must not depend on how the rows are distributed or ordered.
+    Its parts have no rows on this machine. The results must not depend on how the rows are
+    distributed or ordered.
     """
 
     @abstractmethod

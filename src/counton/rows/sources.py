@@ -41,8 +41,8 @@ class Rows(ABC):
         name: name in messages.
         kind: name of the format, for messages.
         numbered: whether its rows have an order, so that a row can be found by its number.
-        together: names of columns that are combined from several others, with these others: see
-            `join_columns`.
+        together: maps the name of a combined column to the names of the columns from which it is
+            combined: see `join_columns`.
         settled: True if the stream of these rows exists already. Its columns were checked when it
             began, so JSON lines may now lack one of them.
         unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
@@ -332,8 +332,10 @@ def name_of(parts: Sequence[Rows]) -> str:
 
 
 def join_columns(source: Source, column: str | None) -> Source:
-    """Combine several columns into one whose values join theirs; ``column`` has their names,
-    separated by commas. One name, or None, changes nothing.
+    """Combine several columns of a source into one, by joining their values as texts.
+
+    ``column`` has the names of the columns, separated by commas. If it is a single name or None,
+    the source stays as it is.
 
     >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})

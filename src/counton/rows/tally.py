@@ -302,7 +302,7 @@ def _sum_batches(
     sums.
 
     Args:
-        none: an empty data frame, which is added up if ``batches`` has none.
+        none: data frame without rows, which gives the result's columns if there are no batches.
         adding: function that adds up the rows of one data frame, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []
@@ -332,7 +332,7 @@ def _add(
     Cells are numbered window by window.
 
     Args:
-        cell: number of each row's cell.
+        cell: expression for the number of the cell in which a row counts.
         newest: also return the newest time of each cell.
         by: further columns by which rows are added up.
         number: number of events that each row stands for; None: one.

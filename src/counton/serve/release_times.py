@@ -156,7 +156,11 @@ class Releaser:
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Count and release whatever is due; return whether a step was released."""
+        """Count and release whatever is due; return whether a step was released.
+
+        If the stream has ended meanwhile, all waiting batches are kept for the operator, and
+        nothing is counted any more.
+        """
         if self._over:
             return False
         try:

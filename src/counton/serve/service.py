@@ -241,8 +241,8 @@ class Service:
     def _ahead_of_clock(self) -> set[str]:
         """Return the streams with released windows that have not ended by the present clock.
 
-        The clock was ahead then, or was set back since. Until it reaches the end of these windows
-        nothing more is released, and rows of these windows are late.
+        The clock was ahead when they were released, or has been set back since. Nothing more is
+        released until the clock reaches their end, and their rows are late.
         """
         now = microseconds(self.clock()) + _CLOCKS_APART
         return {

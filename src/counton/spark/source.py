@@ -465,8 +465,10 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Yield the rows of several batches at a time, with times in UTC, whatever the session's time
-    zone.
+    """Yield the rows of record batches as tables; a table joins several small batches, so that work
+    is done on many rows at once.
+
+    Times are in UTC, whatever the time zone of the Spark session.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -516,7 +518,8 @@ class _Hashes:
     def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Add the hashes of rows that each stand for several equal rows.
 
-        Return the rows without their hash columns, and how many rows each stands for.
+        Return the rows without their hash columns; and, for each of them, the number of equal rows
+        and their newest time (columns ``number`` and ``newest``).
         """
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())

@@ -154,17 +154,17 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
     """Return the noise multiplier without amplification by sampling, rounded up.
 
     It is the standard deviation of the Gaussian noise divided by the sensitivity. For ZCDP it is 1
-    / sqrt(2 rho); drawn normal numbers have a bounded radius, so the guarantee holds except with
-    the probability that `beyond` returns. For ApproxDP it is the multiplier of Balle and Wang
-    (2018), Theorem 8, for the part of delta that `delta_left` returns.
+    / sqrt(2 rho). Drawn normal numbers never exceed a largest radius, so the ZCDP guarantee holds
+    except with the probability that `beyond` returns. For ApproxDP it is the multiplier of Balle
+    and Wang (2018), Theorem 8, for the part of delta that `delta_left` returns.
 
     Args:
         guarantee: the guarantee for the whole run.
         steps: number of steps of the run; more steps draw more normal numbers.
 
     Raises:
-        InvalidInput: another guarantee, such as pure differential privacy, or a delta too small for
-            the bounded radius of drawn normal numbers.
+        InvalidInput: another guarantee, such as pure differential privacy, or a delta too small to
+            cover that drawn normal numbers never exceed a largest radius.
 
     >>> noise_multiplier(ZCDP("1/8"))
     2.0
@@ -198,8 +198,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
         steps: number of steps of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, too much noise, or a delta too small for the
-            bounded radius of drawn normal numbers.
+        InvalidInput: another kind of guarantee, too much noise, or a delta too small to cover that
+            drawn normal numbers never exceed a largest radius.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True

@@ -89,8 +89,8 @@ class Sampler(ABC):
 
     @property
     def order(self) -> str:
-        """The order that the sampler guarantees, as `counton.training.plan` takes it: "fixed" or
-        "separated".
+        """The order that the sampler guarantees: "fixed" if every example has the same step in each
+        epoch, "separated" if only a minimum distance between an example's steps.
         """
         return "fixed" if self.schedule.fixed else "separated"
 
@@ -280,8 +280,8 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """A sampler that draws a place for every example: the step of each epoch in whose batch the
-    example is.
+    """A sampler that puts each example at random into one step of the epoch, called its place, and
+    keeps it there in all epochs.
 
     Batches have different sizes. With ``ids`` the place depends only on the example's own id, so
     all other examples keep their places if an example is added or removed. Without ids the place
@@ -472,8 +472,8 @@ class PoissonBatches(_SecretSampler):
 
 
 class SecretPlaces(_SecretSampler):
-    """A sampler that draws a secret place for every example: the step of the epoch in whose batch
-    the example is.
+    """A sampler that puts each example at random into one step of the epoch, called its place,
+    which stays secret.
 
     An example keeps its place in all epochs. Secret places amplify privacy for ``ApproxDP``, under
     every strategy whose matrix C is lower-triangular. With ``anew`` each epoch draws another place

@@ -398,8 +398,8 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
         epochs: number of epochs of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, or a delta too small for the bounded radius of
-            drawn normal numbers.
+        InvalidInput: another kind of guarantee, or a delta too small to cover that drawn normal
+            numbers never exceed a largest radius.
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> promised = ApproxDP(1, 1e-5)

@@ -124,8 +124,8 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return a row of the plan's table: strategy, error, and buffers, normal numbers and
-        milliseconds per step.
+        """Return a row of the plan's table: the strategy, its error, and what one step needs
+        (buffers, normal numbers, milliseconds).
         """
         return {
             "strategy": self.strategy.name,
