@@ -55,9 +55,10 @@ class Units(NamedTuple):
     values are integer multiples.
 
     Attributes:
-        exact: size for exact sums, the resolution; 1 for counts.
-        noise: size for drawn noise; for a statistic, in units of one of its cells.
-        released: size for released values.
+        exact: size for exact sums: the resolution, or 1 for counts; `DesignPart.one` for a part of
+            a stream.
+        noise: size for drawn noise: ``exact`` divided by a power of two.
+        released: size for released values: ``exact`` divided by a power of two.
     """
 
     exact: Fraction
@@ -74,8 +75,8 @@ class DesignPart:
     numbers of a part are in data units, without the weight.
 
     Attributes:
-        one: the change of an exact sum in data units that changes a cell of the stream by 1: the
-            statistic's resolution divided by ``weight``.
+        one: amount in data units by which an exact sum changes if a cell of the stream changes by
+            1: the statistic's resolution divided by ``weight``.
         weight: the factor by which the stream multiplies the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
         width: number of cells of a group.

@@ -136,15 +136,11 @@ class Declared:
         return None
 
     def how(self, groups: int, plural: str) -> str:
-        """Return words on the groups: their number, such as "12 pages", where ``plural`` is
-        "pages".
-        """
+        """Return the number of groups in words, such as "12 pages" if ``plural`` is "pages"."""
         return local_text(f"{{count}} {plural}", count=groups)
 
     def chance(self, terms: Design) -> float | None:
-        """Return None: declared groups are always shown, so no probability of showing one is
-        bounded.
-        """
+        """Return None: declared groups are always shown, so there is no probability to bound."""
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
@@ -265,8 +261,10 @@ class Discovery:
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return delta, margin, groups and change as JSON values, for `cells_from_dict`, and the
-        compared cells if a group has several.
+        """Return the rule by which groups are shown as JSON values, from which `cells_from_dict`
+        rebuilds it.
+
+        The values are delta, margin, groups, change and, if a group has several cells, compared.
         """
         found = asdict(self)
         if self.compared == ONE_CELL:
@@ -394,11 +392,12 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Count the releases of one group by the number of noise draws that they add up: a mapping from
-    the number of draws to the number of released counts.
+    """Return how many released counts of one group have noise that is a sum of n draws, for every
+    n.
 
-    A count is the sum of ``places`` cells. If a window's count is released again as rows arrive
-    late, each version is a released count of its own.
+    The result is a mapping from n to the number of counts. A count is the sum of ``places`` cells.
+    If a window's count is released again as rows arrive late, each version is a released count of
+    its own.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -427,8 +426,8 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
 
     Args:
         law: distribution of one draw.
-        counts: the result of `draws`: for each number of noise draws, how many released counts add
-            up so many.
+        counts: the result of `draws`: a mapping from n to the number of released counts whose noise
+            is a sum of n draws.
         margin: the margin in standard deviations of each count's noise.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7

@@ -128,7 +128,7 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """Return the half-width of the interval for each given number of noise draws in a sum.
+    """Return the half-width of the interval of a sum of n noise draws, for each n in ``numbers``.
 
     Args:
         law: distribution of a draw.
@@ -196,8 +196,8 @@ def joint_halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths for the sum of a stream's release and of one release of each earlier
-    stream.
+    """Return half-widths for totals that continue earlier streams: a stream's release plus one
+    release of each earlier stream.
 
     Half-widths are in units of the exact sums, which must be equal for all streams. They are exact
     if all releases add and subtract the noise of nodes with weights +1 and -1 only.
@@ -532,8 +532,10 @@ def _of_trees(
 
 
 def check_level(level: float | None, *, usual: float | None = None) -> float:
-    """Return ``level`` as a float, and None as ``usual``; raise `InvalidInput` if it is not in (0,
-    1 - 1e-9].
+    """Check the probability of an interval, and return it as a float; None stands for ``usual``.
+
+    Raises:
+        InvalidInput: the level is outside (0, 1 - 1e-9].
     """
     level = usual if level is None else level
     try:
@@ -691,8 +693,8 @@ def _smooth_law(
 def smooth_halfwidth(
     std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
-    """Return half-widths for weighted sums of draws of which only the standard deviations are
-    known.
+    """Return half-widths for weighted sums of draws, given only the standard deviations of these
+    sums.
 
     Args:
         std: standard deviations of the sums; the result has their shape.
@@ -807,7 +809,7 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     """Return the function c -> P(|N| > c), where N is a sum of ``terms`` discrete Laplace
     variables.
 
-    Small tails are as exact as large ones.
+    Small probabilities are computed as exactly as large probabilities.
     """
     # A positive mixture: nothing is subtracted.
     #
@@ -1072,7 +1074,7 @@ class Errors:
     def rmse(self) -> float:
         """Root mean squared error, in data units.
 
-        In a stream with a delay it includes the items that are not counted yet.
+        In a stream with a delay, items that are not counted yet add to the error.
         """
         return math.hypot(self.mean_std, self.of.per_step * self.strategy.facts.delay)
 

@@ -122,7 +122,7 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
 
 
 def log_below(delta: Fraction) -> float:
-    """Return a float at most ln(delta), and close to it, for any delta in (0, 1).
+    """Return a float at or slightly below ln(delta), for any delta in (0, 1).
 
     >>> log_below(1 - Fraction(1, 10**30)), log_below(Fraction(1, 10**400))
     (-1.0000...e-30, -921.03...)
@@ -174,7 +174,7 @@ def _whole(value: Callable[[float], float], best: float) -> float:
     the larger ``value``.
 
     Orders alpha are given and returned as ln(alpha - 1), which is also the argument of ``value``.
-    The result is from 2 to 2^40, since larger orders differ too little.
+    Orders beyond 2^40 are not considered, since they differ too little.
     """
     if best > math.log(2**40):
         return math.log(2**40)

@@ -1086,7 +1086,8 @@ APART: Final = "units are counted apart, and the total of one unit says nothing 
 
 
 def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
-    """Return one line for each total and a caution; nothing if there are fewer than two totals.
+    """Return one line for each total, and a line of caution; nothing if there are fewer than two
+    totals.
 
     Args:
         found: the result of `totals`.

@@ -505,8 +505,8 @@ class _Step(NamedTuple):
 
     Two intervals hold the first and the last position of a window of released positions; the step
     goes from them to their parents. ``left_bit`` and ``right_bit`` are 1 if the interval is the
-    right child of its parent. ``carry`` is the carry bit when the window's length is added to its
-    start.
+    right child of its parent. ``carry`` is the carry bit when the window's length minus 1 is added
+    to its first position.
     """
 
     left_bit: int
@@ -527,11 +527,11 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """Return how many dyadic intervals of ``level`` the window's last position lies after its
-        first position.
+        """Return the number of the interval that holds the window's last position, minus the number
+        of the interval that holds its first position.
 
-        ``carry`` is the carry bit when the lower bits of the length and of the first position are
-        added.
+        Intervals of ``level`` are numbered in order. ``carry`` is 1 if the lowest ``level`` bits of
+        the first position and of ``length`` - 1 overflow when they are added, else 0.
         """
         return (self._last >> level) + carry
 
@@ -717,12 +717,11 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return, for each (level, carry), upper bounds on the part of the cost of hiding an item that
-    the intervals of higher levels add.
+    """Return upper bounds on the cost of hiding an item that the intervals above a level add.
 
-    The bounds are for windows of released positions whose ends lie in different intervals of the
-    level. Entry (i, j) of an array is for label i of the parent of the left end's interval, and
-    label j of the parent of the right end's interval.
+    There is an array for each pair (level, carry). The bounds are for windows of released positions
+    whose ends lie in different intervals of the level. Entry (i, j) of an array is for label i of
+    the parent of the left end's interval, and label j of the parent of the right end's interval.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

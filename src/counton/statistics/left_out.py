@@ -263,8 +263,9 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
 
 
 def is_measured(report: Any, what: Any) -> bool:
-    """Return True if a report is the one that `with_left_out` makes for a job with the statistic
-    ``what``.
+    """Return True if `with_left_out` made a report, for a job with the statistic ``what``.
+
+    Such a report consists of this statistic and the share of rows that its bounds leave out.
     """
     names = getattr(report, "statistics", {})
     return isinstance(what, str) and [*names] == [what, _LEFT_OUT]

@@ -254,13 +254,12 @@ def _second_order(slope: float, on: float, of: float) -> float:
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return an upper bound on the 2-norm of the weights with which the released sums decide the
-    slope.
+    """Bound the 2-norm of the weights in the sum that determines the slope of a least-squares line.
 
-    With these weights, the sum of the exact sums is 0 at the true slope. The weights are 1, m, 2 b
-    m - m', m m' - b (1 + m^2) and b. Here b is the slope, m the mean of the predicting column, and
-    m' the mean of the predicted column. The bound holds for every m in the interval ``on`` and
-    every m' in the interval ``of``.
+    This weighted sum of the exact sums is 0 at the true slope. Its weights are 1, m, 2 b m - m', m
+    m' - b (1 + m^2) and b. Here b is the slope, m the mean of the predicting column, and m' the
+    mean of the predicted column. The bound holds for every m in the interval ``on`` and every m' in
+    the interval ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
