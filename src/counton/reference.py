@@ -298,8 +298,8 @@ def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
 class Laplace:
     """The discrete Laplace distribution on the integers: P(x) is proportional to exp(-|x| / scale).
 
-    First a block of consecutive values is drawn by inverting its distribution function, then the
-    binary digits of the position in the block.
+    First a block of consecutive values is drawn, then the position in the block: its binary digits,
+    up to eight at a time. Each draw inverts a distribution function.
     """
 
     def __init__(self, scale: Fraction) -> None:
@@ -553,8 +553,9 @@ class SmoothBinary(Strategy):
     bits, have ``zeros`` bits that are 0.
 
     Leaves are taken in ascending order. A node is a bit position and the bits above it. An input of
-    step t has leaf t - 1, and adds to a node for each bit 0 of the leaf. Release t reads a node for
-    each bit 1 of leaf t. On each level the nodes that are read are numbered from 0.
+    step t has leaf t - 1, and adds to a node for each bit 0 of the leaf that has a bit 1 somewhere
+    below it. Release t reads a node for each bit 1 of leaf t. On each level the nodes that are read
+    are numbered from 0.
     """
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
@@ -775,9 +776,10 @@ class LookAhead(Strategy):
 class Epochs(Strategy):
     """The strategy of epochs, each with a tree over its steps whose root is measured too.
 
-    A node has k children. Epoch 0 has the steps 1 .. k, and epoch j the steps k^j + 1 .. k^(j + 1).
-    The noise of epoch j is (j + 2) / 2 times as wide as the noise of epoch 0. The numbering of
-    noise levels continues from epoch to epoch. A release adds the roots of past epochs.
+    A node has k children; the root of an epoch after epoch 0 has k - 1. Epoch 0 has the steps 1 ..
+    k, and epoch j the steps k^j + 1 .. k^(j + 1). The noise of epoch j is (j + 2) / 2 times as wide
+    as the noise of epoch 0. The numbering of noise levels continues from epoch to epoch. A release
+    adds the roots of past epochs.
     """
 
     places = 16
@@ -826,9 +828,9 @@ class GrowingCascade(Strategy):
     """The strategy of a binary tree that doubles as data arrives; it releases each step's own
     count.
 
-    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d. At the root, twice the total of these steps plus
-    the total of all earlier steps is measured; below, the difference between the two children of
-    each node.
+    Step 1 is measured alone. Doubling d adds the steps 2^(d - 1) + 1 .. 2^d. At the root, twice the
+    total of these steps plus the total of all earlier steps is measured; below, the difference
+    between the two children of each node.
     """
 
     windows = True
@@ -997,11 +999,11 @@ class GrowingSquareRoot(Root):
     """The square-root strategy for streams without a last step: later nodes have wider noise.
 
     Nodes are divided into classes, and the noise is wider from class to class. Class 0 has the
-    nodes up to 2^(equal / 4); each further class has the nodes within the next factor of 2^(1/4). A
-    column of F, the square root in `Root`, is multiplied by 1 / d. Here d^2 is at least the sum,
-    over the node of the column and all later nodes, of the squared entry of F divided by the node's
-    noise variance. d is computed by IEEE operations in the order written here, with a margin for
-    their rounding.
+    nodes n with n^4 < 2^(equal + 1); each further class has the nodes within the next factor of
+    2^(1/4). A column of F, the square root in `Root`, is multiplied by 1 / d. Here d^2 is at least
+    the sum, over the node of the column and all later nodes, of the squared entry of F divided by
+    the node's noise variance. d is computed by IEEE operations in the order written here, with a
+    margin for their rounding.
     """
 
     def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
@@ -1020,8 +1022,8 @@ class GrowingSquareRoot(Root):
         return Fraction(math.ceil(exact * 2**30), 2**30)
 
     def _first(self, level: int) -> int:
-        """Return the number of the first node of a class of equal noise: the least n with n^4 >=
-        2^(level + equal).
+        """Return the number of the first node of a class of equal noise: 1 for class 0, else the
+        least n with n^4 >= 2^(level + equal).
         """
         return math.isqrt(math.isqrt((1 << level + self._equal) - 1)) + 1 if level else 1
 
@@ -1100,7 +1102,7 @@ def hats(description: dict[str, Any]) -> Line:
     weight. The weights of a sum form a triangle ("hat"), which rises from one knot (a position in
     the line) to the next, and falls to the one after that; it is multiplied by its height. The
     weight of a cell alone is chosen so that the entries of the cell's column add up to 2^bits, or
-    their squares to 4^bits.
+    their squares to 4^bits or a little less.
     """
     cells, norm, unit = description["cells"], description["norm"], 1 << description["bits"]
     spaced = [

@@ -32,9 +32,10 @@ _LONGEST_TEXT = 1000
 
 
 def shorten(value: object) -> str:
-    """Return the beginning of a text, or of a number as text, for messages.
+    """Return the beginning of a value as text, for messages, if `is_one` allows to show it: a
+    number, text, date, path or object of counton.
 
-    Of any other value only the type is shown, because it may be private rows if arguments are
+    For any other value only the type is shown, because it may be private rows if arguments are
     swapped.
 
     >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
@@ -51,7 +52,7 @@ def shorten(value: object) -> str:
 def quote(value: object) -> str:
     """Return the beginning of a value's ``repr``, for messages.
 
-    Numbers, texts, dates, paths and objects of counton are shown. Of lists, arrays, frames and
+    Numbers, texts, dates, paths and objects of counton are shown. For lists, arrays, frames and
     other libraries' objects only the type is shown, because they may be private rows if arguments
     are swapped.
 
@@ -179,7 +180,8 @@ def readable(value: Fraction) -> str:
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:
-    """Round up to a fraction with a short denominator, above ``value`` by less than ``2**-bits``.
+    """Round up to a fraction with a short denominator, above ``value`` by less than the part
+    ``2**-bits`` of it.
 
     This turns a computed scale or variance into a parameter of a noise distribution: more noise,
     never less.
@@ -330,7 +332,8 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
 
 
 def figures(value: float) -> str:
-    """Format a number that has no noise, such as a planned std: four digits, no exponent.
+    """Format a number that has no noise, such as a planned std: rounded to four digits, or to an
+    integer from 10,000 on, without an exponent.
 
     >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
     ('13.39', '31,371', '0.00002123', '0')
@@ -435,7 +438,9 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
 
 
 def name_alone(kind: type[T]) -> type[T]:
-    """Make the ``repr`` of a class show its name and no values, because its values are secret."""
+    """Make the ``repr`` of a class's objects show the class's name and no values, because the
+    values are secret.
+    """
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind
 

@@ -286,7 +286,7 @@ class Windows:
         return self.local(time).isoformat()
 
     def to_the_minute(self, time: int | datetime) -> str:
-        """Return a moment as text, without seconds if no window begins between minutes.
+        """Return a moment as text, without seconds if the windows last whole minutes.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 9)
         >>> windows.to_the_minute(1_709_286_312_345_678)
@@ -407,7 +407,7 @@ class Windows:
 
     @property
     def in_time(self) -> Windows:
-        """This object, if windows have times by which rows can be assigned.
+        """This object, unless each row is a step.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.
@@ -427,7 +427,10 @@ class Windows:
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:
-        """Return the first window whose number can still change after ``released`` steps."""
+        """Return the first window that is not final after ``released`` steps.
+
+        The result is 1 if windows are released only once: none of them is then treated as final.
+        """
         return 1
 
     @property

@@ -74,10 +74,10 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     """Draw the standard deviation of a plan's best strategy by step.
 
     The line is the mean over neighbouring steps; the band around it extends from the smallest to
-    the largest value among them. A second curve shows what an unknown last step costs: it is the
-    best strategy without a last step if the plan has one, and the best strategy with a last step if
-    the plan has none. A dashed line is the smallest error of any mechanism. The words below the
-    chart state the ratios of the plan's error to lower bounds.
+    the largest value among them. A second curve shows what an unknown last step costs. If the plan
+    has a last step, it is the best strategy without a last step, otherwise the best strategy with
+    one. A dashed line is the smallest error of any mechanism. The words below the chart state the
+    ratios of the plan's error to lower bounds.
 
     Args:
         ranked: the result of `plan`.

@@ -59,8 +59,8 @@ def plot_table(
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Draw a table that was released once: a tree of counts, a line of cells, or a contingency
-    table.
+    """Draw a table that was released once: a tree of counts, a line of cells, a contingency table,
+    or quantiles.
 
     Args:
         reading: the released numbers.

@@ -76,7 +76,7 @@ class Curves:
         estimates, lower, upper: arrays of shape ``(steps, groups)``.
         all_groups: number of all groups, including groups that are not drawn; None: all are drawn.
         starts: for estimates of single windows, the starts of the windows; their ends are
-            ``times``. None: estimates are totals.
+            ``times``. None: estimates are not of single windows.
         places: index of each group among all groups, which decides its colour; None: all are drawn.
         running: True if estimates cover all time so far; False if they cover a limited time, such
             as a window.
@@ -189,9 +189,10 @@ def plot_totals(
 
     The count of a window is drawn over its window: as a bar if there is one group and few windows,
     otherwise as a level from its start to its end. A group's colour depends only on its index among
-    all groups. More than 8 groups get small charts, the largest group first; if there are more than
-    24 groups, the chart says so. Fewer groups get small charts if their bands overlap. A single
-    step is drawn as bars, a single number is written out.
+    all groups. More than 8 groups get small charts, or more than 4 if there are many windows; the
+    largest group comes first. If there are more than 24 groups, the chart says so. Fewer groups get
+    small charts if their bands overlap. A single step is drawn as bars, a single number is written
+    out.
 
     Args:
         curves: the data, with at least one step and one group.
@@ -627,8 +628,8 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     """Set between ``least`` and ``most`` ticks on an axis of times, or of numbers of steps.
 
     A tick marks a moment and is labelled with it; the number of a window is drawn to the right of
-    the tick at which the window begins. If there are only a few windows of a day or longer, each
-    window is labelled with its name instead, if the names fit.
+    the tick at which the window begins. If there are at most ``most`` windows, each is labelled
+    with its name instead, if the names fit.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
@@ -718,7 +719,7 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
 def window_names(
     starts: NDArray[np.datetime64], ends: NDArray[np.datetime64], *, between: str = " "
 ) -> list[str]:
-    """Return a name for each of a few windows: its day, month or year, or the time of its start.
+    """Return a name for each of a few windows: its day, month or year, or its beginning and end.
 
     Args:
         starts, ends: starts and ends of the windows, shape ``(windows,)``.
@@ -838,7 +839,7 @@ def _label_ends(
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels beside the ends of curves: names and last values, and the width in inches that names
+    """Labels beside the ends of curves: names and last values, and the width in inches that both
     need.
     """
 

@@ -350,8 +350,10 @@ def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
 
 
 def _mean_of_subsets(strategy: LineStrategy, workload: RandomSubsets) -> float:
-    """Return the expected variance of the answer to one random set of cells, averaged over all
-    sets.
+    """Return the expected variance of the answer to a random set of cells.
+
+    The number of cells in the set is uniform from a quarter of the cells to all of them; the set is
+    then uniform among all sets of this size.
     """
     cells = workload.cells
     sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)

@@ -53,8 +53,8 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     A design is a strategy `Expiring` with an epsilon or rho. The strategy has two parameters: its
     growth is the exponent in log(age)^growth, by which the privacy loss of an item grows, and its
-    delay is the number of latest steps that a release leaves out. After the best design come the
-    best designs with growths 0, 1/2, 1 and so on.
+    delay is the number of latest steps that a release leaves out. The other designs are the best
+    with growths 0, 1/2, 1 and so on, in the order of what the plan minimises.
 
     Attributes:
         targets: the largest allowed privacy loss by age in steps; all designs keep them.

@@ -100,7 +100,8 @@ class RestartedCounter:
         """Return the counter that keeps all targets with the least mean variance over ``steps``
         steps.
 
-        The search tries windows of 2^k - 1 steps up to ``steps``, and 120 divisions of the budget.
+        The search tries windows of 2^k - 1 steps that are shorter than the stream, and a window as
+        long as the stream; none is longer than 2^22. It tries 120 divisions of the budget.
 
         Args:
             targets: largest allowed privacy loss by age in steps.
