@@ -174,7 +174,7 @@ class Strategy(ABC):
     Attributes:
         sources: keys of papers in `counton.base.literature` that describe the strategy.
         saved_name: its name in saved states and in noise addresses (noise is derived from a secret
-            key and an address), so it never changes. By default the name of the class.
+            key and an address), so it never changes. The default is the name of the class.
     """
 
     sources: tuple[str, ...] = ()
@@ -189,8 +189,8 @@ class Strategy(ABC):
     def parameters(self) -> dict[str, Any]:
         """JSON values that identify the measurement matrix C; they are part of the noise address.
 
-        Noise is derived from a secret key and an address. By default the parameters are the
-        attributes named like the constructor's arguments.
+        Noise is derived from a secret key and an address. The default are the attributes named like
+        the constructor's arguments.
         """
         values = {name: getattr(self, name) for name in _arguments(type(self))}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
@@ -351,7 +351,7 @@ class StreamStrategy(Strategy):
         """Facts about all columns of the measurement matrix C, for the sensitivity to units that
         count in several steps.
 
-        By default no facts are known, and the sensitivity is computed from the columns themselves.
+        The default states no facts; then the sensitivity is computed from the columns themselves.
         """
         return participation.Structure()
 
@@ -445,11 +445,11 @@ class StreamStrategy(Strategy):
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _level_widths(self) -> dict[int, int]:
-        """Return, for each noise level, one more than the largest index of a node that any step
-        enters or any release uses.
+        """Return how many nodes each noise level needs: one more than the largest index of a node.
 
-        All columns of the measurement matrix C and all rows of B (nodes in a release) are computed;
-        a strategy with long rows overrides this.
+        Nodes that a step enters or a release uses are counted. All columns of the measurement
+        matrix C and all rows of B (nodes in a release) are computed; a strategy with long rows
+        overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
@@ -458,7 +458,7 @@ class StreamStrategy(Strategy):
         """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases
         up to that step.
 
-        By default it is the largest weight in any release.
+        The default is the largest weight in any release.
         """
         return np.full(stops.shape, self._largest_read)
 
@@ -488,8 +488,8 @@ class StreamStrategy(Strategy):
         """Return the most by which rounding changes the released counts of the steps first + 1 ..
         last.
 
-        The unit is ``2**-fraction_bits``. By default it is `_release_rounding` for each release
-        that is added or subtracted.
+        The unit is ``2**-fraction_bits``. The default is `_release_rounding` for each release that
+        is added or subtracted.
         """
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
@@ -513,8 +513,8 @@ class StreamStrategy(Strategy):
     def _check_law(self, law: NoiseDistribution) -> None:
         """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64.
 
-        By default nothing is refused. A strategy overrides this if its sums may overflow, or if
-        later nodes have wider noise.
+        The default refuses nothing. A strategy overrides this if its sums may overflow, or if later
+        nodes have wider noise.
         """
 
 
@@ -897,10 +897,11 @@ def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[i
 
 
 def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
-    """Return, for each noise level, one more than the largest index of a node in ``entries``.
+    """Return how many nodes each noise level needs: one more than the largest index of a node in
+    ``entries``.
 
-    Each entry is a column of the measurement matrix C (nodes that a count enters) or a row of the
-    matrix B (nodes in a release), as a list of nodes.
+    Each entry is a list of nodes: a column of the measurement matrix C (nodes that a count enters),
+    or a row of the matrix B (nodes in a release).
 
     >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
     {0: 6, 1: 3}

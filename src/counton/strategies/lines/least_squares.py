@@ -344,8 +344,11 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of H, the rows over several cells; the
-        columns are ``lag`` >= 1 or more cells apart.
+        """Return a bound on the inner product of two columns of H that are ``lag`` >= 1 or more
+        cells apart.
+
+        H has the rows over several cells. The bound serves to bound the sensitivity to units that
+        count in several cells.
         """
 
     @abstractmethod

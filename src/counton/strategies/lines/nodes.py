@@ -109,8 +109,10 @@ class Nodes(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy with the branching and weights of least total error that a search
-        finds for ``workload``.
+        """Return the best strategy that a search finds for ``workload``: the number of children on
+        each level, and the weights.
+
+        The total error over the workload is minimised.
         """
         return cls.of(workload, *best_branching(workload, norm), bits)
 

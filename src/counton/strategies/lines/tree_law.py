@@ -234,7 +234,7 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """What one level of a tree adds to the variances of several estimated prefix sums, with the
+    """The part of one level of a tree in the variances of several estimated prefix sums, with the
     numbers needed for the next higher level.
 
     A prefix has the first cells of the line; each array has one entry for each prefix. A prefix

@@ -54,11 +54,10 @@ class Binary(DigitTree):
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise that gives the noise of ``field`` to nodes that are numbered by
-        their last step.
+        """Return a source of the same noise in which nodes are numbered by their last step.
 
-        On level l, index j stands for the node whose last step is j 2^l. Even indices stand for no
-        node, and have noise 0.
+        In the result, index j on level l stands for the node whose last step is j 2^l. Even indices
+        stand for no node, and have noise 0. ``field`` is the source with the tree's own indices.
         """
 
         def run(level: int, nodes: range) -> Integers:

@@ -320,14 +320,13 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the noise of a node's estimate to the noise of a release, as if every
-        block had weight 1.
+        """Add the noise of a node's estimate to the noise of a release.
 
         Args:
             weights: the noise of the release: for each node, by (noise level, index), the factor of
                 the node's noise. It is changed. Level l of the tree has noise level l + 1.
             level, node: the level of the estimated node, and its index on this level.
-            taken: a factor. A block of weight w needs a factor that is already divided by w.
+            taken: the factor of the estimate in the release, divided by the weight of the block.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
@@ -348,14 +347,13 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the noise of the tree's estimate of a block's total to the noise of a
-        release, as if the block had weight 1.
+        """Add the noise of the tree's estimate of a block's total to the noise of a release.
 
         Args:
             weights: the noise of the release: for each node, by (noise level, index), the factor of
                 the node's noise. It is changed.
             block: the index of the block.
-            taken: a factor. If the block has weight w, it must already be divided by w.
+            taken: the factor of the estimate in the release, divided by the weight of the block.
         """
         self._read(weights, self.top, block, taken)
 

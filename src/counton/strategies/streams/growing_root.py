@@ -143,9 +143,9 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
     """Return the noise variance of the nodes of a level, divided by the noise variance of the first
     nodes.
 
-    Level 0 has the first nodes. Each later level has the nodes of a quarter octave, which is a
-    range of numbers whose end is about 2^(1/4) times its start, and a larger variance than the
-    level before. The result is a multiple of 2^-30.
+    Level 0 has the first nodes. Each later level has the nodes of a quarter octave, a range of
+    numbers whose end is about 2^(1/4) times its start. The variance grows from level to level. The
+    result is a multiple of 2^-30.
 
     Args:
         level: the level, as `quarter` returns it.

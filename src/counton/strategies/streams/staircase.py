@@ -82,7 +82,8 @@ class Dividing:
     """A division of noise z by a power series, s = z / ((1 - x) c), that continues from step to
     step.
 
-    It divides the noise of several coordinates at once, each by the same series.
+    If c is the first column of a Toeplitz measurement matrix, s is the noise of running totals. The
+    noise of several coordinates is divided at once, each by the same series.
 
     Args:
         stairs: the series (1 - x) c.

@@ -282,13 +282,14 @@ class Subtrees:
         """Yield the noise of running totals at the steps ``leaves``, in order, some steps at a
         time.
 
-        They are computed from the final estimates of nodes of ``level`` down to single steps.
+        They are computed from final estimates of nodes on one level, and then level by level down
+        to single steps.
 
         Args:
             drawn: the noise of the nodes.
             level: the level of the nodes whose final estimates are given, above 0.
-            leaves: consecutive steps, numbered from 0; steps that are not below the given nodes
-                are left out.
+            leaves: consecutive steps, numbered from 0; steps that are not below the given nodes are
+                left out.
             first: the index of the first node given.
             totals: noise of the final estimates of the given nodes, ``(n, *shape)``.
             before: noise of the running total before each of these nodes, ``(n, *shape)``.

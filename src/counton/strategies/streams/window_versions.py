@@ -202,8 +202,7 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return how many windows have nodes (noisy measurements) with smaller indices than the
-        nodes of ``window``.
+        """Return how many windows have nodes (noisy measurements) before the nodes of ``window``.
 
         Some windows numbered 0 and below have nodes too. No row belongs to them, so the counts
         released for them in the first nights (releases at ends of windows) are noise alone.

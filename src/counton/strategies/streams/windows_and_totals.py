@@ -380,9 +380,9 @@ class LeastSquaresAsOf(AsOf):
 
     Night m has published the newest count of every window, and the total R_m of all rows that have
     arrived. Let A_m be the sum of the newest counts. A_m and R_m measure the same number, so R_m -
-    A_m is noise alone. Its change since the night before is the contrast of the night, d_m = (R_m -
-    R_{m-1}) - (A_m - A_{m-1}). The releases have more numbers than there are unknown numbers; the
-    difference is the number of contrasts. So the contrasts hold all further information. A sum S of
+    A_m is noise alone. The contrast of night m is the growth of this noise since the night before:
+    d_m = (R_m - R_{m-1}) - (A_m - A_{m-1}). Each night releases one number more than it adds
+    unknown numbers. So the contrasts, one for each night, hold all further information. A sum S of
     windows has the best linear unbiased estimate (Gauss and Markov)
 
         S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
@@ -591,11 +591,11 @@ class LeastSquaresAsOf(AsOf):
         return np.asarray(self._contrasts.independent(len(apart)) @ apart)
 
     def newest_sums(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return estimated sums of windows: of all windows before the newest windows, and then of
-        the windows from 1 up to each newest window.
+        """Return estimated sums of windows, each from window 1 up to some window.
 
-        The newest windows are those after `first_newest`. Results are multiples of 2^-10, in the
-        unit of the arguments.
+        The first sum has all windows before the newest ones, which are those after `first_newest`.
+        Each further sum has one more window. Results are multiples of 2^-10, in the unit of the
+        arguments.
 
         Args:
             newest: the last released count of each window, shape ``(night, cells)``.

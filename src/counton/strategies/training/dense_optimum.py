@@ -428,8 +428,8 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return, for each step, the number of its stretch: the run is divided into stretches of
-    ``schedule.apart`` consecutive steps.
+    """Return, for each step, the number of its stretch; a stretch has ``schedule.apart``
+    consecutive steps.
 
     An example counts at most once in a stretch. All numbers are 0 if the run is not exactly
     ``schedule.steps`` stretches long.

@@ -207,8 +207,8 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Matrix F from which the mean variance of running sums of noise follows under step
-        scaling: shape (steps, steps).
+        """Return the matrix F from which the mean variance of running sums of noise follows under
+        step scaling: shape (steps, steps).
 
         If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
         """

@@ -149,8 +149,8 @@ class TreeStrategy(TableStrategy):
     differ.
 
     The measurement of child i is p x_i - q s, where x_i is the sum of the counts below the child,
-    and s the sum of the x_i of all children of its parent. Of two children, only the first is
-    measured.
+    and s the sum of the x_i of all children of its parent. If a parent has two children, only the
+    first is measured.
 
     Args:
         tree: the public tree.
