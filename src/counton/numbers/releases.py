@@ -295,7 +295,7 @@ class Releases(PublicNumbers):
             start: the step before the first counted step; 0 is the beginning.
             stop: the last counted step.
             cells: the cells to add up, as an index of one step's array: a list of cells, a slice, a
-                mask, ``...`` for all. None keeps all cells apart.
+                mask, ``...`` for all. None: each cell has a count of its own.
             level: lower bound on the probability that the interval contains the true value.
             weights: the factors of the ``cells``, in order: ``[1, -1]`` for the difference of two
                 cells; None: all are 1.

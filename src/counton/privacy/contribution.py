@@ -276,8 +276,7 @@ class Contribution:
     Attributes:
         relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
             "replace" if one unit is replaced by another.
-        cells: the largest number of cells of one step's vector of counts in which a unit
-            counts.
+        cells: the most cells in which a unit counts in one step.
         per_cell: the most by which one cell differs between neighbouring datasets: an
             integer for counts, a multiple of the resolution for values.
         lower, upper, resolution: in data units: values are clipped to [lower, upper] and

@@ -77,14 +77,15 @@ class Guarantee(ABC):
 
     @property
     def meaning(self) -> str:
-        """One sentence for readers who do not know the field's terms; the protected unit is called
-        "unit".
+        """The guarantee explained in one sentence to readers who do not know the field's terms.
+
+        The protected unit is called "unit".
         """
         return self.meaning_for("unit")
 
     @abstractmethod
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return one sentence for readers who do not know the field's terms.
+        """Explain the guarantee in one sentence to readers who do not know the field's terms.
 
         Args:
             unit: the name of one protected unit.
@@ -285,7 +286,9 @@ _PERSONS = frozenset(
 
 
 def people_in_words(guarantee: Guarantee, unit: str) -> str:
-    """Return one sentence on people with many units, under a guarantee for single units.
+    """Return one sentence that warns how much privacy people with many units lose.
+
+    The ``guarantee`` is for a single ``unit``.
 
     >>> people_in_words(PureDP(1), "query")
     'people are not protected: a person with 100 queries loses 100 times the epsilon'
@@ -307,7 +310,8 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
 
 
 def parts_in_words(guarantee: Guarantee, unit: str) -> str:
-    """Return a clause that warns of people with several units, such as several days of one reader.
+    """Return a clause that warns how much privacy a person with several units loses, such as a
+    reader on several days.
 
     >>> parts_in_words(PureDP(1), "reader's day")
     "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"

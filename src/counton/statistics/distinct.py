@@ -221,9 +221,10 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state that `undo` restores, before any user has changed.
+        """Return the present state, to which `undo` goes back if the next events are undone.
 
-        It consists of the step, the number of users, the changed users, and their old records.
+        It consists of the step, the number of users, and two arrays that are still empty: the users
+        whom the next events change, and the old records of these users.
         """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 

@@ -334,8 +334,8 @@ def counter_of(
 
 
 def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
-    """Rebuild the statistic of a stream from a dict, and return it with True if a step may have any
-    number of events.
+    """Rebuild the statistic of a stream from a dict. The second result is True if a step may have
+    any number of events.
 
     Args:
         saved: the dict ``statistic`` of the stream's `Design`; None for plain counts, which raises

@@ -61,8 +61,8 @@ def plan(
     Args:
         horizon: number of steps; None for a stream without a last step, whose protection never
             fades.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
-            ``delta``, or ``rho``.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``. Instead, it may be stated in numbers:
+            ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``.
         metric: rank strategies by the mean of the variance over all steps, or by its maximum.
         contribution: the bound on how much one protected unit changes the input; default: one
             count, added or removed.

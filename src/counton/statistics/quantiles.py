@@ -124,7 +124,8 @@ class QuantilesReading(Reading):
         """Return the released number of values in [low, high).
 
         Args:
-            low, high: edges of cells; None: no bound, as the first and last edge.
+            low, high: edges of cells; None: no bound on this side, which is equivalent to the first
+                or the last edge.
             level: lower bound on the probability that the interval contains the true value.
 
         Raises:

@@ -77,9 +77,9 @@ class GraphStatistic(Statistic):
     depend on whether an edge comes: let steps be windows of time, and use ``batched=True``. Neither
     the number of steps nor all edges of one node together are protected.
 
-    With ``neighbours="replace"`` neighbouring datasets differ in one sighting, or in all sightings,
-    of an edge, which are replaced by sightings of another edge. The other edge may also be seen in
-    further steps.
+    With ``neighbours="replace"`` neighbouring datasets differ by a replacement: one sighting of an
+    edge, or all its sightings, become sightings of another edge. The other edge may have further
+    sightings of its own.
 
     Attributes:
         degree: largest number of edges of a node over the whole stream; None if the sensitivity
@@ -133,8 +133,8 @@ class GraphStatistic(Statistic):
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
 
     def check_size(self, **more: int) -> None:
-        """Raise `InvalidInput` if one edge may change counts by over 2^40, given degree and
-        changes.
+        """Raise `InvalidInput` if one edge may change counts by over 2^40 under the stated bounds
+        ``degree`` and ``changes``.
 
         Args:
             more: further parameters to name in the message.
@@ -176,8 +176,8 @@ class GraphStatistic(Statistic):
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that are not 0 in a graph that has nodes but no edges, as pairs of a
-        cell and its value.
+        """Return the counts of a graph that has nodes but no edges: pairs of a cell and its value,
+        for all cells that are not 0.
 
         Args:
             nodes: number of nodes seen.
@@ -213,7 +213,7 @@ class EdgeRows(NamedTuple):
 
     Attributes:
         ends: numbers of the two nodes of each edge, shape ``(edges, 2)``.
-        places: index of each edge among the events, some of which are no edges.
+        places: index of each edge in the list of events, which may also contain None.
         rest: for each edge a tuple of the values after its nodes.
     """
 
@@ -223,7 +223,9 @@ class EdgeRows(NamedTuple):
 
 
 class NodeNumbers:
-    """Numbers of nodes by their labels, from 0 in the order in which nodes were first seen."""
+    """A mapping from labels of nodes to numbers: 0, 1, ... in the order in which nodes were first
+    seen.
+    """
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
         self.numbers = {label: number for number, label in enumerate(labels)}
@@ -388,7 +390,8 @@ class Graph(Exact):
     """The exact graph: the edges seen so far, and how often each of them came or went.
 
     If edges beyond the bound on degrees are dropped, an edge is kept only if each of its two nodes
-    had fewer than ``degree`` edges before it. Earlier edges that were dropped count too.
+    had fewer than ``degree`` edges before it. Dropped edges count among the earlier edges of a
+    node.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
