@@ -159,8 +159,9 @@ def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) ->
 
 
 def _check_rows(job: Job, look: FirstLook, definition: Definition, *, interactive: bool) -> bool:
-    """Read the first rows of events as a run does, and return whether it accepts them; print how
-    many rows it leaves out.
+    """Read the first rows of events as a run does, and return whether a run would accept them.
+
+    If the command asked no questions, also print how many rows are left out or late.
 
     Args:
         interactive: whether the command asked questions; a refusal is then printed, not raised.
@@ -517,8 +518,8 @@ class _Questions:
             self.values["by"] = by
 
     def compare_names(self) -> None:
-        """Show how the declared names of groups differ from those in the rows; ask again if no row
-        has a declared name.
+        """Show how the declared names of groups differ from the names in the rows; ask for the
+        names again while some declared name occurs in no row.
         """
         kept = None
         while self.values["domain"] != kept:
@@ -928,9 +929,11 @@ def _clock(job: Job) -> tuple[str, str]:
 
 
 def _crontab(job: Job) -> str:
-    """Return the time of the nightly run in the form of a crontab, by this machine's clock.
+    """Return the times of runs in the form of a crontab, by this machine's clock.
 
-    If clocks change during the year, it is the later of the times in winter and summer.
+    Runs come each quarter of an hour for windows shorter than an hour, each hour for windows
+    shorter than a day, else each night. If the night's time differs between winter and summer, the
+    later one is taken.
     """
     every = job.times.every or "1d"
     if days_of(every) < 1:

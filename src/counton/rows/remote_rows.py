@@ -46,8 +46,8 @@ class Spread(Source):
         declared groups.
 
         A source implements this method only if a user's rows have to be chosen before they are
-        added up. The next call of `cells` adds up all rows as this call has read them, because a
-        second reading might find other rows.
+        added up. The next call of `cells` adds up all rows as they were read here, or raises an
+        error if a second reading finds other rows.
 
         The columns are those of `counton.rows.window_marks.mark_rows`: time, window, group, value
         and user. A group may be given by its position in the domain.

@@ -74,8 +74,8 @@ def checked_batch(
 
     Raises:
         TooLarge: there are more than ``most`` rows.
-        InvalidInput: the job refuses a row; the message names the first one and the remedy. Nothing
-            is taken.
+        InvalidInput: the job refuses a row, and the message names the first one and the remedy; or
+            the sums of the rows are larger than the sender's share. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None

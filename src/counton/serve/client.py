@@ -199,15 +199,15 @@ class Shipment(NamedTuple):
 
 @dataclass(frozen=True)
 class _Notes:
-    """The progress of a program that sends a file of rows, as stored in a file beside it.
+    """The progress of a sender of rows, as stored in its file of notes.
 
     Attributes:
         address: address of the stream.
         ids: prefix of the ids of the sender's batches.
         number: number of the last planned batch.
         begin, end: positions in bytes, in the file of rows, between which the last planned batch
-            lies.
-        digest: SHA-256 of these bytes.
+            lies; 0 if rows come from a pipe.
+        digest: SHA-256 of the last planned batch.
         acknowledged: whether the service has acknowledged the batch.
     """
 

@@ -20,8 +20,8 @@ _KEPT = 256
 class Feed:
     """Sender of the new steps of a stream to any number of listeners.
 
-    Each step is read and converted to text only once. All listeners wait for one shared event, so
-    they cost nothing between releases.
+    A new step is read and converted to text once for all listeners. They wait for one shared event,
+    so they cost nothing between releases.
 
     Args:
         heartbeat: seconds after which an idle listener gets an empty message, which shows that the

@@ -117,8 +117,10 @@ class Journal:
         """Read new steps from the stream's state (database), and return the number of released
         steps.
 
-        If the state lacks releases, because an old copy was restored, `refused` becomes True, and
-        the public facts that were read earlier stay.
+        Raises:
+            StateError: the state cannot be used, for instance because it is an old copy that lacks
+                releases. Then `refused` becomes True, and the public facts that were read earlier
+                stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -321,7 +323,8 @@ class Journal:
             of: totals or windows; None: totals, if they are released.
             level: probability with which each interval holds; None: the stream's own.
             last: only this many newest steps.
-            since: only steps later than this one.
+            since: only steps later than this one, and earlier windows that were not final yet at
+                this step.
 
         Raises:
             InvalidInput: the stream lacks a group or time that is asked for, or there are too many

@@ -37,6 +37,9 @@ def connections_for(readers: int) -> int:
 
     Each connection needs a file descriptor. The process raises its limit of descriptors as far as
     needed and allowed, and reserves some for its files.
+
+    Raises:
+        InvalidInput: the limit of descriptors is too low for a service.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -258,7 +258,9 @@ class Service:
         return self.journals[name].refused
 
     def start(self) -> None:
-        """Start one thread for each database, which counts rows and releases."""
+        """Start two threads for each database: one counts rows and releases, the other renews this
+        server's right to do so.
+        """
         for address, state in self.states.items():
             self._start(address, state)
         note("started", streams=sorted(self.served))
@@ -411,7 +413,11 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Check for new releases, and send them to listeners, until the service stops."""
+        """Check for new releases, and send them to listeners, until the service stops.
+
+        Meanwhile, jobs that could not begin are tried again, and the log warns of released windows
+        that have not ended by the clock.
+        """
         broken, ahead = set[str](), set[str]()
         tried = monotonic()
         while not self.stopping.is_set():

@@ -43,7 +43,7 @@ _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us":
 
 
 class SparkRows(Rows):
-    """All rows of a Spark frame, as the single part of a `SparkSource`.
+    """All rows of a Spark frame, as the first part of a `SparkSource`.
 
     The driver holds only the names and types of columns, and a hash of the rows.
     """
@@ -204,7 +204,8 @@ class SparkSource(Spread):
         """Return the rows that could count (within the windows, of known groups), with their
         windows and groups.
 
-        The same pass over the frame also adds up all rows; `cells` returns these sums.
+        The same pass over the frame also adds up all rows; `cells` returns these sums, unless
+        groups are found in the data.
         """
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names

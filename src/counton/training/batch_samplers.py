@@ -38,7 +38,7 @@ class Sampler(ABC):
 
     Attributes:
         examples: number of examples, numbered from 0.
-        epochs: number of times that each example counts.
+        epochs: largest number of times that an example counts.
         steps_per_epoch: number of steps in an epoch, if every example counts once in each epoch,
             always in the same step of the epoch.
         seed: seed of the order; it need not be secret.

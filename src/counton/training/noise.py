@@ -279,8 +279,9 @@ class TrainingNoise:
 
         Raises:
             InvalidInput: a step out of order, repeated, or beyond the run; gradients that are not
-                finite floats; another batch than the sampler's batch; or a sum with a larger 2-norm
-                than clipped gradients can have. The object is then unchanged.
+                finite floats; another batch than the sampler's batch; or, if there is a sampler and
+                no shards, a sum with a larger 2-norm than the batch's clipped gradients can have.
+                The object is then unchanged.
             StateError: another run with this name has begun under the key.
         """
         self.check_step(step)
@@ -396,6 +397,8 @@ class TrainingNoise:
     def check_count(self, step: int, rows: int, present: int | None = None) -> None:
         """Raise an error for a number of gradients that the sampler's batch cannot have.
 
+        Without a sampler nothing is checked.
+
         Args:
             step: number of the step, from 1.
             rows: number of gradients of single examples.
@@ -419,6 +422,8 @@ class TrainingNoise:
     def check_length(self, step: int, length: float) -> None:
         """Raise an error if a sum of gradients has a 2-norm above (number of examples in the batch)
         * ``clip``.
+
+        Without a sampler nothing is checked.
 
         Args:
             step: number of the step, from 1.

@@ -74,10 +74,11 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             ``jax.vmap``; False if they are sums of gradients that are already clipped.
 
     Returns:
-        An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX
-        in four cases, and the message says which: a step is beyond the run, or has other gradients
-        than before; a state's run has other parameters than the noise; another run has begun under
-        the same name; or there are more examples than in the sampler's batch.
+        An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
+            whose message says why, if a step is beyond the run, or has other gradients than before;
+            if a state has other parameters than the noise, or comes from another process (see
+            `resume`); if another run has begun under the same name; or if the number of examples or
+            the norm of their sum does not fit the sampler's batch.
 
     Raises:
         MissingExtra: optax is not installed.
@@ -255,8 +256,9 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Raise an error for a run with other parameters, or for a step whose noise was given to other
-    gradients before.
+    """Raise an error if noise must not be added: the state has other parameters or comes from
+    another process, another run has begun under the same name, or other gradients had the noise of
+    this step before.
 
     Args:
         noise: the noise.
@@ -325,7 +327,7 @@ def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     a gradient that is not zero.
 
     Examples are along the first axis of each array. The gradient of an example is clipped by its
-    2-norm over all parameters.
+    2-norm over all parameters; if it is not finite, it counts as 0.
     """
     import jax.numpy as jnp
 

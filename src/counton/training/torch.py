@@ -117,7 +117,8 @@ class PrivateSteps:
         After a checkpoint is loaded, the batches continue from its step.
 
         Raises:
-            InvalidInput: the noise has no sampler, or the optimiser took no step after a batch.
+            InvalidInput: the noise has no sampler, or the optimiser did not take exactly one step
+                for a batch.
         """
         sampler = self._noise.sampler
         if sampler is None:
@@ -239,6 +240,8 @@ class PrivateSteps:
     def _take_in(self) -> None:
         """Clip each example's gradient by its 2-norm over all parameters, and add it to the sums of
         the batch.
+
+        A gradient that is not finite counts as 0.
         """
         import torch
 
