@@ -124,8 +124,8 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """Return options by their keys in job files: the options that every job has, and
-    ``options``.
+    """Return options by the keys that they have in job files: the options of every job, and those
+    in ``options``.
     """
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 

@@ -67,7 +67,8 @@ class _Powers:
     """The sequence exp(-first - n * rate) for n = 0, 1, ..., computed as integers with a known
     error bound.
 
-    Each power is computed from the one before it, with ``guard_bits`` more bits than are asked for.
+    Each power is computed from the previous power, with ``guard_bits`` more bits than are asked
+    for.
     """
 
     # If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b

@@ -437,9 +437,9 @@ class Intake:
         cells: columns of a table with a row for each pair of window (``step``) and ``group``,
             sorted by both. Only pairs are listed that have uncounted rows, or whose window changes
             in this run. ``seen_rows`` and ``seen_total`` are the number and the total of the rows
-            read so far, ``counted_rows`` and ``counted_total`` those of the rows released so far.
-            ``whole`` is the number of rows in the last file, if that file had all events since the
-            first window, and none of these rows is counted yet; otherwise 0.
+            read so far. ``counted_rows`` and ``counted_total`` are the number and the total of the
+            rows released so far. ``whole`` is the number of rows in the last file, if that file had
+            all events since the first window, and none of these rows is counted yet; otherwise 0.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step; a cell is one of the sums that a statistic keeps for

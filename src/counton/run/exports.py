@@ -383,8 +383,8 @@ def export(
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
-            contingency table are adjusted. They must be those that the state keeps, if it keeps
-            any. None: those that the state keeps.
+            contingency table are adjusted. If the state keeps such constraints, no others are
+            allowed. None: the constraints that the state keeps.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
         surely_above: keep only rows whose interval lies above this number as a whole.

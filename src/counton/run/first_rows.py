@@ -204,7 +204,7 @@ def first_rows(
     bound allows.
 
     Args:
-        rows: the rows; those of one unit stand together.
+        rows: the rows; the rows of one unit stand together.
         unit: number of each row's unit, from 0 on, ascending.
         named: for each group, its rank in the sorted list of names. Unlike a group's number, the
             order of ranks does not depend on other units' rows.

@@ -534,8 +534,8 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step of a stream; for a stream without an end ``around``, the step that
-    errors are planned for.
+    """Return the last step of a stream. For a stream without an end, return ``around``, the step
+    that errors are planned for.
 
     If each window is released in several versions, the number of versions is returned instead.
     """

@@ -219,7 +219,7 @@ def weigh(
         options: further options of a stream's plan, such as ``groups``: see `counton.plan`.
 
     Raises:
-        InvalidInput: steps and guarantee are given one without the other.
+        InvalidInput: only one of ``steps`` and ``guarantee`` is given.
 
     >>> from counton.privacy import PureDP
     >>> bounds = weigh(Activity(np.array([1, 4]), np.array([6, 1]), 0), 365, PureDP(1))

@@ -176,14 +176,14 @@ class _MarkedRowHolder:
         self.rows: list[pl.DataFrame] = []
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select all columns of the rows that are to be held in memory; ``marked`` is a lazy frame
-        of these rows.
+        """Return the lazy rows ``marked`` unchanged, because all their columns are to be held in
+        memory.
         """
         self.rows.append(marked.collect_schema().to_frame())
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Add these rows, some of the rows of the run, to the rows that are held in memory."""
+        """Add rows to the rows that are held in memory."""
         self.rows.append(rows)
 
 

@@ -657,9 +657,9 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
     """Return the word for the protected unit of a job's stream.
 
-    It is the word that the job states, or the word that its state (database) already uses for such
-    a unit. ``known`` are the protected units that have entries in the state's ledger, the record of
-    spent privacy loss.
+    The word is stated by the job, or already used for such a unit in the job's state (database).
+    ``known`` are the protected units that have entries in the state's ledger, the record of spent
+    privacy loss.
     """
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:

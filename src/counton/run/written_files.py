@@ -81,7 +81,7 @@ def check_output(
 
     Args:
         path: path of the output.
-        formats: allowed endings; None: those of tables.
+        formats: allowed endings; None: the endings of tables.
         inputs: files of the run, which an output must not replace.
     """
     if formats is None and is_folder(path):

@@ -305,8 +305,8 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return how much of the streams' largest exact sums the senders of these batches have used
-        so far, as fractions by stream, window and sender.
+        """Return, by stream, window and sender, the fraction of the stream's largest exact sums
+        that the sender has used so far. Only the streams and senders of these batches are included.
 
         On a server the streams are locked until the transaction ends.
         """
@@ -728,8 +728,8 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """Stream, window and sender to which one stored fraction belongs: how much of the stream's
-    largest exact sums the sender's rows take up.
+    """The key of a stored fraction: stream, window and sender. The fraction says how much of the
+    stream's largest exact sums the sender's rows take up.
 
     Attributes:
         stream_id: row id of the stream.

@@ -124,7 +124,7 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """How far a stream is published in a database.
+    """The steps of a stream that are published in a database.
 
     Attributes:
         stream_id: row id of the stream in the published tables.

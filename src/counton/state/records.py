@@ -95,10 +95,10 @@ def enter(
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
 
-    This is the state's own ledger, or the ledger that the state shares with other states. If this
-    stream ``follows`` another, the state's own ledger counts only the larger of their losses, while
-    a shared ledger adds them up. Both count the loss in the quota of its ``party`` (a name that
-    owns a part of the limit).
+    The guarantee is entered in the state's own ledger, and in the ledger that the state shares with
+    other states, if it shares one. If this stream ``follows`` another, the state's own ledger
+    counts only the larger of their losses, while a shared ledger adds them up. Each ledger counts
+    the loss in the quota of ``party``, a name that owns a part of the limit.
 
     Raises:
         StateError: the stream exists.

@@ -679,8 +679,8 @@ class Stream(JournalReader, Closing):
         """Record the last release in the witness (a file outside the state) and the shared ledger
         (of spent privacy loss), unless both have it. It may be shown only afterwards.
 
-        They lack it if the process that made the release was killed before it recorded the release,
-        or used another witness.
+        The release is missing there if the process that made it was killed too early, or used
+        another witness.
         """
         step, entry = self._step, self._entry
         if self._noted == (step, self._forgotten):

@@ -155,7 +155,7 @@ _NO_USERS = ("event", "edge", "letter")
 
 def known_in(connection: Connection) -> list[SpentUnit]:
     """Return the protected units in a state's ledger (the record of spent privacy loss): the unit
-    of its limit first, then those of its entries in order.
+    of the ledger's limit first, then the units of its entries in order.
     """
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):

@@ -205,10 +205,10 @@ def _marks(connection: Connection, database: Database, row: Any, step: int) -> t
     """Return texts that change if a stream's journal (the table of its releases) is restored from a
     backup; empty for a SQLite file.
 
-    They say where the server stores the row of the stream's ledger entry (its spent privacy loss)
-    and the row of a step of the journal. A restored journal has its rows in other places, because
-    they are written anew. One more text is the time at which the server started. It changes if the
-    server is restored as a whole or replaced.
+    For two rows they say where the server stores the row: the stream's ledger entry (its spent
+    privacy loss), and a step of the journal. A restored journal has its rows in other places,
+    because they are written anew. One more text is the time at which the server started. It changes
+    if the server is restored as a whole or replaced.
     """
     if database.is_sqlite:
         return ()
