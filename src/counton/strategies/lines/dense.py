@@ -230,7 +230,7 @@ class Dense(OwnCells):
         """For each cell, its weight in the row of the measurement matrix C that measures this cell
         alone: shape (cells,).
 
-        The weight is 0 if no row measures the cell alone.
+        The weight is 0 if no row measures the cell alone with a positive weight.
         """
         return self._split[1]
 

@@ -618,17 +618,18 @@ class GrowingSquareRoot(EndlessStrategy):
     The guarantee is for all releases together, and does not weaken with age.
 
     The noise of release t is the noise of release t - 1 plus d_t (F^-1 z)_t. Here F is the matrix
-    square root of the matrix of running totals, z is the noise of nodes, whose variance grows with
-    time, and d_t is the norm of column t. F is rounded to multiples of 2^-16 or coarser, the
-    weights 1 / d_t to multiples of 2^-weight_bits; noise is rounded correctly. Steps after 2^20
-    (119 years of hours) are counted in blocks, for some billions of steps.
+    square root of the matrix of running totals, and z is the noise of nodes, whose variance grows
+    with time. d_t is the norm of column t of F, relative to the noise of the nodes. F is rounded to
+    multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of 2^-weight_bits; noise is
+    rounded correctly. Steps after 2^20 (119 years of hours) are counted in blocks, for some
+    billions of steps.
 
     Args:
         weight_bits: number of fraction bits of weights, from 4 to 18; with fewer bits the error is
             slightly larger, but wider noise fits int64.
-        even: how many of the first nodes (one a step) have equal noise: 32, 128, 512 or 2048, which
-            gives the least mean error over two to four times as many steps. None: 8, for streams of
-            any length.
+        even: about how many of the first nodes (one a step) have equal noise: 32, 128, 512 or 2048.
+            The mean error is then least over two to four times as many steps. None: about 8, for
+            streams of any length.
 
     Raises:
         InvalidInput: an argument outside that range.

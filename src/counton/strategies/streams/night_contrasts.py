@@ -32,19 +32,19 @@ class NightContrasts:
 
     A night is the release at the end of a window: the newest count of each window, and the total of
     all rows that have arrived. The contrast of a night is the growth of the total since the night
-    before, minus the growth of the sum of all newest counts: noise alone. With d the vector of the
-    contrasts of all nights, P is the lower triangular matrix for which the entries of P d are
-    uncorrelated and have variance 1.
+    before, minus the growth of the sum of all newest counts. It is noise alone. Let d be the vector
+    of the contrasts of all nights. P is the lower triangular matrix for which the entries of P d
+    are uncorrelated and have variance 1.
 
     Args:
         windows: the strategy of revised windows, without the strategy of totals.
         totals: the strategy of the totals that are released with the windows.
         law: the noise distribution of a node of the totals.
-        unit: variance of the noise of a node of the windows, in squared units of the exact sums.
+        unit: variance of the noise of a node of the windows, in squared data units.
 
     Attributes:
-        versions: covariance of the released counts (versions) of one window: shape ``(versions,
-            versions)``.
+        versions: covariance of the released counts (versions) of one window, in squared data units:
+            shape ``(versions, versions)``.
         shared: covariance of each version of a window with each change of the same window's count.
             The changes are the first version, the second version minus the first, and so on. Shape
             ``(versions, changes)``.
@@ -175,8 +175,8 @@ class NightContrasts:
         counts as of night ``night``.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
-        the total since the night before, minus the growth of the sum of all windows' counts. Row i
-        of the result is for the contrast of night i + 1, counted from 1, and column j for sum j.
+        the total since the night before, minus the growth of the sum of all windows' counts. The
+        first row of the result is for the contrast of night 1. Column j is for sum j.
 
         Args:
             night: the number of the night.
@@ -194,16 +194,17 @@ class NightContrasts:
         return found
 
     def weights_of_final(self, read: Floats) -> Floats:
-        """Return, for each final window, the sum over nights of ``read`` times the covariance of
-        the night's contrast with the window's number.
+        """Return what the contrasts of nights take away from each final window's newest count, in
+        the estimate by least squares.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of the windows' newest counts.
-        If ``read`` has the weights of contrasts in a least-squares estimate, the result is what the
-        estimate subtracts from each window's newest count.
+        The result for a window is the sum over nights of ``read`` times the covariance of the
+        night's contrast with the window's number.
 
         Args:
-            read: a number for each night, shape ``(nights, columns)``.
+            read: a number for each night, shape ``(nights, columns)``: Cov(d)^-1 d for the
+                contrasts d.
 
         Returns:
             For each window that is final after the last of the nights: shape ``(windows,

@@ -734,8 +734,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum, over all steps, of the variances of the releases, or of the differences
-        of consecutive releases.
+        """Return the sum of the variances of all releases, or of all differences of consecutive
+        releases.
 
         ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
         """
@@ -813,7 +813,8 @@ class MultiscaleInterpolation(StreamStrategy):
     def _release_rounding(self) -> float:
         """Bound on how far rounding moves a release, in units of 2^-fraction_bits.
 
-        It is half a unit for the release itself, plus 2^-grid_bits / 2 for the noise of each level.
+        It is half a unit for the release itself. The noise of each level, a multiple of
+        2^-grid_bits, adds half of this.
         """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)

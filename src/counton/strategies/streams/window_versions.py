@@ -394,7 +394,8 @@ class WindowVersions(StreamStrategy):
         """Facts about the columns of the measurement matrix, for units that count in several
         windows.
 
-        Windows share no node, so the norms of a unit's rows in several windows add up.
+        Windows share no node. So the 1-norms of a unit's rows in several windows add up, and so do
+        their squared 2-norms.
         """
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
@@ -870,8 +871,8 @@ class _TakenBack(NamedTuple):
     Attributes:
         l1: 1-norm of the change of the measurements by the row.
         square: squared 2-norm of this change.
-        product: inner product of this change with the change by another row of the unit, which
-            arrives at lag b or later.
+        product: magnitude of the inner product of this change with the change by another row of the
+            unit. The other row arrives at lag b or later, and is taken back still later.
         once: squared 2-norm of the sum of two changes: of this row, and of another row that is
             never taken back.
     """

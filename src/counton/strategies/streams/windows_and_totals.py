@@ -448,15 +448,15 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _own(self) -> Floats:
-        """Noise variance of the newest released count of each window, in units of the noise
-        variance of a node of the windows.
-        """
+        """Noise variance of the newest released count of each window, in squared data units."""
         return np.diag(self._contrasts.versions)[self.lags(np.arange(1, self.night + 1))]
 
     @cached_property
     def _alone(self) -> Floats:
         """Noise variance of the sum of the newest counts of the first 0, 1, ... windows, as
         released.
+
+        The unit is squared data units.
         """
         return np.concatenate([[0.0], np.cumsum(self._own)])
 

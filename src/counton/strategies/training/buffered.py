@@ -108,7 +108,7 @@ class BufferedToeplitz(ToeplitzTraining):
         """Return the strategy whose theta and thetahat have the least root mean squared error
         found.
 
-        The time of the search does not depend on the number of steps.
+        Without step scaling, the time of the search does not depend on the number of steps.
 
         Args:
             steps, epochs, order, separation: the run, and the steps in which an example counts, as
