@@ -123,8 +123,9 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     """Return JSON values from which `law_from_dict` rebuilds the noise distribution exactly.
 
     Args:
-        grid: one unit of the integers on which the distribution lies, in data units. If it is
-            given, the parameters are stated in data units, otherwise in units of these integers.
+        law: the distribution, whose noise is integers.
+        grid: size of the integer 1 in data units. If it is given, the parameters are stated in data
+            units, otherwise in units of these integers.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}

@@ -60,7 +60,7 @@ _PRESENT: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
 
 @contextmanager
 def speaking(locale: Locale) -> Iterator[None]:
-    """Within the ``with`` block, write texts, numbers and dates in a language.
+    """Write texts, numbers and dates in a language within the ``with`` block.
 
     >>> with speaking(Locale(decimal=",", words={"step {number}": "Schritt {number}"})):
     ...     print(local_text("step {number}", number=local_number("0.5")))

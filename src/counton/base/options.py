@@ -128,7 +128,7 @@ class Statement(ABC):
     Attributes:
         options: stated options of the statistic itself.
         time, by, user, id: names of columns of the rows, if stated.
-        other: whether a group for all undeclared values is kept.
+        other: name of a group for all undeclared values; None: there is none.
         spare: number of cells that are kept free for groups named later.
         most: how many events of a user count.
         first: whether a user counts only once, at the first event.

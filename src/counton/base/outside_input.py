@@ -120,7 +120,9 @@ def parse_json(text: str | bytes) -> Any:
 
 @cache
 def _marks() -> Any:
-    """Table by byte value: +1 for an opening bracket of JSON, -1 for a closing one, else 0."""
+    """Return a table by byte value: +1 for an opening bracket of JSON, -1 for a closing one, else
+    0.
+    """
     import numpy as np
 
     found = np.zeros(256, np.int8)

@@ -113,10 +113,10 @@ def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | 
 
 
 def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) -> _Made:
-    """Rebuild a strategy with the function ``build``, from the output of the strategy's ``to_dict``
-    after it was written as JSON and read again.
+    """Rebuild a strategy from the output of its ``to_dict``, after this was written as JSON and
+    read again.
 
-    Raise ``LawBroken`` if ``build`` refuses it.
+    The function ``build`` rebuilds it; raise ``LawBroken`` if ``build`` refuses the output.
     """
     try:
         return build(json.loads(json.dumps(strategy.to_dict())))

@@ -664,7 +664,7 @@ def far_from_possible(
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A lower bound on an error, together with the error that a plan's best design achieves.
+    """A lower bound on an error, together with the error that a plan achieves.
 
     Attributes:
         quantity: the bounded quantity in words; its numbers are in data units.

@@ -140,7 +140,9 @@ class Plan(Generic[D]):
 
     @property
     def best(self) -> D:
-        """The plan's first choice: the design with the least error."""
+        """The plan's first choice: the best design by the error, or by the privacy loss, that the
+        plan minimises.
+        """
         return self.choices[0]
 
     @property
@@ -286,7 +288,7 @@ def _rest(more: int) -> str:
 
 
 def loss_of(guarantee: Guarantee) -> str:
-    """Return the parameters of a guarantee as text, without its name, such as "epsilon=1".
+    """Return the parameters of a guarantee as text, without its name, such as "epsilon = 1".
 
     >>> loss_of(ApproxDP(1, "1e-6"))
     'epsilon = 1 and delta = 1e-6'
@@ -485,7 +487,7 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
-        """All lower bounds known from papers, each with the error of the best design.
+        """All lower bounds known from papers, each with the error that the plan achieves.
 
         Bounds that do not apply to this plan are included, with the reason. See
         ``counton.planning.lower_bounds``.

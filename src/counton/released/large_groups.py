@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def large_only(
     released: ReleasedNumbers, above: float | None = None, surely_above: float | None = None
 ) -> ReleasedNumbers:
-    """Return a release of only the groups above a threshold; all groups if both thresholds are
-    None.
+    """Return a release of only the rows above a threshold; all rows if both thresholds are None.
 
     Args:
         released: the release.

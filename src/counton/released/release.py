@@ -137,10 +137,11 @@ class Release:
     def table(self, steps: range | None = None, *, never_falling: bool = False) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
 
-        For counts and sums the columns are step, window, group, estimate, std, lower, upper. The
-        last four are for totals; those for counts of single windows have the prefix ``window_``.
-        With a delay there is also ``counted_until``: the total counts the events before that time.
-        Another statistic has step, window, and columns of its own.
+        For counts and sums the columns are step, window_start, window_end, group, estimate, std,
+        lower, upper. The last four are for totals; those for counts of single windows have the
+        prefix ``window_``. With a delay there is also ``counted_until``: the total counts the
+        events before that time. Another statistic has step, window_start, window_end, and columns
+        of its own. A stream without windows of time has no columns for them.
 
         Args:
             steps: some of the shown steps; None: all of them; or the last one if cells are computed

@@ -215,8 +215,8 @@ class ReleasedNumbers:
         """The statistic's released numbers at each step, from which its tables are computed.
 
         Raises:
-            InvalidInput: the release is of counts or sums, whose published values are the cells
-                themselves.
+            InvalidInput: the published values are no cells of such a statistic: the release is of
+                counts or sums, or of numbers that a program passed to the stream.
         """
         if isinstance(self.published, CellValues | Releases):
             self._cannot("differences, shares and sums")
@@ -1053,7 +1053,10 @@ class ReleasedNumbers:
         return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
-        """Return a row for each step and group, with the same column names for every release.
+        """Return a row for each step and group, with the same column names for totals and for
+        windows.
+
+        For statistics other than counts and sums it is the `table`.
 
         Args:
             of: ``"totals"`` or ``"windows"``; None: totals if they are released, otherwise windows.
@@ -1167,8 +1170,9 @@ class ReleasedNumbers:
     def last_numbers(self) -> dict[str, Any]:
         """Return the numbers of the last step as JSON values.
 
-        For counts and sums they are listed by group, with window numbers under names that begin
-        with ``window_``. For other statistics they are the ``rows`` of the table.
+        For counts and sums they are listed by group, beside the standard deviations of the noise;
+        names of window numbers begin with ``window_``. For other statistics they are the ``rows``
+        of the table.
         """
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
@@ -1236,7 +1240,7 @@ class ReleasedNumbers:
     def rows(self) -> int | None:
         """Number of rows of `table`; None if it is known only when the table is made.
 
-        With undeclared groups the table may have fewer rows.
+        The table has fewer rows if groups are undeclared, or if a file lacks rows.
         """
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 

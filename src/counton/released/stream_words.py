@@ -55,6 +55,7 @@ def methods_of(
     """Return the text that a publication prints with released numbers, for all readers.
 
     It states subject and time, whom noise protects, how large errors are, and where to read more.
+    For simulated numbers it states only that they are simulated.
 
     Args:
         definition, name: the description and name of the stream.
