@@ -114,7 +114,7 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRelease(PublicNumbers):
-    """One released step, or the difference between two of them.
+    """The release of one step, or the difference between two releases.
 
     Attributes:
         step: number of the step, from 1.

@@ -217,8 +217,8 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """Return the plan with the smallest epsilon or rho whose intervals are as narrow as ``within``
-    states.
+    """Return the plan with the smallest epsilon or rho that keeps half-widths within the bounds
+    ``within``.
     """
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level

@@ -200,7 +200,7 @@ def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
-    """Return a ranking as table rows, largest group first: rank, group, numbers, and the column
+    """Return the table of a ranking, largest group first, with columns for rank, group, numbers and
     "sure".
 
     Args:

@@ -100,7 +100,8 @@ class TopK(TallyStatistic):
 
     Sensitivity: as of a histogram with the same contribution bound, exactly ("Constant matters",
     section 5). With ``most`` it is ``most`` times the sensitivity to one event, since all of a
-    user's events may be in one cell.
+    user's events may be in one cell. With ``once="group"`` they are in different cells, and the
+    2-norm grows only by the square root of ``most``.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK
@@ -287,8 +288,9 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """The exact record of each user's events that counted. Counts by group are kept by the counter,
-    not here.
+    """The exact record of each user's events that counted.
+
+    The stream's `Counter` keeps the counts by group.
     """
 
     def __init__(self, statistic: TopK) -> None:
