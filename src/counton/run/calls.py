@@ -55,7 +55,8 @@ def release(
             continues this state: it shows the same numbers and spends nothing more.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
-        progress: receives the run's progress.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
         more: fields of `Job`. A new stream needs ``time`` (column of the events' times), ``every``
             (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
             `timedelta`), ``start`` (of the first window) and ``steps`` (number of windows of the

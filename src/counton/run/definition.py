@@ -134,7 +134,7 @@ class Definition(Description):
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
-            InvalidInput: two parts of an event have the same column.
+            InvalidInput: one column is named for two uses, such as user and id.
         """
         record, continues = details["record"], details["continues"]
         cut = cut_of(record, once=details["once"])

@@ -84,7 +84,7 @@ def forget(
         state: path of a SQLite file, or a database URL.
         person: name of the person in the column of users.
         name: name of one stream; None: all.
-        key: place of the streams' key: see `Stream.open`.
+        key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
             for a run that writes a stream or its state.
@@ -169,7 +169,7 @@ def forget_older(
         state: path of a SQLite file, or a database URL.
         age: age of a period's end, in days or weeks: ``90d``, ``12w``.
         name: name of one stream; None: all.
-        key: place of the streams' key: see `Stream.open`.
+        key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
         wait: see `forget`.
 

@@ -861,7 +861,7 @@ def publish(
         level: probability with which each interval holds; None: unchanged, initially the level of
             the stream's last job.
         remove: remove the stream's rows instead.
-        key: place of the key, if not beside the state. The witness beside it shows whether the
+        key: where the key is kept, if not beside the state. The witness beside it shows whether the
             state is an old copy.
 
     Raises:

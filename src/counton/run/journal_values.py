@@ -73,8 +73,8 @@ def _with_notes(
 ) -> ReleasedNumbers:
     """Return released numbers with notes added to them.
 
-    The notes state the share of rows that bounds leave out, and why the numbers of the stream, or
-    of a stream that it continues, are withdrawn.
+    The notes state the fraction of rows that bounds leave out. They also say why numbers are
+    withdrawn, of the stream or of a stream that it continues.
     """
     told = left_out_notes(found) if members_of(found.definition.inner) else []
     if definition.withdrawn is not None or definition.follows:
@@ -83,12 +83,12 @@ def _with_notes(
 
 
 def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
-    """Return sentences that state the released share of rows that bounds leave out, with its
-    interval.
+    """Return sentences that state the fraction of rows that bounds leave out, as it was released,
+    with its interval.
 
     In a report (several statistics of the same rows) there is a sentence for each statistic that
-    measures this share. The list is empty if nothing is released yet, or if the report has groups,
-    whose shares stand in its table.
+    measures this fraction. The list is empty if nothing is released yet. It is also empty if the
+    report has groups: its table then shows the fraction for each group.
     """
     definition, found = numbers.definition, list[str]()
     names = measuring(definition)

@@ -160,7 +160,8 @@ class Outputs:
 
         Args:
             outcome: outcome of the run.
-            progress: called with the current task and the finished share of the run.
+            progress: called with the name of the current task, and the fraction (0 to 1) of the run
+                that is done.
             warn: function that is called with a message if a chart cannot be drawn.
             all_steps: read all steps, even if no file needs them.
             left: digest of the output files after an earlier run that released nothing. If this run

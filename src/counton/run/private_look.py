@@ -325,7 +325,8 @@ def inspect(
         name: name of the stream.
         key, ledger, party: see `release`.
         level: probability with which each interval holds.
-        progress: called with the current task and the finished share of the run.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
         tell_set_aside: called with the exact number of unreadable rows that ``bad_rows`` set aside;
             only for the operator.
         how: options for reading rows: see `release`: ``file_format``, ``time_format``, ``missing``,

@@ -6,10 +6,14 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A function that receives the current task and the finished share (0 to 1) of all work."""
+    """A function that receives the name of the current task, and the fraction (0 to 1) of all work
+    that is done.
+    """
 
     def __call__(self, stage: str, share: float, /) -> None:
-        """Receive the name of the current task, and the finished share (0 to 1) of all work."""
+        """Receive the name of the current task, and the fraction (0 to 1) of all work that is
+        done.
+        """
 
 
 def silent(_stage: str, _share: float) -> None:

@@ -115,7 +115,8 @@ def run(
 
     Args:
         request: the job; a job whose state is open already (`OpenedJob`) uses that state.
-        progress: called with the current task and the finished share of the run.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
         also, now: see `commit` and `read_rows`.
 
     Raises:
@@ -158,7 +159,8 @@ def read_rows(
 
     Args:
         settled: the completed job, from `resolve`.
-        progress: called with the current task and the finished share of the run.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
         now: current time with a zone; None: the time at which a query with ``{since}`` or
             ``{until}`` was asked, else this machine's clock.
         again: skip files that are unchanged since the last run if that run found nothing new in
@@ -229,7 +231,8 @@ def commit(
     state (database), and closes it.
 
     Args:
-        progress: called with the current task and the finished share of the run.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
         also: function that writes more into the transaction; its exception undoes everything. It is
             called once, even if no number changes. Use it only in a run that adds unordered new
             events to an existing stream.

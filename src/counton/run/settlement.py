@@ -155,7 +155,8 @@ def resolve(
         asked: the job; or a job with an open state, which then belongs to the result.
         units: further protected units for which the state's ledger (the record of spent privacy
             loss) will have entries.
-        progress: called with the current task and the finished share of the run.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
 
     Raises:
         InvalidInput: a value of the job is out of range.

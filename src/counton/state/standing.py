@@ -184,7 +184,7 @@ def for_creation(
             or the key cannot be read or written.
         StateError: the state's folder does not exist; or the witness cannot be read, or has
             recorded a release that the state lacks (`refuse_forgotten`).
-        InvalidInput: the key would take the place of the state.
+        InvalidInput: the key file is one of the state's files.
     """
     database = state if isinstance(state, Database) else None
     place, label = keyfile.place_of(state)
@@ -287,11 +287,11 @@ def _unwritten_key(path: Path, why: str | None) -> WrongKey:
 
 
 def check_places(state: Path | None, key: Path | None) -> None:
-    """Refuse a state or a key in a missing folder, and a key in the state's place.
+    """Refuse a state or a key in a missing folder, and a key file that is one of the state's files.
 
     Raises:
         StateError: a folder does not exist.
-        InvalidInput: the key would take the place of the state.
+        InvalidInput: the key file is one of the state's files.
     """
     if key is not None and not key.parent.is_dir():
         raise _unwritten_key(key, os.strerror(errno.ENOENT))

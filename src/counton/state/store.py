@@ -65,7 +65,7 @@ class Store(Closing):
         opening for writing raises. The stream's design is not read.
 
         Args:
-            key: place of the key. The key is not read, only the witness (a record of releases)
+            key: where the key is kept. The key is not read, only the witness (a record of releases)
                 beside it.
 
         Raises:
@@ -82,8 +82,8 @@ class Store(Closing):
         """Return a reader of a stream, without becoming its writer.
 
         Args:
-            key: place of the key. Only the witness (a record of releases) beside it is read, which
-                shows whether the state is an old copy.
+            key: where the key is kept. Only the witness (a record of releases) beside it is read,
+                which shows whether the state is an old copy.
 
         Raises:
             StateError: there is no such stream, or its design cannot be read.

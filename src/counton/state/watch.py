@@ -126,7 +126,7 @@ def accept_old_copy(
 
     Args:
         state: path of a SQLite file, or a database URL.
-        key: place of the key.
+        key: where the key is kept.
         name: name of the stream; None: all.
 
     Raises:
