@@ -65,8 +65,9 @@ def perform(options: ExpiringPlanOptions) -> None:
 def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
     """Return the ages to print, by name, as numbers of steps.
 
-    They are age 0, familiar ages such as a day, and the ages that the user stated in ``expire``.
-    The numbers of steps of the stated ages are the keys of ``targets``.
+    They are age 0, the ages that the user stated in ``expire``, and familiar ages such as a day,
+    except those within 2% of a stated age. The numbers of steps of the stated ages are the keys of
+    ``targets``.
 
     >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}

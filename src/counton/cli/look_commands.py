@@ -43,7 +43,12 @@ if TYPE_CHECKING:
 
 
 def print_ledger(options: LedgerOptions) -> None:
-    """Set a new privacy limit if options state one; then print what is spent, and the limit."""
+    """Enter what options state (a privacy limit, a party's quota, the loss of another program);
+    then print what is spent, and the limit.
+
+    Raises:
+        SystemExit: the spent fraction of the limit has reached ``--warn-at``.
+    """
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
@@ -732,7 +737,10 @@ def _in_words(reason: str) -> str:
 
 
 def print_verification(options: VerifyOptions) -> None:
-    """Print how many values were recomputed and which differ; exit with the code of the result."""
+    """Print how many values were recomputed and which differ; exit with the code of the result.
+
+    With ``--accept-old-copy`` the state is first recorded as the newest copy.
+    """
     from counton.state import verify
 
     keys: list[str | None] = [*options.key] if options.key else [None]

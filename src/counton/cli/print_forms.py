@@ -139,7 +139,10 @@ class Console:
             self.write_line(line)
 
     def write_released(self, table: pl.DataFrame) -> None:
-        """Print rows of a release without breaking any number or date over two lines."""
+        """Print rows of a release without breaking any number or date over two lines.
+
+        On a narrow screen, columns that a reader can spare are left out.
+        """
         from counton.released.screen import text_table
 
         if not self.is_terminal:

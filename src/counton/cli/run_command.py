@@ -24,7 +24,10 @@ from counton.run.shared_paths import JobStates, refuse_shared
 
 
 def perform(options: RunOptions) -> None:
-    """Run the jobs of a file one after the other; if one fails, the others still run."""
+    """Run the jobs of a file one after the other; if one fails, the others still run.
+
+    With ``--schema`` or ``--dry-run`` nothing is released.
+    """
     if options.schema:
         print_json(schema())
         return

@@ -270,8 +270,10 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Describe the largest probability, rounded up, with which a reader can guess the protected
-    fact. Empty unless epsilon alone determines it.
+    """Describe the largest probability, rounded up, with which a reader guesses the protected fact
+    right who would otherwise toss a coin.
+
+    The result is empty unless epsilon alone determines this probability.
 
     >>> [_guessing_probability(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']

@@ -297,6 +297,8 @@ class PostgreSQL(SqlDatabase):
         """If the user is a superuser, switch to a role that may read all tables and do nothing
         else.
 
+        PostgreSQL has this role from version 14 on; in older versions nothing is switched.
+
         In a read-only transaction a superuser's functions could still write files, or end other
         sessions. If rows are hidden from that role, the server raises an error.
         """
@@ -353,8 +355,8 @@ class PostgreSQL(SqlDatabase):
             raise self._refusal(error) from error
 
     def _kind(self, number: int) -> str:
-        """Return the name of a database type, given its number; "text" for enumerations, which
-        users define.
+        """Return the name of a database type, given its number; "text" for enumerations and for
+        text types that users define.
         """
         known = self._connection.adapters.types.get(number)
         if known is not None:

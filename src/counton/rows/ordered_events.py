@@ -36,8 +36,8 @@ class OrderedEvents(NamedTuple):
         events: texts or numbers; tuples if an event has several values.
         stops: for each step, the number of events in this step and all earlier ones. The last step
             is the step of the last event.
-        newest: time of the last event in microseconds since 1970; None if there are no times, or no
-            events.
+        newest: time of the newest row, also of a row outside the windows, in microseconds since
+            1970; None if there are no times, or no rows.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
         left_out: number of rows with values that are not allowed.

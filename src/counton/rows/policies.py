@@ -25,7 +25,10 @@ from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
-    """The reason why a row cannot be counted. If there are several, the first in this order.
+    """The reason why a row cannot be counted.
+
+    If a row has several problems, one counts: that of the time or of an unreadable row comes first,
+    then group, user, id and sign, then the values in their order.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -123,7 +126,8 @@ class Policies:
     Attributes:
         quarantine: file to which unreadable rows are written; None if they are refused.
         most: largest number of rows that one run writes to that file.
-        missing: whether rows that lack a time, user, group, value or id are left out.
+        missing: "skip" if rows that lack a time, user, group, value or id are left out; "refuse" if
+            they are refused.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
     'bad.csv'

@@ -418,7 +418,8 @@ class Tally:
             one of the sums that the statistic keeps for a group. Columns, all int64: ``step``;
             ``group``, which is (position of the group in the domain) * (number of places) + place;
             ``rows``, the number of rows; and ``total``, the amount that they add.
-        newest: time of the newest event in microseconds since 1970; None if there is no event.
+        newest: newest time of all rows that can be read, also of rows that count nowhere, in
+            microseconds since 1970; None if there are none.
         rows: number of all rows read.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.

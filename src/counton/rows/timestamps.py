@@ -219,8 +219,10 @@ def _decode(values: pl.Series) -> pl.Series:
 
 
 def _in_years(us: pl.Expr) -> pl.Expr:
-    """Replace times outside the years 1 to 9999 by `UNREADABLE_TIME`; other times and nulls
-    stay.
+    """Replace times outside the years 1 to 9999 by `UNREADABLE_TIME`; other times and nulls stay.
+
+    A time that is outside by at most a day, where an offset from UTC may have moved it, becomes the
+    first or last moment of these years.
     """
     near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
     inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))

@@ -441,8 +441,8 @@ def _sign(text: pl.Expr) -> pl.Expr:
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
-    """Return an expression that encodes texts by their positions in ``labels``; null is `MISSING`,
-    any other text `OUTSIDE`.
+    """Return an expression that encodes texts by their positions in ``labels``; null and "" become
+    `MISSING`, any other text `OUTSIDE`.
     """
     place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     nothing = given.is_null() | (given == "")
