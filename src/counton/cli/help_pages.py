@@ -183,7 +183,10 @@ def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[Comman
 
 
 class Commands(TyperGroup):
-    """A group of commands. Some of them are statistics, which may have several names."""
+    """A group of commands with a short and a long page of help.
+
+    An unknown name that resembles a statistic's is answered with the statistic's command.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters that stand before a command's name, including the help option."""
@@ -224,7 +227,9 @@ class Commands(TyperGroup):
                 formatter.write_dl(sections[heading])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command with this name, which may be another name of a statistic."""
+        """Return the command that the words name; fail for an unknown name, with a suggestion if it
+        resembles the name of a statistic.
+        """
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches

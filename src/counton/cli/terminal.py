@@ -44,7 +44,9 @@ class Terminal(rich.console.Console):
         self.print(_clean(_beside(rows)), highlight=False, markup=False)
 
     def write_table(self, table: TextTable | Table) -> None:
-        """Print a table; if it does not fit the screen, print its rows one after the other."""
+        """Print a table; on a narrow screen, print the rows of a table that does not fit one after
+        the other.
+        """
         shown = _clean(table_of_texts(table) if isinstance(table, TextTable) else table)
         if shown.columns and self.width < _NARROW and not self._holds(shown):
             self._write_cards(shown)

@@ -13,7 +13,9 @@ from counton.run.read_back import read_public
 
 
 def perform(options: WatchOptions) -> None:
-    """Read a release, find alarms and print them; a new alarm has an exit code of its own."""
+    """Read a release, find alarms and print them; end with the exit code of an alarm if the newest
+    window has one.
+    """
     released = read_public(options.source, name=options.name, token=options.token)
     if released is None:
         released = released_in(options.source, options.name)

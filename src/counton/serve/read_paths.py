@@ -368,7 +368,7 @@ def router(
 
 
 def _preferred_format(accept: str) -> str:
-    """Return the format that the header Accept prefers; JSON unless it names another known one."""
+    """Return the first known format that the header Accept names; JSON if it names none."""
     for one in accept.lower().split(","):
         kind = one.split(";")[0].strip()
         for name, media in _FORMATS.items():

@@ -435,8 +435,10 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Return the smallest noise multiplier for which one of ``bounds`` proves (epsilon, delta), and
-    the bound that proves it.
+    """Search for a small noise multiplier for which one of ``bounds`` proves (epsilon, delta);
+    return it, and the bound that proves it.
+
+    If no bound improves on ``widest``, return ``widest`` and the bound for one place.
 
     Args:
         epsilon, delta: the guarantee.

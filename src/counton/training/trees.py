@@ -135,7 +135,9 @@ def check_floats(array: Any, name: str) -> None:
 
 
 def check_finite(array: Any, name: str) -> None:
-    """Raise `InvalidInput` for an array with NaN or infinity."""
+    """Raise `InvalidInput` for an array whose numbers have no finite sum, as with NaN or
+    infinity.
+    """
     with np.errstate(all="ignore"):
         total = float(array.sum())
     if not math.isfinite(total):
