@@ -233,13 +233,12 @@ def tree_structure(
 
     Args:
         horizon: the number of steps.
-        widths: the number of steps in a node at each level; nodes of one level divide the
-            horizon.
-        unread: (place, siblings): in each group of ``siblings`` consecutive nodes of a
-            level, the node at ``place`` (from 1) is left out, since no release uses it.
-            Place 0: none is left out.
-        whole: if True, the last node of a level is left out if its steps go beyond the
-            horizon.
+        widths: the number of steps in a node at each level; the nodes of a level follow each other
+            without gaps.
+        unread: a pair (place, siblings) for nodes that are left out, since no release uses them. In
+            each group of ``siblings`` consecutive nodes of a level, it is the node at ``place``,
+            counted from 1. Place 0: no node is left out.
+        whole: if True, the last node of a level is left out if its steps go beyond the horizon.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
     >>> [nodes.tolist() for nodes in of_halves.nodes_by_level()][1:]
@@ -726,9 +725,10 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Yield upper bounds on how far a unit moves all measurements if it changes ``changes`` counts,
-    by +1 and -1 in turn; they hold for any measurement matrix C.
+    by +1 and -1 in turn.
 
-    They bound the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of the move.
+    The bounds hold for any measurement matrix C. They bound the 1-norm (``norm`` 1) or the squared
+    2-norm (``norm`` 2) of the move.
     """
     # The docstring of the module proves these bounds ("Rows" and "Products").
     variations, of_steps = _added_by_changes(strategy)
@@ -906,10 +906,10 @@ def _shared_out(
 
 
 def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
-    """Return how far a unit moves the nodes of two parts of a tree in the worst case, from the same
-    for each part (``left`` and ``right``).
+    """Return how far a unit moves the nodes of two parts of a tree in the worst case.
 
-    The result is for 0 to ``room`` steps of the unit in the two parts together.
+    ``left`` and ``right`` are the worst cases in each part alone. The result is for 0 to ``room``
+    steps of the unit in the two parts together.
     """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):

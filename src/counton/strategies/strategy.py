@@ -888,8 +888,10 @@ def window_ends(
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return pairs (weight, step): the releases whose weighted sum is the count of the steps start
-    + 1 .. stop.
+    """Return the releases from which the count of the steps start + 1 .. stop is computed, as pairs
+    (weight, step).
+
+    The count is the weighted sum of these releases.
     """
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
@@ -927,8 +929,9 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """Return the noise of the releases at consecutive steps: each is the weighted sum of the noise
-    of the nodes in ``row``.
+    """Return the noise of the releases at consecutive steps.
+
+    The noise of a release is the weighted sum of the noise of the nodes in the strategy's ``row``.
 
     Raises:
         InvalidInput: a row with fractions, which the strategy must round in its own way.

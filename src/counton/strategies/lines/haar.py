@@ -146,8 +146,8 @@ class Haar(WeightedTree):
         return found
 
     def rows(self) -> list[range]:
-        """Return the indices of the measurements: first of the total, then of the differences at
-        heights 1, 2, ...
+        """Return the indices of the measurements: first the total, then the differences at heights
+        1, 2, ...
         """
         found, start = [range(1)], 1
         for _, pairs in self._pairs():

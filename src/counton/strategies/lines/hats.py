@@ -471,8 +471,8 @@ class _HatEquations(NormalEquations):
     docstring has the formula.
 
     In every cell, two hats of each level are above 0: one with an even index, and one with an odd
-    index. So each level has two *slots*, one for either. A *segment* is a range of cells in which
-    no hat ends.
+    index. So each level has two *slots*, one for the even and one for the odd hat. A *segment* is a
+    range of cells in which no hat ends.
     """
 
     # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
@@ -713,7 +713,9 @@ class _HatEquations(NormalEquations):
 
     def _prefix(self, ends: Floats) -> Floats:
         """Return the variances of estimated sums of the cells from 0 to the real positions
-        ``ends``; a cell that a position divides counts in proportion.
+        ``ends``.
+
+        If an end lies inside a cell, only the part of the cell before the end counts.
         """
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell

@@ -70,14 +70,15 @@ class NormalEquations(ABC):
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         """Return the variances of estimated sums between real positions 0 <= low <= high <= cells.
 
-        A cell that a position divides counts in proportion to its part. The result has the shape of
-        ``low``.
+        The part of a cell that lies between the positions counts. For example, the sum from 0.5 to
+        2 is half of cell 0 plus cell 1. The result has the shape of ``low``.
         """
 
 
 class IntegerEquations:
-    """Normal equations with integers, (a H^T H + diag(b)) u = r. Prefix sums of the solution u are
-    rounded exactly.
+    """Normal equations with integers, whose solutions have exactly rounded prefix sums.
+
+    The equations are (a H^T H + diag(b)) u = r, with the solution u.
 
     Args:
         line: the strategy for a line of cells (counts in a fixed order) whose rows over several
@@ -272,8 +273,8 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return how many fraction bits the first approximation of the solution u must have at least,
-    in `rounded_prefixes`.
+    """Return the least number of fraction bits for the first approximation of the solution u in
+    `rounded_prefixes`.
 
     u solves the normal equations. ``bits`` is the number of fraction bits to which
     `rounded_prefixes` rounds its results.

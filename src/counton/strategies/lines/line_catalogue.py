@@ -102,7 +102,7 @@ def line_over_time(
     Args:
         workload: the set of queries.
         norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        name: the name of the strategy. None: the best of four is returned. They are independent
+        name: the name of the strategy. None: the best of several is returned. They are independent
             cells, differences of neighbours (Haar), a hierarchy and, up to 256 cells, a dense
             matrix.
         neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.

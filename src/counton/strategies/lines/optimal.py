@@ -84,7 +84,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return a strategy of very small total squared error over a workload with Laplace noise.
 
-    The measurement matrix C is scaled so that its largest column has the norm 2^bits, and its
+    The measurement matrix C is scaled so that its largest column has the 1-norm 2^bits, and its
     entries are rounded to integers.
 
     Raises:

@@ -254,8 +254,8 @@ class BlockTree:
 
     @property
     def largest_of_block(self) -> float:
-        """Weight of a block's own measurement in the tree's estimate of the block's total, times
-        the block's weight.
+        """Weight of a block's own measurement in the tree's estimate of the block's total,
+        multiplied by the block's weight.
 
         It is 0 if only the tree's smaller nodes are measured, not the block itself.
         """

@@ -89,8 +89,8 @@ class _Epoch(LookAhead):
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return the part of ``steps`` that lies in this epoch, with the epoch's first step
-        numbered 1.
+        """Return the part of ``steps`` that lies in this epoch; in the result, the epoch's first
+        step has the number 1.
         """
         return range(
             max(steps.start - self.before, 1),
@@ -294,11 +294,11 @@ class Epochs(EndlessStrategy):
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2, the largest 1-norm by which a count moves the measurements, relative to the
+        """Return 2, the largest 1-norm by which a count moves the measurements, relative to their
         noise.
 
-        The change of each node is divided by the scale of its noise; the unit is 1 / (scale in the
-        first epoch).
+        In this norm, the change of each node is divided by the scale of the node's noise. Scales
+        are relative to the scale in the first epoch.
         """
         # An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times the first epoch's
         # scale.
@@ -306,10 +306,10 @@ class Epochs(EndlessStrategy):
 
     def squared_sensitivity(self) -> Fraction:
         """Return 2, the largest squared 2-norm by which a count moves the measurements, relative to
-        the noise.
+        their noise.
 
-        The squared change of each node is divided by the variance of its noise; the unit is 1 /
-        (variance in the first epoch).
+        In this norm, the squared change of each node is divided by the variance of the node's
+        noise. Variances are relative to the variance in the first epoch.
         """
         return Fraction(2)
 

@@ -238,8 +238,9 @@ class Expiring(EndlessStrategy):
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a mask of all bits up to the highest one in which two numbers differ; 0 where they are
-    equal.
+    """Return a mask of the bits up to the highest bit in which two numbers differ.
+
+    The mask includes this highest bit. It is 0 where the numbers are equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

@@ -180,8 +180,10 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """The largest 1-norm and the largest squared 2-norm of a column of the measurement matrix C, in
-    units of 2^-lattice_bits and 4^-lattice_bits.
+    """Upper bounds of the 1-norm and of the squared 2-norm of all columns of the measurement matrix
+    C.
+
+    They are in units of 2^-lattice_bits and 4^-lattice_bits.
     """
 
     l1: int
@@ -194,12 +196,14 @@ class OctaveColumns:
     Args:
         horizon: number of steps that have a column.
         nodes: for every level, the nodes that releases use.
-        weights: weights of the nodes of the levels from ``upper`` on, in units of 2^-weight_bits;
-            on lower levels all weights are 1.
-        upper: the first level whose nodes have their own weights.
+        weights: weights of the nodes of the highest levels, in units of 2^-weight_bits; on lower
+            levels all weights are 1.
         g_bits: the numbers of the method `g` are multiples of 2^-g_bits; interpolated to a lower
             level, they are multiples of 2^-(g_bits + 4).
         weight_bits: number of fraction bits of weights.
+
+    Attributes:
+        upper: the lowest level for which ``weights`` has weights.
     """
 
     def __init__(
