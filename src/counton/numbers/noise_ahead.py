@@ -74,8 +74,8 @@ class NoiseStore(Protocol):
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store the noise ``rows`` for the cells from ``cell`` on, and remove all noise stored for
-        them before.
+        """Store the noise ``rows`` for the cells from ``cell`` on, and remove all older noise of
+        these cells.
         """
         ...
 

@@ -132,8 +132,8 @@ def label_of_row(names: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What is known of a class of statistics before any data: its words for users, its options, and
-    its properties.
+    """The description of a class of statistics, known before any data: its words for users, its
+    options, and its properties.
 
     Attributes:
         keyword: its name in commands, job files and tables; "": users cannot ask for it by name.
@@ -443,8 +443,8 @@ class Statistic(ABC):
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """Return a copy in which the parameters that depend on the guarantee are chosen.
 
-        By default there are none, and the statistic itself is returned. All code that begins a
-        stream must call it first.
+        If there are no such parameters, the statistic itself is returned. All code that begins a
+        stream must call this method first.
 
         Args:
             guarantee: the privacy guarantee of the stream.
