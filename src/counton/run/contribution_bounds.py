@@ -124,7 +124,9 @@ class DigestHolder:
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold the rows of declared groups whose times lie within the stream's windows."""
+        """Hold the rows that can count: of declared groups, with times within the stream's windows,
+        and with values in the statistic's cells.
+        """
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
@@ -165,7 +167,7 @@ def bucket_of(digests: Any) -> Any:
     """Return the number (0 to `BUCKETS` - 1) of each user's bucket, given digests of users.
 
     A bucket is one of `BUCKETS` parts of all people. Once a person is forgotten, no new person in
-    the same bucket can count.
+    the same bucket can count in the periods that had begun by then.
     """
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
@@ -320,8 +322,8 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Drop held rows that cannot count, because their user has enough earlier rows to reach the
-        bound.
+        """Drop held rows that cannot count: their window or period is closed, or their user has
+        enough earlier rows to reach the bound.
 
         ``rows`` holds all rows read so far of each of its users.
         """
@@ -423,10 +425,11 @@ class ContributionBounder:
         return _FirstOpen(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return the stream's sets of marks (digests of counted rows) of one kind: "user" or "id".
+        """Return the stream's stored sets of marks (digests of counted rows) of one kind.
 
-        The list is empty if there is no stream yet. The sets are also added to ``self._kept``,
-        because `change` may merge them later.
+        The kind is "user" or "id", or `REFUSED` or `CLOSED` for what is stored about forgotten
+        people and periods. The list is empty if there is no stream yet. The sets are also added to
+        ``self._kept``, because `change` may merge them later.
         """
         if self._memory is None:
             return []
@@ -471,8 +474,9 @@ class ContributionBounder:
         """Return one row for each id, the first in time, and the number of each returned row's
         period.
 
-        If any row with the id has sign -1 (it cancels an earlier row), the returned row has sign
-        -1.
+        If there are users, equal ids of two users, or in two periods of a user, count as different
+        ids. If any row with the id has sign -1 (it cancels an earlier row), the returned row has
+        sign -1.
         """
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
@@ -536,7 +540,7 @@ class ContributionBounder:
         Args:
             rows: new rows.
             period: period of each new row.
-            before: digests that earlier runs have kept.
+            before: facts that earlier runs have kept about people.
             beyond: leave out the remembered rows of a user with at most this many rows in the
                 period, old and new together, because the bound cannot exclude any of them.
 
@@ -622,8 +626,9 @@ class ContributionBounder:
         """Return the positions of the rows that may count although people were forgotten.
 
         Once a person is forgotten, new users in the same bucket (one of `BUCKETS` parts of all
-        people) are refused. So the returned rows are those of users in other buckets, and of users
-        whose rows were counted before.
+        people) are refused, in all periods that had begun by then. So the returned rows are those
+        of later periods, of users in other buckets, and of users whose rows were counted before in
+        the period.
 
         Whether a row stays depends only on its own user's rows and on the requests to forget.
         """
@@ -675,10 +680,11 @@ _NOTHING_OVER = _FirstOpen(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """Digests that earlier runs have kept.
+    """Facts that earlier runs have kept about people and ids.
 
     Attributes:
-        refused: digests of forgotten users.
+        refused: numbers of the buckets (parts of all people) in which a person was forgotten, each
+            with the last period that this concerns.
         ids: digests of the ids of counted rows.
         users: by period, digests of users with their counted rows.
     """
@@ -699,7 +705,7 @@ def _remembered_rows(
     Args:
         rows: the new rows; the rows of one user in one period stand together.
         period: period of each new row.
-        before: digests that earlier runs have kept.
+        before: facts that earlier runs have kept about people.
         beyond: leave out the earlier rows of users with at most this many rows in the period, old
             and new together.
     """

@@ -326,7 +326,7 @@ def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patienc
     """Wait until a service has counted the rows in a stream's inbox (rows sent to it over HTTP).
 
     Before that, nobody can tell whose rows they are. ``before`` are the batches that were there at
-    first; later batches are not waited for.
+    first; later batches are not waited for. Batches that no run could count are refused at once.
     """
     if before.left_out:
         raise InvalidInput(

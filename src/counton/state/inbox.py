@@ -382,8 +382,8 @@ class Inbox(Closing):
 
         Args:
             end: maps a batch's time of arrival, in microseconds, to the end of its fold; batches
-                that arrive after this end go into later folds. The result must depend on that time
-                alone.
+                that arrive at this end or later go into later folds. The result must depend on that
+                time alone.
             by: current time in microseconds; folds that end after it are not returned yet.
         """
         with self._database.transaction(write=True) as connection:

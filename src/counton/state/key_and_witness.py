@@ -274,7 +274,8 @@ def witness_remarks(
     Args:
         witness: path or URL of a second witness, as named in this run.
         opened: the state, if the caller has it open.
-        in_file: whether the advice may say that a job file can name the second witness's place.
+        in_file: whether a job file states the options of the run. Then there is also a remark if an
+            earlier run has named the second witness's place and ``witness`` is None.
     """
     if state is None:
         return []
@@ -785,7 +786,7 @@ class Witness:
 
         Returns:
             True if the witness has recorded this release, whether or not it has recorded later
-            ones.
+            ones; also True if it remembers only later steps.
 
         Raises:
             StateError: the witness has recorded another release of this step, or a later step

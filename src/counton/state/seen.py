@@ -46,7 +46,8 @@ class MarkSet(NamedTuple):
     """Marks (keyed digests of counted users or row ids) of one period of time.
 
     Attributes:
-        kind: "user" or "id".
+        kind: "user" or "id". Sets of the other kinds, "refused" and "closed", record what was
+            forgotten; their numbers are no digests.
         period: number of the period.
         digests: the digests, ascending.
         facts: what is remembered with each digest, such as window and group: arrays as long as

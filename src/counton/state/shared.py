@@ -241,13 +241,15 @@ class SharedLedger(Closing):
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
         """Refuse this shared ledger if it lacks entries that were noted elsewhere: in a state, or
-        in the ledger's witness, a file beside the ledger that records the last entry.
+        in the ledger's witness, a file beside the ledger that records the last entry. A ledger with
+        entries and without its witness is refused too.
 
         Return the ledger's last entry. ``ties`` are the state's database rows (`ledger_rows.ties`)
         that note its entries in the ledger.
 
         Raises:
-            StateError: the ledger was restored from an old copy, or two copies of it are in use.
+            StateError: the ledger was restored from an old copy, or two copies of it are in use, or
+                the state shares another ledger.
         """
         # Read before the ledger, which has every entry that its witness had then.
         marks = self.witness_ends(_ENTRIES, self.identity)

@@ -44,12 +44,12 @@ class Position(NamedTuple):
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
     """Return the public columns of a stream's database row; refuse an old copy.
 
-    An old copy lacks steps that its witness (a record outside the state) or its shared ledger (of
-    spent privacy loss) has recorded.
+    An old copy lacks steps, or deletions of people, that its witness (a record outside the state)
+    or its shared ledger (of spent privacy loss) has recorded.
 
     Raises:
-        StateError: the stream is missing, or ledger or witness has recorded more steps than the
-            state.
+        StateError: the stream is missing, or ledger or witness has recorded more than the state
+            has, or another release.
     """
     database.read_witnesses(connection)  # fresh for the next check: a place may have been given up
     row = records.public_row(connection, name)
@@ -75,13 +75,16 @@ def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | 
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Allow a process to show the last release of a stream: record this release in the stream's
-    witness (a record outside the state) and shared ledger (of spent privacy loss), unless both
-    have it.
+    """Allow a process to show the last release of a stream; record the release first, if only
+    earlier releases are recorded.
 
-    The process that made the release may have been killed, or may have failed, before it recorded
-    the release. Every process that shows a stream and is not its writer calls this function first.
-    No key is needed.
+    The records are the stream's witness (a record outside the state) and its shared ledger (of
+    spent privacy loss). The process that made the release may have been killed, or may have failed,
+    before it recorded the release. Nothing is recorded if the witness has later steps, or does not
+    know the stream.
+
+    Every process that shows a stream and is not its writer calls this function first. No key is
+    needed.
 
     Raises:
         StateError: the release cannot be recorded; or another release of the step is recorded, so
