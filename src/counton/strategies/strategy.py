@@ -553,8 +553,9 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0: a
-        ratio of scales for Laplace noise, of variances for Gaussian noise.
+        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
+
+        It is a ratio of scales for Laplace noise, and of variances for Gaussian noise.
         """
 
     @abstractmethod

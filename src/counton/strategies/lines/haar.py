@@ -136,8 +136,8 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return two numbers for each of the heights 1, 2, ...: of nodes one height below, and of
-        pairs of siblings among these nodes.
+        """Return, for each of the heights 1, 2, ..., how many nodes there are one height below, and
+        how many pairs of siblings they form.
         """
         below, found = self.cells, []
         for _ in range(self.height):

@@ -26,8 +26,9 @@ _NARROW = 64
 
 
 class Estimator(Protocol):
-    """The methods of a strategy for a line of cells that compute variances of estimates; from these
-    variances a workload (set of queries) computes its error.
+    """The methods of a strategy for a line of cells that compute variances of estimates.
+
+    A workload (set of queries) computes its error from these variances.
     """
 
     def variance(self, low: Integers, high: Integers) -> Floats:

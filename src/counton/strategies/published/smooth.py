@@ -196,8 +196,8 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the index, on a level of the tree, of the first node whose noise is in the release
-        of ``leaf`` or of a later leaf.
+        """Return the least index of a node on a level of the tree whose noise is in the release of
+        ``leaf`` or of a later leaf.
 
         A leaf is the binary number that stands for a step. The nodes before this index are used by
         earlier leaves only.

@@ -617,12 +617,12 @@ class GrowingSquareRoot(EndlessStrategy):
 
     The guarantee is for all releases together, and does not weaken with age.
 
-    The noise of release t is the noise of release t - 1 plus d_t (F^-1 z)_t. Here F is the matrix
-    square root of the matrix of running totals, and z is the noise of nodes, whose variance grows
-    with time. d_t is the norm of column t of F, relative to the noise of the nodes. F is rounded to
-    multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of 2^-weight_bits; noise is
-    rounded correctly. Steps after 2^20 (119 years of hours) are counted in blocks, for some
-    billions of steps.
+    The noise of release t is the noise of release t - 1 plus d_t (F^-1 z)_t. F is the matrix square
+    root of the matrix of running totals. z is the noise of nodes, whose variance grows with time.
+    d_t is the norm of column t of F, after each entry is divided by the standard deviation of its
+    node's noise. F is rounded to multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of
+    2^-weight_bits; noise is rounded correctly. Steps after 2^20 (119 years of hours) are counted in
+    blocks, for some billions of steps.
 
     Args:
         weight_bits: number of fraction bits of weights, from 4 to 18; with fewer bits the error is

@@ -475,7 +475,7 @@ class MultiscaleInterpolation(StreamStrategy):
     interpolated from points near the step on each level.
 
     On long streams the mean error is within one percent of the mean error of the best known
-    matrices, and the largest variance is the least known for strategies that do not solve equations
+    matrices. The largest variance is the least known for strategies that do not solve equations
     over the whole stream. No noise is kept in memory, and any window of steps can be computed
     alone. Noise is rounded to multiples of 2^-grid_bits before it is added up.
 

@@ -394,11 +394,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two mappings from the index of a measurement of several cells: to the sum of the rises of
-        its weights from cell to cell, and to its largest weight.
+        """Two numbers for each measurement of several cells: the sum of the rises of its weights
+        from cell to cell, and its largest weight.
 
-        Cells are single steps or blocks of steps. The weight before the first cell and after the
-        last is 0.
+        Each number has a mapping of its own, from the index of the measurement. Cells are single
+        steps or blocks of steps. The weight before the first cell and after the last is 0.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.

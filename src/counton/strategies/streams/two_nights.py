@@ -28,8 +28,9 @@ from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, Wind
 
 
 class TwoNights(LeastSquaresAsOf):
-    """Two estimates of one window's count, made on two nights (releases at ends of windows): step 1
-    is the estimate of the earlier night, step 2 the estimate of the later night.
+    """Two estimates of one window's count, made on two nights (releases at ends of windows).
+
+    Step 1 is the estimate of the earlier night, step 2 the estimate of the later night.
 
     Args:
         both: the stream's strategy.

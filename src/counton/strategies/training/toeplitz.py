@@ -216,8 +216,9 @@ def check_scaling(scaling: str) -> None:
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:
-    """Return the shares of step scaling as floats, shape (steps,); None stays None. From these
-    numbers follow the divisors of the steps' noise.
+    """Return the shares of step scaling as floats, shape (steps,); None stays None.
+
+    The divisors of the steps' noise are computed from them.
 
     Raises:
         InvalidInput: the shares are not one finite number above 0 for each step.

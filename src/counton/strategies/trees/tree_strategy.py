@@ -148,9 +148,9 @@ class TreeStrategy(TableStrategy):
     """A strategy that measures the total of a tree and, for each group of siblings, how their sums
     differ.
 
-    The measurement of child i is p x_i - q s, where x_i is the sum of the counts below the child,
-    and s the sum of the x_i of all children of its parent. If a parent has two children, only the
-    first is measured.
+    Let x_i be the sum of the counts below child i, and s the sum of the x_i of all children of one
+    parent. The measurement of child i is p x_i - q s. If a parent has two children, only the first
+    is measured.
 
     Args:
         tree: the public tree.
