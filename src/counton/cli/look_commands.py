@@ -253,8 +253,10 @@ def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
 
 
 def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
-    """Return the history of a ledger, the record of spent privacy loss (guarantees entered, limits
-    changed), as columns to print, ordered by time.
+    """Return the history of a ledger as columns to print, ordered by time.
+
+    A ledger is the record of spent privacy loss. Its history has the guarantees that were entered
+    and the limits that were changed.
     """
     by = []
     for event in history:
@@ -287,8 +289,8 @@ def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
-    """Return the arguments of `Store.add_spend` if ``--add`` is given, which records the privacy
-    loss of another program; else None.
+    """Return the arguments with which `Store.add_spend` records the privacy loss of another
+    program, as ``--add`` states it; None without ``--add``.
     """
     numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:

@@ -123,8 +123,9 @@ class Console:
     def write_table(self, table: TextTable | Table) -> None:
         """Print a table, with the text of its cells unchanged.
 
-        On a narrow screen its rows are printed one after the other. Output that other programs read
-        has no frame and is never wrapped: a line for the names of columns, and one for each row.
+        On a narrow screen, the rows of a table that does not fit are printed one after the other.
+        Output that other programs read has no frame and is never wrapped: a line for the names of
+        columns, and one for each row.
         """
         if self.is_terminal:
             self.terminal.write_table(table)

@@ -270,10 +270,11 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Describe the largest probability, rounded up, with which a reader guesses the protected fact
-    right who would otherwise toss a coin.
+    """Describe the largest probability, rounded up, with which a reader can guess the protected
+    fact.
 
-    The result is empty unless epsilon alone determines this probability.
+    Without the release the reader would be right with probability 1/2. The result is empty unless
+    epsilon alone determines the probability.
 
     >>> [_guessing_probability(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']

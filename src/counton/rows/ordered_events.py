@@ -69,7 +69,8 @@ def ordered_rows(
     *,
     ties: bool = False,
 ) -> Private[OrderedEvents]:
-    """Read rows in the order of their times, rows of equal times in their order in the file.
+    """Read rows in the order of their times; rows with equal times keep their order in the file.
+
     Without a column of times, each row is a step.
 
     Args:

@@ -284,8 +284,10 @@ def _whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:
-    """Return distinct names for the columns of the file of rows that cannot be counted: the file,
-    number and problem of a row, then ``columns``.
+    """Return the names of columns in the file of bad rows: file, number and problem of a row, then
+    the events' ``columns``.
+
+    The first three names are changed if the events have columns of these names.
 
     >>> aside_header(["time", "row"])
     ['file', 'counton row', 'problem', 'time', 'row']

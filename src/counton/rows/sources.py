@@ -359,7 +359,7 @@ _STREAM = "__arrow_c_stream__"
 
 
 class EventFrame(Rows):
-    """Rows of a data frame. A lazy frame of polars stays lazy; others are not copied.
+    """Rows of a data frame. A lazy frame of polars stays lazy, and no frame is copied.
 
     Args:
         frame: frame of polars (eager or lazy), or an object with ``__arrow_c_stream__``.

@@ -53,8 +53,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a service (secret texts that permit its use), of which a file stores the
-    digests.
+    """The tokens of a service, secret texts that permit its use. A file stores only their digests.
 
     Args:
         file: path of the file; made with the first token.

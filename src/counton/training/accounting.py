@@ -70,11 +70,10 @@ _INTERVAL = 1e-3
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
     """Bound the probability with which drawn noise reveals more than exact normal noise would.
 
-    It is above 0 because normal numbers are drawn in pairs, as points of the plane within a disc:
-    with a point outside the disc an output is impossible, so some outputs are possible under only
-    one of two neighbouring datasets. An (epsilon, delta) guarantee includes this probability in
-    delta. A ``ZCDP`` guarantee, which has no delta, holds except with this probability. The bound
-    holds for up to 2^40 coordinates.
+    It is above 0 because normal numbers are drawn in pairs, as points of the plane within a disc.
+    So some outputs are possible under only one of two neighbouring datasets. An (epsilon, delta)
+    guarantee includes this probability in delta. A ``ZCDP`` guarantee, which has no delta, holds
+    except with this probability. The bound holds for up to 2^40 coordinates.
 
     Args:
         multiplier: standard deviation of the noise divided by the sensitivity.

@@ -73,9 +73,10 @@ def multiplier(
 ) -> float:
     """Return the noise multiplier for a guarantee: standard deviation divided by sensitivity.
 
-    A sampler with secret batches amplifies privacy. Poisson batches, and places that each epoch
-    draws anew, require independent noise; noise is then calibrated to an example's change in one
-    step. Places that stay the same in all epochs work with all strategies.
+    A sampler with secret batches amplifies privacy. A place is the step of an epoch in which an
+    example counts. Poisson batches, and places that each epoch draws anew, require independent
+    noise; noise is then calibrated to an example's change in one step. Places that stay the same in
+    all epochs work with all strategies.
 
     Raises:
         InvalidInput: the guarantee does not fit the sampler.

@@ -508,10 +508,10 @@ class TrainingNoise:
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
 
     def check_step(self, step: int) -> None:
-        """Raise an error for a step beyond the run of the strategy or of the sampler.
+        """Raise an error for a step after the last step of the strategy or of the sampler.
 
         Raises:
-            InvalidInput: the step is beyond the run of the strategy or of the sampler.
+            InvalidInput: the step is after the last step of the strategy or of the sampler.
         """
         self.strategy.check_step(step)
         if self.sampler is not None and step > self.sampler.steps:
@@ -831,6 +831,9 @@ def _unreadable(error: Exception) -> StateError:
 def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
     """Return a run's identity, and the first step and identity of each of its sessions.
 
+    A session is a part of a run between two restarts. It has an identity (random digits), under
+    which it draws the normal numbers that no earlier step has used.
+
     Args:
         run: a value of `TrainingNoise.run`.
 
@@ -853,8 +856,8 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
 def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
     """Return the sessions (first step, identity) of a run that continues after step ``last``.
 
-    The new session has the given identity and begins at the next step. Sessions with a later first
-    step are dropped.
+    A session is a part of a run between two restarts. The new session has the given identity and
+    begins at the next step. Sessions with a later first step are dropped.
 
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
