@@ -510,15 +510,16 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return, for each row of ``cells``, the total that is not counted yet, in three parallel
-        arrays: the step that will release this total, its group, and the total.
+        """Return the totals that are not counted yet, as three parallel arrays with an entry for
+        each row of ``cells``: the step that will release the total, its group, and the total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
-        """Return what each new step adds to each cell (one of the sums kept for each group), as
-        integer multiples of the statistic's resolution; shape ``(len(steps) * versions, groups)``.
+        """Return what each new step adds to each cell, which is one of the sums kept for each
+        group. The numbers are integer multiples of the statistic's resolution; shape ``(len(steps)
+        * versions, groups)``.
 
         If windows are released in several versions, each step has one row in the array for each
         version: the first for its own window, the next for the window before, and so on. The last

@@ -263,8 +263,9 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Wait until the rows in all inboxes (rows that services have yet to count) are counted, and
-    return the streams of the state (database) by name.
+    """Return the streams of the state (database) by name, once the rows in all inboxes are counted.
+
+    An inbox holds rows that a service has yet to count. This function waits for the service.
     """
     with Store(state) as store:
         names = store.streams if name is None else (name,)

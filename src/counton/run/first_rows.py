@@ -209,8 +209,8 @@ def first_rows(
         named: for each group, its rank in the sorted list of names. Unlike a group's number, the
             order of ranks does not depend on other units' rows.
         bound: bound on the rows of a unit.
-        old: mask of rows that earlier runs have counted. They always count, and come before all
-            others.
+        old: mask of rows that earlier runs have counted. They always count, and must have earlier
+            times than all others.
         due: step that releases each row; needed for a bound on rows in each step.
         most: largest number of rows of a unit, in place of the number in ``bound``.
     """

@@ -212,8 +212,8 @@ class StatisticRecord:
 
 
 def _split(packed: bytes) -> tuple[bytes, bytes]:
-    """Split the stored bytes of one release's additions into the digests of its events and the
-    encoded additions.
+    """Split stored bytes into the digests of events and what was stored with them: encoded sums, or
+    the encoded additions of one release.
     """
     try:
         plain = zlib.decompress(packed)

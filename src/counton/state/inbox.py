@@ -332,9 +332,10 @@ class Inbox(Closing):
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
         """Store, for each sender, the fraction of a stream's largest exact sums that the sender's
-        rows take up (``held``); delete the stored fractions of windows that are over.
+        rows take up (``held``).
 
-        ``over`` maps the row id of a stream to the number of its first window that is not over.
+        The stored fractions of windows that have been released are deleted: ``over`` maps the row
+        id of a stream to the number of its first window that still takes rows.
         """
         for (stream, step, sender), part in held.items():
             connection.run(

@@ -443,7 +443,8 @@ def _rows_around(
     """Yield the database rows of window totals that satisfy an SQL condition, ascending by step.
 
     ``which`` is the condition. The text ``{around}`` in it is replaced by a condition that selects
-    rows which hold one of the windows ``steps``. ``asked`` has the values of the SQL parameters.
+    at least the rows which hold one of the windows ``steps``. ``asked`` has the values of the SQL
+    parameters.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:

@@ -405,8 +405,8 @@ class Stream(JournalReader, Closing):
         any, and store the rest.
 
         Args:
-            also: function called after everything is written and before the commit; its exception
-                undoes all. Not for a statistic that takes events.
+            also: function called in the same transaction, before the commit; its exception undoes
+                all. Not for a statistic that takes events.
 
         Returns:
             The releases; None for events (see `readings`), and if nothing was released.
