@@ -225,8 +225,8 @@ class Reads(NamedTuple):
         """Return pairs of totals, as two arrays of indices in ``steps``: the first index of a pair
         is never above its second index.
 
-        Of up to ``most`` totals all pairs are returned; of more totals, only the pairs of about
-        ``most`` of them.
+        If there are up to ``most`` totals, all pairs are returned; otherwise only the pairs among
+        about ``most`` of them.
         """
         count = len(self.steps)
         some = np.arange(count)

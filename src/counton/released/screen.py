@@ -119,7 +119,8 @@ def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTa
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return the texts and tables with which a terminal shows the last step.
 
-    For counts and sums it shows the largest groups, in the order of their declaration.
+    For counts and sums it shows the largest groups, largest first; up to 20 groups stay in the
+    order of their declaration.
     """
     released._check_released()
     if isinstance(released.published, CellValues) and not released.definition.ranks:
@@ -212,7 +213,9 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return the texts and tables for counts or sums: the largest groups, in the order of
+    """Return the texts and tables for counts or sums.
+
+    They show the largest groups, largest first; up to 20 groups stay in the order of their
     declaration.
     """
     heading, groups = _heading_of_cells(released), released.groups
