@@ -181,9 +181,10 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
-        Three file modes are allowed: 0600 and 0400, by which only the owner reads the file, and
-        0440, by which its group reads it too and nobody writes it, as orchestrators hand out
-        secrets. Any other mode is refused: a umask makes 0640 of any file by accident.
+        The file's mode must permit nothing to group and others, as 0600 and 0400 do. The only other
+        mode that is allowed is 0440, by which the group may read the file and nobody may write it,
+        as orchestrators hand out secrets. 0640 is refused, because a umask makes it of any file by
+        accident.
 
         Raises:
             WrongKey: the file is missing, is not a key, has several names (hard links), or others

@@ -54,7 +54,7 @@ class Forgetting(NamedTuple):
         marks: number of deleted digests, one for each counted row of the forgotten people. Exact:
             only for the operator.
         before: for a deletion by age, the time by which the forgotten periods had ended; None if
-            there are no such periods.
+            one person was forgotten, or if nothing is deleted.
         over: whether the stream has ended, so that no new people can be counted.
     """
 
@@ -89,7 +89,7 @@ def forget(
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
             for a run that writes a stream or its state.
         yes: allow that all new people in the person's bucket (1 of `BUCKETS` parts of all people)
-            are refused; needed for any name, known or not.
+            are refused, in all periods up to the present one; needed for any name, known or not.
 
     Raises:
         InvalidInput: ``yes`` is False (for every person, known or not); a stream keeps the rows
@@ -197,8 +197,8 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a malformed length of ``retain``, or a stream that does not protect single periods of
-    people.
+    """Refuse a length of ``retain`` that is malformed or too long, and a stream that does not
+    protect single periods of people.
     """
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
