@@ -502,8 +502,8 @@ class Strategy:
 
 
 class KAry(Strategy):
-    """The strategy of a k-ary tree, in which the digits of a step in base k tell which nodes its
-    release reads.
+    """The strategy of a k-ary tree. The digits of a step in base k tell which nodes its release
+    reads.
 
     With subtraction a release adds or subtracts nodes, so that it reads as few as possible.
     """
@@ -635,8 +635,8 @@ class Expiring(Strategy):
 
 
 class HonakerOnline(Strategy):
-    """The strategy of a binary tree in which the estimate of a node combines its own measurement
-    with the estimates of its children.
+    """The strategy of a binary tree whose nodes are estimated from their own measurements and from
+    the estimates of their children.
     """
 
     places = 16

@@ -82,8 +82,8 @@ def hide_secrets(text: str) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """Return the address of a database or service without passwords and tokens, in the form in
-    which it may be stored.
+    """Remove passwords and tokens from the address of a database or service, so that it may be
+    stored.
 
     >>> without_secrets("postgresql://ann:x@db/visits?password=x&sslmode=require")
     'postgresql://ann@db/visits?sslmode=require'

@@ -39,9 +39,9 @@ class Expiry:
     """The amount of noise per tree level, and the delay, of a stream whose privacy loss grows with
     the age of the data.
 
-    Noise belongs to dyadic intervals of steps; an interval of level l has length 2^l. Its noise
-    distribution is the one of level 0 with the parameter (scale of a Laplace distribution, variance
-    of a Gaussian distribution) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
+    Noise belongs to dyadic intervals of steps; an interval of level l has length 2^l. Its noise has
+    the scale (Laplace) or the variance (Gaussian) of level 0, multiplied by ``factor(l)`` = (1 +
+    l)^(1 - growth).
 
     Attributes:
         growth: lambda in the paper. The privacy loss of an input of age d (in steps) grows like

@@ -98,8 +98,8 @@ def check_tree_description(strategy: TreeStrategy) -> None:
 
 
 def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
-    """Yield strategies on the same tree, each with one weight that differs from the weight in
-    ``strategy``.
+    """Yield strategies on the same tree with other weights: each differs from ``strategy`` in the
+    weight of the total, or in the weights by which one node's children are measured.
     """
     cls, own, shared = type(strategy), strategy.own, strategy.shared
     yield cls(strategy.tree, strategy.total + 1, own, shared)

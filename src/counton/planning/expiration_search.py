@@ -269,10 +269,10 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Return the growth and delay (the parameters of a stream whose privacy loss grows with
-        age) for which ``score(growth, delay)`` is least.
+        """Find the growth and delay for which ``score(growth, delay)`` is least.
 
-        The search tries a coarse grid, and then finer steps around the best point.
+        They are the parameters of a stream whose privacy loss grows with age. The search tries a
+        coarse grid, and then finer steps around the best point.
         """
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)

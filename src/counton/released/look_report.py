@@ -40,15 +40,14 @@ _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Return the edges of histogram cells in which users are counted by their number of events.
+    """Return the edges of a histogram that counts users by their number of events.
 
     Each number up to 16 has a cell. Then cells end at 20, 25, 30, 40, 50, 60, 80, 100, 120, 160,
     200 and so on; the last cell has all larger numbers. So 20, 50, 100 and 200 can be judged as
     bounds.
 
     Args:
-        at_most: the largest number that is distinguished from larger numbers, which share the last
-            cell.
+        at_most: the number above which users are no longer told apart: they share the last cell.
 
     Raises:
         InvalidInput: the number is below 1, or above 2^40.
@@ -232,8 +231,8 @@ class Inspection:
 
     @property
     def at_most(self) -> int:
-        """The largest number of a user's events that is distinguished from larger numbers, which
-        share one cell.
+        """The number of events above which users are no longer told apart: they share the last cell
+        of the histogram.
         """
         return int(self._edges[-1]) - 2
 

@@ -37,8 +37,8 @@ class Nowcasts:
 
     @property
     def changed_groups(self) -> tuple[str, ...]:
-        """Groups whose rows came sooner or later than usual in the last windows, so that their
-        intervals do not hold.
+        """Groups whose delays changed: in the last windows their rows came sooner or later than
+        usual, so the intervals of their forecasts do not hold.
         """
         return tuple(group for group, each in self.found.items() if each.changed)
 

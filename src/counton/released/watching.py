@@ -279,8 +279,9 @@ def last_watched(released: ReleasedNumbers) -> int:
 
 
 def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
-    """Return how many windows at the beginning of a release give no alarm, because they are needed
-    to estimate the level, and with ``trend`` its growth.
+    """Return the number of windows at the beginning of a release that can give no alarm.
+
+    They are needed to estimate the level and, with ``trend``, its growth.
     """
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
