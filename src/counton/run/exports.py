@@ -104,7 +104,8 @@ def publish_new(
 ) -> Publication:
     """Write all steps of a stream that are not published yet to the published tables of a database.
 
-    ``level`` is the probability with which each interval holds; None keeps the level used before.
+    ``level`` is the probability with which each interval holds. None keeps the level used before,
+    at first the level of the stream's last job.
     """
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(

@@ -505,7 +505,8 @@ def _with_percent(
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
     """Complete a planned number with its error in per cent of the number of rows (``size``). All
-    groups are assumed to have equally many rows.
+    groups are assumed to have equally many rows. A number that is neither a count nor a quantile is
+    returned unchanged, and so is any number if ``size`` is None.
 
     ``ranks`` has, for each statistic of a report (several statistics of the same rows), half-widths
     of quantiles in numbers of rows.

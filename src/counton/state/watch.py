@@ -48,6 +48,10 @@ class Watch:
     It remembers the last look at each stream, because a single look at a state on a server cannot
     show whether the state is an old copy.
 
+    Attributes:
+        unknown: names of the streams that may be old copies, by the last look at each. For a state
+            in a file, such a stream is not recorded.
+
     >>> import shutil
     >>> from pathlib import Path
     >>> from counton import PureDP, Stream
