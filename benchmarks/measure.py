@@ -1,8 +1,9 @@
 """CPU time, measured so that a busy machine changes little.
 
-What else runs there mostly adds to the time that code takes, so of many turns the fastest is close
-to the code's own. On a machine with three times more to do than cores, most rows of short works
-repeat within 5%, the worst seen within 16%; works of half a second and large arrays within 50%.
+Other programs on a machine mostly lengthen the time that code takes, so the fastest of many turns
+is close to the code's own time. On a machine with three times more to do than cores, most figures
+of short functions repeat within 5%, the worst within 16%; figures of functions that take half a
+second or use large arrays repeat within 50%.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """A real browser and a real service for tests and pictures of the page.
 
-A page draws itself anew with each release, so whoever reads it reads all that belongs together in
-one `evaluate`, or waits (`Page.until`, `Page.drawn`) for what must come. `COUNTON_THROTTLE` makes a
-browser's processor so many times slower, and `COUNTON_LATE` keeps answers of the service back by up
-to so many milliseconds, each by another share of them: a test that fails then reads too early.
+The page is drawn anew with each release. So a test reads all values that belong together in one
+`evaluate`, or waits for the values that must come (`Page.until`, `Page.drawn`).
+
+Two environment variables find tests that read too early. `COUNTON_THROTTLE` is the factor by which
+a browser's processor is slowed down. `COUNTON_LATE` is the largest delay of the service's answers
+in milliseconds; each answer is delayed by another fraction of it.
 """
 
 from __future__ import annotations

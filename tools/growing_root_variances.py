@@ -1,7 +1,8 @@
 """The variances that `counton.strategies.streams.growing_root` ships: some of each quarter octave.
 
-Each follows from the one before it, so that a late one alone would take as long as all of them, and
-as much memory. Between those that are shipped they are found within 1e-6 by polynomials.
+Each variance follows from the one before it. So a single late variance would take as long, and as
+much memory, as all variances together. Variances between the shipped ones are interpolated by
+polynomials, within 1e-6.
 
 `make growing` computes them: three minutes on one processor.
 """

@@ -1,7 +1,7 @@
 """Write the keywords of jobs for editors and type checkers: ``python -m tools.keywords``.
 
-A type checker does not run programs, so that it has to find each name and type in a file. This one
-is written from what the fields of `Job` and the options of statistics say of themselves.
+A type checker does not run programs, so each name and type must stand in a file. The file is
+written from the fields of `Job` and from the options of statistics, which state their types.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The files of all locks: ``python -m tools.lock COMPILED``, which `make lock` calls.
+"""Write the files of all locks: ``python -m tools.lock COMPILED``, which `make lock` calls.
 
-``requirements.lock`` has names and versions, for constraints. ``requirements.hashes`` has the
-digests of each version's files too, those for all platforms; first stand the packages that the
-demonstrations need, which `make demo` installs alone. ``image.hashes`` has those of them that the
-image needs. None has addresses, so that all install from any package index.
+``requirements.lock`` has names and versions, for constraints. ``requirements.hashes`` also has the
+digests of each version's files, for all platforms. The packages that the demonstrations need come
+first in it; `make demo` installs these alone. ``image.hashes`` has the packages and digests that
+the image needs. No file has addresses, so all of them work with any package index.
 
-Beside each other lock, of an environment of its own, stands a file with the digests of its
-packages. An index is asked for those alone that no such file has yet; without COMPILED nothing else
-is done.
+The other locks belong to environments of their own. Beside each of them is a file with the digests
+of its packages. The package index is asked only for digests that no such file has yet. Without
+COMPILED only these files are written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a run of all stages skipped: ``python -m tools.not_run RUN .ci/optional``.
+"""The tests that no stage has run: ``python -m tools.not_run RUN .ci/optional``.
 
-``RUN`` holds what `tests/conftest.py` kept of each stage. A test that one stage skips and another
-runs was run. What was not run is printed by its reason; a reason that is not among the optional
-ones, line by line a beginning of it, makes the exit code 1.
+``RUN`` is the file in which `tests/conftest.py` notes the tests of each stage. A test that one
+stage skips and another stage runs was run. The tests that were not run are counted by the reason
+for skipping them. The exit code is 1 if a reason is not optional; each line of the second file is
+the beginning of an optional reason.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """The search for what `counton.strategies.streams.octave` ships: short columns, and weights.
 
-*Tables*, which say what a column is near its step (``OctaveColumns``), one for each value of three
-bits of the step: what a level costs is a quadratic form for each of 16 patterns of four bits, and
-what counts is the largest sum along any sequence of bits. Least squares for patterns as often as
-the worst sequence has them, and those counts averaged from round to round, come near to it.
+*Tables* say what a column is near its step (``OctaveColumns``). There is one table for each value
+of three bits of the step. The cost of a level is a quadratic form for each of 16 patterns of four
+bits, and the cost of a table is the largest sum along any sequence of bits. It is made small by
+least squares, in rounds: each pattern is weighted by how often the worst sequence contains it,
+averaged over the rounds so far.
 
-*Weights* of the nodes of the upper levels: the product of the largest squared norm of a column and
-of the mean (or largest) variance is convex in the logarithms of nothing, but smooth, and descent by
-L-BFGS from equal weights, with the exact gradient, ends at the same values from wherever it starts.
-Maxima are smoothed to p-norms.
+*Weights* belong to the nodes of the upper levels. They minimise the product of the largest squared
+norm of a column and the mean (or largest) variance. This product is not convex, not even in
+logarithms, but it is smooth. Descent by L-BFGS, with the exact gradient, begins with equal weights;
+it ends at the same values wherever it begins. Maxima are smoothed to p-norms.
 
-`make octave` runs it: about twelve minutes on one processor. What it finds can differ in the last
-digits between processors, which is why it is shipped; streams are bound to it, so that what a
-released version has shipped never changes.
+`make octave` runs it: about twelve minutes on one processor. Its results can differ in the last
+digits between processors, so they are shipped. Streams are bound to them: the results that a
+released version has shipped never change.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Known answers for programs in other languages: ``python -m tools.vectors`` writes them again.
 
-``tests/vectors/*.json`` has a file for each strategy, and one for the laws of noise. An answer is
-the 32 bytes of a key, the public terms of a stream, exact sums and the integers that are released
-of them, in units of 2^-places: ``docs/specification.md`` says how one follows from the other.
-Numbers of the first steps of several cells stand cell by cell, and of several versions version by
-version within a cell. Also the key of the stream's own
-noise (``subkey``), at which a program that is not yet right may look first.
+``tests/vectors/*.json`` has a file for each strategy, and one for the laws of noise. An answer
+consists of the 32 bytes of a key, the public terms of a stream, exact sums, and the released
+integers, in units of 2^-places. ``docs/specification.md`` says how the released integers follow
+from the rest. Numbers are in lists by step: one list for each cell, and within a cell one for each
+version. An answer also has the key of the stream's own noise (``subkey``), so that a program with
+an error can be checked up to there.
 
-Counton releases them; ``tests/reference/test_vectors.py`` holds that they are those of counton, of
-the reference and of ``examples/check.mjs``.
+Counton makes the answers. ``tests/reference/test_vectors.py`` checks that counton, the reference
+and ``examples/check.mjs`` all give them.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m tools.walk
 
-Each call runs in a process of its own, so that nothing is there from an earlier one. Keys are the
-same in every run, because a draw that few random bits leave open enters more functions. Functions
-that modules call while they are imported do not count.
+Each call runs in a process of its own, so that nothing is left from an earlier call. Keys are the
+same in every run: some random bits do not decide a draw at once, and then more functions are
+entered. Functions that modules call while they are imported do not count.
 """
 
 from __future__ import annotations

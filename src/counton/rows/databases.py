@@ -629,10 +629,10 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
     exact times.
 
     Returns:
-        Beginning of some piece since 1970, and length, in microseconds. (0, 0) if times are dates,
-            or rows have no time: then nothing has to be divided. None if the database cannot count
-            equal rows together, for instance because rows have users, ids, or values that are not
-            labels.
+        The time at which some piece begins (since 1970), and the length of a piece, both in
+            microseconds. (0, 0) if times are dates, or rows have no time: then nothing has to be
+            divided. None if the database cannot count equal rows together, for instance because
+            rows have users, ids, or values that are not labels.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts
@@ -877,9 +877,9 @@ def open_question(
     """Open the rows that a database returns for a query.
 
     Args:
-        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may read files;
-            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or a
-            table for `counton.rows.databases.open_table`.
+        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, where a query may read
+            files; ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or
+            a table for `counton.rows.databases.open_table`.
         query: one SELECT; None if ``events`` is a relation or a table.
         moments: times to put in place of ``{since}`` and ``{until}`` in the query
             (`moments_named`), in ISO 8601 with an offset; they are sent as parameters.

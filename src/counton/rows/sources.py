@@ -40,7 +40,7 @@ class Rows(ABC):
     Attributes:
         name: name in messages.
         kind: name of the format, for messages.
-        numbered: whether its rows have an order, so that a row can be found by its number.
+        numbered: whether the rows have an order, so that a row can be found by its number.
         together: maps the name of a combined column to the names of the columns from which it is
             combined: see `join_columns`.
         settled: True if the stream of these rows exists already. Its columns were checked when it

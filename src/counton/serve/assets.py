@@ -41,8 +41,8 @@ class Asset:
     """A static file of the page.
 
     Attributes:
-        kind: its media type.
-        plain, packed: its bytes, plain and compressed.
+        kind: media type of the file.
+        plain, packed: bytes of the file, plain and compressed.
         tag: HTTP entity tag, which identifies this version of the file.
     """
 

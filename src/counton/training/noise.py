@@ -270,8 +270,9 @@ class TrainingNoise:
                 strategies in any order.
             gradients: an array, or dicts, lists and tuples of arrays, of numpy, PyTorch or JAX.
                 Names and shapes must be the same in each step.
-            shards: for parameters of which only consecutive coordinates are passed, by name: the
-                number of the first coordinate, and the size of the whole parameter.
+            shards: needed if only some consecutive coordinates of a parameter are passed. Maps the
+                parameter's name to the number of the first coordinate, and the size of the whole
+                parameter.
             batch: numbers of the batch's examples, which are compared with the sampler's batch.
 
         Returns:
