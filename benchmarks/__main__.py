@@ -19,7 +19,7 @@ NAMES = sorted(module.name for module in pkgutil.iter_modules(rows.__path__))
 
 
 def measured(names: list[str]) -> Iterator[Row]:
-    """Measure the named files of rows one after the other; yield each row as soon as it is
+    """Run the named benchmarks one after the other; yield each figure (row) as soon as it is
     known.
     """
     for name in names:

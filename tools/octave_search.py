@@ -84,8 +84,8 @@ def _around(level: int, step: int, width: int) -> range:
 def inside_tables() -> Floats:
     """Search for the tables of levels that have four or more levels below: shape (8, 48).
 
-    There is a table for each value of three bits of the step. The worst sequence of bits costs
-    least.
+    There is a table for each value of three bits of the step. The tables make the cost of the worst
+    sequence of bits small.
     """
     constants, matrices = [], []
     for bits in range(1 << LOWEST):

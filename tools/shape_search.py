@@ -119,6 +119,8 @@ def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "me
 class Slots(NamedTuple):
     """The hats that are alive at each cell: each level has two slots, which its hats take in turn.
 
+    A hat is a sum of cells whose weights rise to a knot and fall after it, like a triangle.
+
     Attributes:
         weights: shape (cells, slots), the weight with which each cell enters the hat in each slot.
         turns: pairs (cell, slot): before this cell the hat in the slot ends and another one begins.
@@ -244,7 +246,8 @@ def _turn_back(slope: Floats, slot: int, column: Floats, variance: float) -> Non
 
 
 class Problem(NamedTuple):
-    """One search problem: the number of cells of a line of hats, and the tree inside each cell.
+    """One search problem: a line of hats (sums of cells with triangles as weights), and the tree
+    inside each cell.
 
     Attributes:
         cells: number of cells.
@@ -275,11 +278,12 @@ class Problem(NamedTuple):
 
 
 class Levels:
-    """Levels of hats with real-valued knots and amplitudes, during a search.
+    """Levels of hats (sums of cells with triangles as weights) during a search, with real-valued
+    knots and amplitudes.
 
     Attributes:
-        knots: for each level, increasing positions; before the first and after the last knot hats
-            are flat.
+        knots: for each level, increasing positions of the triangles' peaks; before the first and
+            after the last knot hats are flat.
         amplitudes: for each level, a positive number for each knot.
         shares: fraction of a cell's budget for each level of the tree inside it.
     """

@@ -28,8 +28,8 @@ print(np.quantile(np.diff(times), 0.1))
 
 
 def run(steps: int) -> Process:
-    """Release ``steps`` steps in a process of its own; it prints the time that a quick segment (the
-    lowest tenth) takes.
+    """Release ``steps`` steps in a process of its own, which prints the 10% quantile of the time of
+    a segment (2^20 steps).
     """
     return process(["-c", PROGRAM, str(steps)])
 
