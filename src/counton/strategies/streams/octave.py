@@ -26,7 +26,7 @@ commutes with a change of z by -d C e_i.
   below bit l. What level l adds to the norm then depends on four bits of i only. A
   dynamic programme over the bits, lowest first, finds the largest norm over every i.
 - *The lowest four levels* have a table for each i mod 16.
-- *The highest eight levels* have few nodes. Given g at the lowest of them, the column
+- *The highest nine levels* have few nodes. Given g at the lowest of them, the column
   of least norm is computed by least squares, and rounded.
 
 Norms are computed in integers, so they are exact for these columns. The tables come with the
