@@ -294,8 +294,7 @@ class PostgreSQL(SqlDatabase):
             ) from None
 
     def _take_no_power(self) -> None:
-        """If the user is a superuser, switch to a role that may read all tables and do nothing
-        else.
+        """Switch a superuser to a role that may read all tables and do nothing else.
 
         PostgreSQL has this role from version 14 on; in older versions nothing is switched.
 

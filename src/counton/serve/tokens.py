@@ -33,8 +33,8 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Token:
-    """What a service stores about a token, a secret text that permits its use. The text itself is
-    not stored.
+    """The record of a service about a token, a secret text that permits the use of the service. The
+    text itself is not stored.
 
     Attributes:
         id: identifier for listing and revoking; not secret.
