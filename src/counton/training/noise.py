@@ -74,7 +74,8 @@ class TrainingNoise:
         strategy: the correlation of the noise over steps.
         key: the secret.
         name: name of the run: under one key each run has a name of its own.
-        guarantee: the guarantee for one example, over all steps of the run.
+        guarantee: the guarantee for one example, or for ``group`` examples together, over all steps
+            of the run.
         clip: the largest 2-norm of one example's gradient, over all parameters together.
         group: number of examples that are protected together, such as all those of one person.
         sampler: the sampler that gives the batches; it is checked that the strategy's sensitivity
