@@ -261,6 +261,7 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
     assert "not private" not in (done.out + done.err).lower()
     found = json.loads(place(*private, "--json").out)
     assert found["suggestion"] == {"most": 4}
+    assert "rows that came since need another --name, whose" in found["notes"][-1]
     assert [one["most"] for one in found["sweep"]] == [1, 2, 4, 5]
     assert (
         json.loads(place("ledger", str(place.state), "--json").out)["spent"][0]["name"] == "inspect"

@@ -347,6 +347,25 @@ def test_a_look_is_a_release_as_any_other(tmp_path: Path) -> None:
     assert {spend.unit for spend in _spends(tmp_path)} == {"visitor", "visitor's day (UTC, at)"}
 
 
+def test_a_look_that_is_shown_again_says_so(tmp_path: Path) -> None:
+    """Rows that came since are in no answer, and another question is no other spelling of it."""
+    found = looked(ROWS.head(2), tmp_path, bounds="paid", most=2)
+    again = looked(ROWS, tmp_path, bounds="paid", most=2)
+    assert (found.again, again.again) == (False, True)
+    assert again.answers == found.answers
+    assert found.notes() == again.notes()[:-1]
+    assert "released before, from the rows of that time" in again.notes()[-1]
+    with pytest.raises(StateError, match="question is about at, but stream 'inspect-bounds' was"):
+        looked(ROWS, tmp_path, bounds="at", most=2)
+    assert [spend.name for spend in _spends(tmp_path)] == ["inspect-bounds"]
+
+
+def test_notes_name_arguments_as_they_are_written(tmp_path: Path) -> None:
+    found = looked(ROWS.clear(), tmp_path, epsilon=1)
+    assert "or at_most is too small" in found.notes()[0]
+    assert "or --at-most is too small" in found.notes({"at_most": "--at-most"})[0]
+
+
 def test_a_look_is_asked_again_from_its_file(tmp_path: Path) -> None:
     from counton.run import export
 

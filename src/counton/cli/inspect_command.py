@@ -38,6 +38,8 @@ _WARNING = (
 _EXACT = ("events", "user", "per", "time", "timezone", "plan", "exact", "plot", "width", "json")
 #: Options of the command itself, unknown to `inspect`.
 _PRINTED = ("events", "sweep", "plan", "exact", "plot", "width", "json")
+#: Options of the command, by the names that notes mention.
+_OPTIONS = {"at_most": "--at-most", "name": "--name"}
 #: Options that ``--bounds`` excludes, and the reason.
 _BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not for their number")
 
@@ -111,7 +113,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
                 "state": options.state,
                 **found.to_dict(),
                 "sweep": [one._asdict() for one in swept],
-                "notes": found.notes(),
+                "notes": found.notes(_OPTIONS),
             }
         )
         return
@@ -121,9 +123,8 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     if found.recommendation is not None:
         words = " ".join(f"--{name} {it}" for name, it in found.recommendation.options.items())
         console.write_line(f"{found.advice}: {words}")
-    for note in found.notes():
-        message = InvalidInput(note).translate({"at_most": "--at-most"})
-        console.write_line(f"note: {message}")
+    for note in found.notes(_OPTIONS):
+        console.write_line(f"note: {note}")
     console.write_line("")
     console.write_words(_protection(found))
     if swept:

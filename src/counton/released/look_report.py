@@ -7,7 +7,7 @@ released numbers, so further questions cost no privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
@@ -187,6 +187,7 @@ class Inspection:
     released: Release
     shares: tuple[float, ...]
     of_values: bool
+    again: bool = False
 
     def __post_init__(self) -> None:
         numbers = self.released.numbers
@@ -428,8 +429,12 @@ class Inspection:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"
 
-    def notes(self) -> list[str]:
-        """Return notes to read before the estimated bounds on events or values are used."""
+    def notes(self, names: Mapping[str, str] | None = None) -> list[str]:
+        """Return notes to read before the estimated bounds on events or values are used.
+
+        Args:
+            names: other names for the arguments of `inspect` that notes mention, by their names.
+        """
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
         open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
@@ -448,7 +453,12 @@ class Inspection:
                 f"values below {plain(ends[0])} count in the first cell, and values from "
                 f"{plain(ends[1])} on in the last"
             )
-        return found
+        if self.again:
+            found.append(
+                "this was released before, from the rows of that time, and is shown again; rows "
+                f"that came since need another {field('name')}, whose privacy loss adds up"
+            )
+        return [InvalidInput(note).translate(names or {}) for note in found]
 
     def words(self) -> list[str]:
         """Return a sentence for each estimated bound on a user's events or on values."""

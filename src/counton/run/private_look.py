@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
 from counton.base.windows import NO_MOMENT
 from counton.job.job import Events, RowFormat, check_most
@@ -42,6 +42,7 @@ from counton.rows.window_marks import collect
 from counton.run.calls import release
 from counton.run.changes import for_operator
 from counton.run.contribution_bounds import period_of
+from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.rows_of_user import EachUser, UserRows
 from counton.run.settlement import check_quarantine
@@ -376,6 +377,13 @@ def inspect(
         grid, named = grid or {"edges": powers_of_two()}, bounds
     reading = RowFormat(**how)
     check_quarantine(reading.policies(), events, reading.file_format, state_files(state, key))
+    name = name or (NAME if bounds is None else OF_VALUES)
+    before, again = _asked_before(state, name)
+    if before is not None and before != named:
+        raise RequestMismatch(
+            f"the question is about {named}, but stream {name!r} was created with {before}; give "
+            f"another {field('name')} to ask a new one: the privacy losses of both add up"
+        )
     quantiles = _quantiles(grid)
     asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
@@ -392,7 +400,7 @@ def inspect(
         "most": asked.most,
         "value": named,
         "unit": _unit(state, ledger, unit, per, (timezone, str(time))),
-        "name": name or (NAME if bounds is None else OF_VALUES),
+        "name": name,
         "key": key,
         "ledger": ledger,
         "party": party,
@@ -405,7 +413,21 @@ def inspect(
     )
     if tell_set_aside is not None and rows.found is not None:
         tell_set_aside(for_operator(rows.found).quarantined)
-    return Inspection(found, tuple(map(float, shares)), bounds is not None)
+    return Inspection(found, tuple(map(float, shares)), bounds is not None, again)
+
+
+def _asked_before(state: Any, name: str) -> tuple[str | None, bool]:
+    """Return what the question of this name in the state (database) is about, and whether it is
+    answered; None and False if there is no such question.
+    """
+    with suppress(CountonError):  # the run itself reports the error
+        file = state_file(state)
+        if file is None or file.exists():
+            with Store(state) as store:
+                found = store.find(name)
+                if found is not None and "once" in found.details:
+                    return Definition.reopen(found.design, found.details).value, found.step > 0
+    return None, False
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:
