@@ -205,6 +205,17 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     assert plot.exists()
 
 
+def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> None:
+    words = ["statistic", "quantiles", events, "--value", "delay", *windows(place)]
+    rows = rows_of(place, *words, "--edges", "0,20,40,60")
+    even = ("--lower", "0", "--upper", "60", "--cells")
+    assert rows_of(place, *words, *even, "3") == rows
+    for other in ((*even, "4"), ("--edges", "0,20,60")):
+        done = place(*words, *other)
+        assert done.code == 2
+        assert "was created with Quantiles(3 cells from 0 to 60" in done.err
+
+
 def test_words_are_answered_after_every_step(place: Any) -> None:
     text = place.folder / "reads.fa"
     text.write_text(">one\nACGT\nACCT\n")
