@@ -225,7 +225,8 @@ def warn_of_no_witness(
             URL of its second witness if stated.
         option: the option for a second witness in this command.
         opened: function that returns the `Store` of a state that the caller has open, or None.
-        in_file: whether the advice may say that a job file can name the second witness.
+        in_file: whether a job file states the options of the run. Then there is also a warning if
+            an earlier run has named a second witness, and this run names none.
     """
     from counton.state.key_and_witness import witness_remarks
 

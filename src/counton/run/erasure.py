@@ -109,8 +109,10 @@ def forget(
     if open_ended and not yes:
         raise InvalidInput(
             f"{person!r} can be forgotten in {', '.join(map(repr, open_ended))} only at a price: a "
-            f"fixed one in {BUCKETS:,} of all future users is then never counted, and this cannot "
-            f"be undone. Check the name, and give {field('yes', True)} to go on"
+            f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
+            "anew in each period: in periods up to the present one), and this cannot be "
+            "undone. Check "
+            f"the name, and give {field('yes', True)} to go on"
         )
     for one, kept in streams.items():
         if kept.definition is None or not kept.of_people:
