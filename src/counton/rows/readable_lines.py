@@ -359,7 +359,8 @@ def _prefix(
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         good, bad, frame = 0, len(records), parsed([])
     while bad - good > 1:
-        middle = (good + bad) // 2
+        # Unreadable records often follow each other, so the first tries are short.
+        middle = min(2 * good + 1, (good + bad) // 2)
         try:
             frame, good = parsed(records[:middle]), middle
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
