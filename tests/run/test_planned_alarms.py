@@ -46,7 +46,7 @@ def nights(revised: Job, arrivals: np.ndarray[Any, Any], number: int) -> Release
     design: Any = design_of(definition, definition.shape, f"visits {number}")
     counter = Counter.of(design, chosen_key())
     found = counter.release_many(arrivals.reshape(len(arrivals), *design.step_shape))
-    revisions = Revisions(design, np.asarray(found.values).reshape(len(arrivals), 1, -1))
+    revisions = Revisions.of(design, np.asarray(found.values).reshape(len(arrivals), 1, -1))
     terms, last = revisions.design_at(len(arrivals)), len(arrivals)
     described = replace(definition, strategy=terms.strategy)
     made = ReleasedNumbers.of(described, terms, revisions.newest(last), 0.95)
@@ -83,7 +83,7 @@ def test_a_planned_delay_is_that_of_releases_that_are_watched_each_night(over: s
     # Neither without the windows until one is final, nor with the noise of its first version.
     assert planned.delay < np.mean(delays) - 8 * error
     design: Any = design_of(define(revised), ())
-    first = Revisions(design, np.zeros((1, 1, LAGS + 1))).covariance[0, 0]
+    first = Revisions.of(design, np.zeros((1, 1, LAGS + 1))).covariance[0, 0]
     chart = chart_for(0.5, over, "10d", 1)
     sooner = mean_delay(change, np.full(STEPS, first), MEAN, chart, after=BEFORE)
     assert sooner is not None
@@ -115,7 +115,7 @@ def beside(nights: int, changed: int, change: int) -> tuple[Job, Release]:
     definition = define(made)
     design: Any = design_of(definition, definition.shape, "beside")
     values = np.asarray(Counter.of(design, chosen_key()).release_many(arrivals).values)
-    revisions = Revisions(design, values)
+    revisions = Revisions.of(design, values)
     terms, numbers = revisions.read(nights)
     described = replace(definition, strategy=terms.strategy)
     found = ReleasedNumbers.of(described, terms, numbers, 0.95)

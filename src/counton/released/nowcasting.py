@@ -159,7 +159,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
             f"no group of {numbers.design.name!r} is large enough to be shown yet, so there is "
             f"nothing to forecast; wait for more rows"
         )
-    latest = len(found.values) + 1 - nights_needed(found.lags)
+    latest = found.nights + 1 - nights_needed(found.lags)
     young = [name for name in named if found.first_night(name) > latest]
     if groups is not None or len(young) == len(named):
         young = []  # the first of them is refused
@@ -208,4 +208,4 @@ def _versions_of(released: ReleasedNumbers) -> Revisions:
     is released again as rows arrive late.
     """
     found = versions_at_hand(released.revisions, released.design.name)
-    return found.up_to(released.design.strategy.horizon or len(found.values))
+    return found.up_to(released.design.strategy.horizon or found.nights)

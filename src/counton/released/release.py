@@ -494,7 +494,7 @@ class Release:
         from counton.released.revisions import night_of
 
         found, numbers = self._revisions, self.numbers
-        night = night_of(when, numbers.definition.cut, len(found.values))
+        night = night_of(when, numbers.definition.cut, found.nights)
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:

@@ -235,12 +235,12 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     if since is not None:
         cells = (len(names), *release.definition.inner.cells)
     values = unpack(described["revisions"], (*cells, strategy.facts.versions))
-    found = replace(release, revisions=Revisions(terms, values, since))
+    found = replace(release, revisions=Revisions.of(terms, values, since))
     if not strategy.facts.totals:
         return found
     made = (
         Release(found)
-        ._at_night(Revisions(terms, values), int(described["steps"]))
+        ._at_night(Revisions.of(terms, values), int(described["steps"]))
         .only(release.shown_steps, release.chosen)
     )
     return replace(made, there=release.there)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Floats
+from counton.base.arrays import Floats, read_only
 from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
@@ -175,7 +175,7 @@ class ReleasedNumbers:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
             errors = StepErrors(terms, steps, check_level(level))
-            published: CellValues | Readings = CellValues(flat, errors)
+            published: CellValues | Readings = CellValues(partial(read_only, flat), errors)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
             published = Readings.of(definition.statistic, readable, values)
@@ -348,16 +348,17 @@ class ReleasedNumbers:
         """Return the release of counts or sums up to step ``last``, without undeclared groups that
         were shown later.
         """
-        values, known, since = cells.values[:last], self.chosen, self.since
+        key: Any = slice(last)
+        known, since = self.chosen, self.since
         if since is not None:
             first = self.first_steps.tolist()
             names = [group for group, step in zip(self.groups, first, strict=True) if step <= last]
-            values = values[:, GroupNames(self.groups).places(names)]
+            key = key, GroupNames(self.groups).places(names)
             since = {group: since[group] for group in names}
             known = None if known is None else tuple(names)
         return replace(
             self,
-            published=replace(cells, values=values),
+            published=cells.part(key),
             together=None if self.together is None else self.together[:last],
             chosen=known,
             since=since,
@@ -416,7 +417,7 @@ class ReleasedNumbers:
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
-            published=replace(self._cells, values=self._cells.values[:, of]),
+            published=self._cells.part((slice(None), of)),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
             carried=carried and replace(carried, estimates=carried.estimates[of]),

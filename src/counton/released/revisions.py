@@ -10,10 +10,10 @@ window share noise; versions of different windows share none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -46,21 +46,35 @@ class Revisions:
 
     Attributes:
         design: the design of the stream (strategy, guarantee and noise).
-        values: released counts in data units, shape ``(nights, *cells, versions)``. The last axis
-            has the counts released in one night: first the window that ended then, last the window
-            that became final. If totals are released besides windows, the total of all arrivals
-            follows.
+        nights: number of releases.
+        read_values: function that returns `values`; it is called when they are first used.
         since: for undeclared groups, the first night that shows each group, in the order of cells.
             Earlier nights published nothing of the group, and its values there are 0. None: groups
             are declared, or there is one total.
     """
 
     design: Design[WindowVersions] | Design[WindowsAndTotals]
-    values: NDArray[Any]
+    nights: int
+    read_values: Callable[[], NDArray[Any]]
     since: Mapping[str, int] | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", read_only(self.values))
+    @classmethod
+    def of(
+        cls, design: Design[Any], values: NDArray[Any], since: Mapping[str, int] | None = None
+    ) -> Revisions:
+        """Return the counts of all windows, given the array `values`; see the class."""
+        return cls(design, len(values), partial(read_only, values), since)
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """Released counts in data units, shape ``(nights, *cells, versions)``.
+
+        The last axis has the counts released in one night: first the window that ended then, last
+        the window that became final. If totals are released besides windows, the total of all
+        arrivals follows.
+        """
+        found: NDArray[Any] = read_only(self.read_values())
+        return found
 
     @property
     def lags(self) -> int:
@@ -89,7 +103,10 @@ class Revisions:
         """Return a copy with only the counts of the first ``night`` releases; one is made after
         each window.
         """
-        return replace(self, values=self.values[:night])
+        return replace(self, nights=night, read_values=partial(self._first_nights, night))
+
+    def _first_nights(self, night: int) -> NDArray[Any]:
+        return self.values[:night]
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
         """Return, for each undeclared group that release ``night`` shows, the number of the first
@@ -130,11 +147,21 @@ class Revisions:
             The design of these numbers (strategy, guarantee and noise), and the numbers, shape
             ``(night, *cells)``.
         """
-        if not isinstance(self.design.strategy, WindowsAndTotals):
-            return self.design_at(night), self.newest(night)
-        terms, (newest, errors, unit) = self.design_together(night), self._inputs(night)
+        terms = self.design_of(night)
+        return terms, self.numbers(night, terms)
+
+    def design_of(self, night: int) -> Design[AsOf]:
+        """Return the design of `read`, which needs no released value."""
+        both = isinstance(self.design.strategy, WindowsAndTotals)
+        return self.design_together(night) if both else self.design_at(night)
+
+    def numbers(self, night: int, terms: Design[AsOf]) -> NDArray[Any]:
+        """Return the numbers of `read`; ``terms`` is their design."""
+        if not isinstance(terms.strategy, LeastSquaresAsOf):
+            return self.newest(night)
+        newest, errors, unit = self._inputs(night)
         found = terms.strategy.estimates(newest, errors)
-        return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
+        return found.reshape(night, *self.values.shape[1:-1]) * unit
 
     def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
         """Return the design (strategy, guarantee and noise) of windows' numbers that are estimated
@@ -179,7 +206,7 @@ class Revisions:
         is uncorrelated with all earlier releases, scaled to variance 1
         (`LeastSquaresAsOf.innovations`).
         """
-        nights = len(self.values)
+        nights = self.nights
         _, *parts = by_night(self.values / float(self.design.units.exact), self.lags)
         strategy = self.design_together(nights).strategy
         return strategy.innovations(*(one.reshape(nights, -1) for one in parts))
@@ -206,7 +233,7 @@ class Revisions:
         """Return all released counts of one cell, shape ``(windows, versions)``: a row has the
         successive counts of a window, NaN if one is not released yet.
         """
-        nights, versions = len(self.values), self.lags + 1
+        nights, versions = self.nights, self.lags + 1
         found = np.full((nights, versions), np.nan)
         of_cell = self.values.reshape(nights, -1, self.values.shape[-1])[:, cell]
         for lag in range(min(versions, nights)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -142,12 +142,26 @@ class CellValues:
     """Published numbers of counts and sums by step and group, from step 1 on.
 
     Attributes:
-        values: the numbers, in data units, shape ``(steps, groups)``.
+        read: function that returns `values`; it is called when they are first used.
         errors: errors of these steps, and possibly of later steps.
     """
 
-    values: Numbers
+    read: Callable[[], Numbers]
     errors: StepErrors
+
+    @cached_property
+    def values(self) -> Numbers:
+        """The numbers, in data units, shape ``(steps, groups)``."""
+        return self.read()
+
+    def part(self, key: Any) -> CellValues:
+        """Return the numbers of some steps or groups; ``key`` is an index of `values`."""
+        return replace(self, read=partial(_part_of, self, key))
+
+
+def _part_of(cells: CellValues, key: Any) -> Numbers:
+    found: Numbers = cells.values[key]
+    return found
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from counton.numbers.discovery import first_shown as reached_at
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.besides_noise import measuring
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.series import CellValues, StepErrors
 from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
@@ -31,10 +32,11 @@ from counton.statistics.by_group import members_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from counton.numbers import Design
     from counton.numbers.fit_request import Fit
     from counton.released.description import Description
     from counton.released.read_options import View
+    from counton.released.revisions import Revisions
+    from counton.state.journal import PackedEntries
     from counton.state.reader import JournalReader
 
 #: Most values that are read together, for groups that were found in the data.
@@ -230,8 +232,8 @@ def read_cells(
         found = _newest_versions(stream, definition, level, shown)
     else:
         start = 1 if steps is None else max(steps.start - 1, 1)
-        releases = stream.releases(start, None if steps is None else steps.stop)
-        cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
+        stored = stream.packed_releases(start, None if steps is None else steps.stop)
+        cells = stored.entries().values.reshape(len(stored.steps), len(definition.cell_names))
         values = cells[:, : len(definition.groups)]  # cells without a name are not shown
         carried = None
         if definition.continues is not None:
@@ -253,30 +255,44 @@ def _newest_versions(
     """Read the numbers of windows that are released again when late rows come: the newest version
     of each window, and all earlier versions.
     """
-    releases, versions = stream.releases(), stream.design.strategy.facts.versions
-    values = np.asarray(releases.values)
-    if definition.statistic.card.additive:  # cells without a name are not shown
-        values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
-    return _read_versions(definition, stream.design, values, level, shown, None)
+    from counton.released.revisions import Revisions
+
+    stored, terms = stream.packed_releases(), cast("Any", stream.design)
+    shape = len(definition.groups), terms.strategy.facts.versions
+    cells = shape if definition.statistic.card.additive else None
+    read = partial(_versions, stored, cells)
+    return _read_versions(definition, Revisions(terms, len(stored.steps), read), level, shown)
+
+
+def _versions(stored: PackedEntries, cells: tuple[int, int] | None) -> NDArray[Any]:
+    """Decode windows in several versions. For counts and sums ``cells`` has the numbers of groups
+    and of versions: cells without a name, which are not shown, are left out.
+    """
+    values = stored.entries().values
+    if cells is None:
+        return values
+    return values.reshape(len(values), -1, cells[1])[:, : cells[0]]
 
 
 def _read_versions(
-    definition: Description,
-    design: Design,
-    values: NDArray[Any],
-    level: float,
-    shown: View,
-    since: Mapping[str, int] | None,
+    definition: Description, revisions: Revisions, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Return the numbers of windows that are released in several versions. ``values`` has an entry
-    for each step: the versions released in it, one for each window that is not final yet. ``since``
-    has, for groups found in the data, the first step that shows each group.
+    """Return the numbers of windows that are released in several versions. Counts and sums are
+    decoded when they are first used.
     """
-    from counton.released.revisions import Revisions
+    from counton.released.read_options import EVERYTHING
 
-    revisions = Revisions(cast("Any", design), values, since)
-    terms, numbers = revisions.read(len(values))
+    night, since = revisions.nights, revisions.since
+    terms = revisions.design_of(night)
     definition = replace(definition, strategy=terms.strategy)
+    if definition.statistic.card.additive:
+        steps = range(1, night + 1)
+        errors = StepErrors(terms, steps, check_level(level))
+        cells = CellValues(partial(revisions.numbers, night, terms), errors)
+        shown = shown.of_ranking() if definition.ranks else EVERYTHING
+        found = ReleasedNumbers(definition, terms, steps, cells, level, shown=shown, since=since)
+        return replace(found, revisions=revisions)
+    numbers = revisions.numbers(night, terms)
     found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown, since=since)
     return replace(found, revisions=revisions)
 
@@ -321,5 +337,8 @@ def _found_cells(
     if definition.statistic.card.additive:
         estimates = estimates[:, :, 0]
     if versions:
-        return _read_versions(definition, terms, estimates, level, shown, shown_since)
+        from counton.released.revisions import Revisions
+
+        revisions = Revisions.of(terms, estimates, shown_since)
+        return _read_versions(definition, revisions, level, shown)
     return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

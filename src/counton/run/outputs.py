@@ -30,7 +30,7 @@ from counton.released.read_options import (
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
-from counton.run.journal_values import read_cells, shown_by
+from counton.run.journal_values import read_cells, read_released, shown_by
 from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
@@ -203,7 +203,7 @@ class Outputs:
         from counton.released.release_facts import CsvStyle, facts_of
         from counton.run.written_files import draw_release, write_release, write_table
 
-        released = outcome.read(self.level, self.shown).numbers
+        released = read_released(outcome.stream, definition, self.level, self.shown)
         style = CsvStyle(self.job.output.csv_formulas)
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)

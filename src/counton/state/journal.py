@@ -11,7 +11,8 @@ from __future__ import annotations
 import hmac
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
@@ -182,55 +183,99 @@ _ENTRIES = (
 )
 
 
+class _Row(NamedTuple):
+    """A row of the journal: the steps that were written together, and what they released."""
+
+    step: int
+    steps: int
+    unit: str | None
+    estimates: bytes
+    input_digests: bytes
+    std: float
+
+
+@dataclass(frozen=True)
+class PackedEntries:
+    """Consecutive steps of the journal, the table of a stream's releases, as they are stored: they
+    can be decoded after the database is closed.
+
+    Attributes:
+        rows: the rows that hold the steps.
+        steps: the steps.
+        shape: shape of one step's released values; -1 as a length means any.
+    """
+
+    rows: Sequence[_Row]
+    steps: range
+    shape: tuple[int, ...]
+
+    def entries(self) -> Entries:
+        """Decode the released values, exactly as they were released, and the digests of their
+        inputs.
+        """
+        shape, parts = self.shape, list[NDArray[Any]]()
+        start, stop = self.steps.start, self.steps.stop
+        digests, following, std = [], start, None
+        with reading(f"the journal between steps {start} and {stop - 1}"):
+            for row in self.rows:
+                first = row.step - row.steps + 1
+                part = slice(following - first, min(row.step + 1, stop) - first)
+                if part.start < 0 or (part.start and parts) or part.stop <= part.start:
+                    break  # a step is missing or doubled
+                if len(row.input_digests) != _DIGEST * row.steps:
+                    raise ValueError(
+                        f"the digests of inputs of {row.steps:,} steps take "
+                        f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
+                    )
+                if shape and shape[0] < 0:  # any number of cells
+                    flat = unpack(row.estimates, (row.steps, -1))
+                    whole = flat.reshape(
+                        row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:]
+                    )
+                else:
+                    whole = unpack(row.estimates, (row.steps, *shape))
+                parts.append(_values(whole, row.unit)[part])
+                digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+                following, std = first + part.stop, row.std
+            if following != stop or len({part.dtype for part in parts}) > 1:
+                raise StateError(
+                    f"the journal has {following - start} readable releases for the "
+                    f"{stop - start} steps from {start} to {stop - 1}: the state was altered; "
+                    "restore it from a copy"
+                )
+            if shape and shape[0] < 0:  # cells that came later had no values before
+                width, rest = (
+                    max((part.shape[1] for part in parts), default=0),
+                    [(0, 0)] * len(shape[1:]),
+                )
+                parts = [
+                    np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
+                    if part.shape[1] < width
+                    else part
+                    for part in parts
+                ]
+                shape = (width, *shape[1:])
+            values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
+            if len(parts) > 1:
+                values = np.concatenate(parts)
+            return Entries(values=values, input_digests=b"".join(digests), std=std)
+
+
+def read_packed(
+    connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
+) -> PackedEntries:
+    """Read the rows of steps ``start..stop-1`` from the database, without decoding them."""
+    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
+    return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
+
+
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
     """Read the releases of steps ``start..stop-1``, exactly as they were released, and the digests
     of their inputs.
     """
-    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    parts: list[NDArray[Any]] = []
-    digests, following, std = [], start, None
-    with reading(f"the journal between steps {start} and {stop - 1}"):
-        for row in found:
-            first = row.step - row.steps + 1
-            part = slice(following - first, min(row.step + 1, stop) - first)
-            if part.start < 0 or (part.start and parts) or part.stop <= part.start:
-                break  # a step is missing or doubled
-            if len(row.input_digests) != _DIGEST * row.steps:
-                raise ValueError(
-                    f"the digests of inputs of {row.steps:,} steps take "
-                    f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
-                )
-            if shape and shape[0] < 0:  # any number of cells
-                flat = unpack(row.estimates, (row.steps, -1))
-                whole = flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
-            else:
-                whole = unpack(row.estimates, (row.steps, *shape))
-            parts.append(_values(whole, row.unit)[part])
-            digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
-            following, std = first + part.stop, row.std
-        if following != stop or len({part.dtype for part in parts}) > 1:
-            raise StateError(
-                f"the journal has {following - start} readable releases for the {stop - start} "
-                f"steps from {start} to {stop - 1}: the state was altered; restore it from a copy"
-            )
-        if shape and shape[0] < 0:  # cells that came later had no values before
-            width, rest = (
-                max((part.shape[1] for part in parts), default=0),
-                [(0, 0)] * len(shape[1:]),
-            )
-            parts = [
-                np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
-                if part.shape[1] < width
-                else part
-                for part in parts
-            ]
-            shape = (width, *shape[1:])
-        values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
-        if len(parts) > 1:
-            values = np.concatenate(parts)
-        return Entries(values=values, input_digests=b"".join(digests), std=std)
+    return read_packed(connection, stream_id, start, stop, shape).entries()
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:

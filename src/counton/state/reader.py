@@ -117,6 +117,16 @@ class JournalReader:
         Raises:
             InvalidInput: the steps are not all released.
         """
+        found = self.packed_releases(start, stop)
+        return Releases(found.steps, found.entries().values, self.design)
+
+    def packed_releases(self, start: int = 1, stop: int | None = None) -> journal.PackedEntries:
+        """Return the releases of steps ``start..stop-1`` as the journal stores them: `releases`
+        decodes them at once, and others may do so later, when the stream is closed.
+
+        Raises:
+            InvalidInput: the steps are not all released.
+        """
         self._let_show()
         terms = self.design
         steps = released_steps(terms, self.step, start, stop)
@@ -127,10 +137,9 @@ class JournalReader:
                 "its command again"
             )
         with self._looking() as connection:
-            entries = journal.read(
+            return journal.read_packed(
                 connection, self._row.id, steps.start, steps.stop, saved_shape(terms)
             )
-        return Releases(steps, entries.values, terms)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
