@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import counton
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.cli.app import app
+from counton.cli.command_options import option_names
+from counton.cli.failures import failure
 from counton.run import Job, run
 
 SOURCE = Path(counton.__file__).parent
@@ -98,3 +101,16 @@ def test_a_field_has_one_name_in_python_and_on_the_command_line(other: str, plac
     said = place(other, "--help").out
     assert "--start" in said
     assert "--from" not in said
+
+
+@pytest.mark.parametrize("statistic", ["count", "report", "top-k", "contingency"])
+def test_a_refusal_names_the_command_of_a_statistic_that_exists(statistic: str) -> None:
+    told = InvalidInput(f"give {field('what', statistic)}").translate(option_names(Job))
+    words = told.removeprefix("give counton ").split()
+    shown = CliRunner().invoke(app, [*words, "-h"])
+    assert (words[-1], shown.exit_code) == (statistic, 0)
+
+
+def test_a_job_file_names_its_statistic_and_no_command() -> None:
+    told = failure(InvalidInput(f"give {field('what', 'count')}"))[1]
+    assert told == "give statistic count"

@@ -155,10 +155,13 @@ class CountonError(Exception):
         """Return the message with other names for the arguments that it mentions.
 
         Args:
-            names: new name for each Python name; an argument without a new name keeps its own.
+            names: new name for each Python name; an argument without a new name keeps its own. A
+                key such as ``"what=count"`` is for the argument with this value: both are replaced.
         """
 
         def name(found: re.Match[str]) -> str:
+            if (both := _in_python(found)) in names:
+                return names[both]
             if found[1] not in names:
                 return _in_python(found)
             plain = found[2] in ("", "True")

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from counton.base.options import Option, check_text
+from counton.cli.command_list import BESIDE
 from counton.cli.exits import explain_errors
 from counton.job.job import Job, OptionRecord, fields_of, option, options_of
 
@@ -94,10 +95,14 @@ class OnceOptions:
 
 #: Names in messages that stand for commands, not for options.
 _COMMANDS = {
-    "what": "counton",
     "end_stream(state, name)": "counton end STATE --name NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
     "plan_expiring(...)": "counton plan-expiring --epsilon 1d:1,365d:3 --every 1h",
+}
+#: The same for the statistic of a job: some statistics are commands of their own.
+_STATISTICS = {
+    "what": "counton statistic",
+    **{f"what={name}": f"counton {name}" for name in BESIDE},
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {"whole": whole_number, "number": fraction}
 
@@ -235,7 +240,8 @@ def option_names(*kinds: type) -> dict[str, str]:
     >>> option_names(Job)["start"]
     '--start'
     """
-    return _COMMANDS | {
+    commands = _COMMANDS | (_STATISTICS if Job in kinds else {})
+    return commands | {
         name: name.upper() if item.argument else f"--{item.key}"
         for kind in kinds
         for name, item in options_of(kind).items()

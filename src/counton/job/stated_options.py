@@ -258,7 +258,8 @@ def words_of_files() -> dict[str, str]:
     >>> words_of_files()["bad_rows"]
     'bad-rows'
     """
-    return {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
+    words = {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
+    return {"what": "statistic", **words}
 
 
 def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
