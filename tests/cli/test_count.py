@@ -66,11 +66,14 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
 def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     said = "if rows come late, --watermark waits for them before their hour is released"
-    revise = "; a new stream with --revise counts them in their hour, provisional at first"
+    late = "counts them in their hour, provisional at first"
+    revise = f"; a new stream with --revise and --id (or --append) {late}"
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
     again = place("count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
     assert said not in _flat(again.out)
+    new = place.new(state=str(place.folder / "n.db"), until="2013-01-01T02:00")
+    assert f"with --revise {late}" in _flat(place("count", events, *new, "--append").out)
     waits = place.new(state=str(place.folder / "w.db"), watermark="1h", until="2013-01-01T03:00")
     done = place("count", events, *waits)
     assert "Released 2 new windows" in done.out

@@ -13,7 +13,7 @@ from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import Counter, Key, plan
+from counton import Counter, Key, plan, plan_cells
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures_above
 from counton.base.strategy_names import KINDS, PAPERS
@@ -841,3 +841,15 @@ def test_with_little_noise_a_plan_finds_noise_for_each_step_without_comparing(ho
     best = plan(horizon, PureDP(12), compare=False).best
     known = plan(horizon, PureDP(12), strategies=[each]).best
     assert best.errors.mean_std == known.errors.mean_std
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda **more: plan(64, PureDP(1), **more), "plan has no argument 'strategy': did you"),
+        (lambda **more: plan_cells(8, PureDP(1), **more), "did you mean"),
+    ],
+)
+def test_an_argument_that_a_plan_lacks_is_refused_with_the_nearest(asked: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        asked(**{"strategy" if "plan has" in said else "workloads": "binary"})

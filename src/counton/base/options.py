@@ -10,15 +10,18 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import wraps
 from numbers import Integral, Number, Real
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from counton.base.errors import InvalidInput, field, is_one, is_text
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 #: Kind of value that an option takes.
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
 #: How a stream keeps an option. "stream": the option defines the stream; a later run may leave it
@@ -355,6 +358,45 @@ LETTER = Option(
     "letter", "column of letters, one a row; without it the file is one text (also FASTA)",
     column="label",
 )  # fmt: skip
+
+
+def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse an argument that a function does not have, with the nearest name that it has.
+
+    Args:
+        function: name of the function.
+        names: names of the given arguments.
+        known: names of the arguments that it has.
+        where: where its arguments are listed, for the message.
+
+    >>> refuse_unknown("plan", ["strategy"], ["horizon", "strategies"], "help(plan)")
+    Traceback (most recent call last):
+    ...
+    counton.base.errors.InvalidInput: plan has no argument 'strategy': did you mean strategies?
+    """
+    known = [*known]
+    for name in names:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"{where} lists all arguments"
+            raise InvalidInput(f"{function} has no argument {name!r}: {meant}")
+
+
+def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """Decorate a function so that an argument which it does not have is refused with the nearest
+    name.
+    """
+    known = [*inspect.signature(call).parameters]
+    name = call.__name__
+
+    @wraps(call)
+    def call_it(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+        refuse_unknown(name, named, known, f"help({name})")
+        return call(*given, **named)
+
+    return call_it
 
 
 def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:

@@ -193,7 +193,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         if screen.left_out:
             console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
     spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))
-    for note in (*screen.notes, *time_warnings(outcome, watermark), *spent):
+    for note in (*screen.notes, *time_warnings(outcome, outputs.job), *spent):
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))

@@ -324,7 +324,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     ]
 
 
-def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
+def time_warnings(outcome: Outcome, job: Job) -> list[str]:
     """Return warnings about the times of rows and windows, to print after a run.
 
     A warning on late rows comes with a stream's first run, if late rows would count in the window
@@ -333,11 +333,14 @@ def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
     time is not protected.
     """
     definition, until, after = outcome.definition, outcome.until, outcome.after
+    watermark = job.times.watermark
     cut, lines = definition.cut, list[str]()
     by_arrival = cut.timed and cut.goes_on and not cut.lags and not definition.counting.in_order
     if by_arrival and watermark is None and outcome.before == 0:
         own = f"their {definition.window}"
-        revise = f"; a new stream with --revise counts them in {own}, provisional at first"
+        tells = job.rows.append or definition.columns.id is not None
+        told = "--revise" if tells else "--revise and --id (or --append)"
+        revise = f"; a new stream with {told} counts them in {own}, provisional at first"
         lines.append(
             f"if rows come late, --watermark waits for them before {own} is released"
             f"{'' if definition.expires or definition.ranks else revise}"

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, figures, quote, quoted_numbers
+from counton.base.options import known_arguments
 from counton.numbers.node_law import check_guarantee
 from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 from counton.planning.planner import Plan, loss_of
@@ -82,6 +83,7 @@ class CellsDesign:
         }
 
 
+@known_arguments
 def plan_cells(
     cells: int | Sequence[int],
     guarantee: Guarantee | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
 from counton.base.exact import quote
-from counton.base.options import MissingOptions
+from counton.base.options import MissingOptions, refuse_unknown
 from counton.job.job import Events, Job, fields_of
 from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields
@@ -107,13 +107,8 @@ def release(
     """
     known = {item.name for _, item in fields_of(Job)} - {"what", "events", "state", "options"}
     known |= {option.name for option in own_options(what)}
-    for name in more:
-        if name not in known and name not in all_options():
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, [*known, *all_options()], 1)
-            meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all arguments"
-            raise InvalidInput(f"release has no argument {name!r}: {meant}")
+    if not known.issuperset(more):
+        refuse_unknown("release", more, [*known, *all_options()], "counton.run.Job")
     named = cast("dict[str, Any]", more)
     unnamed = False
     if state is None:
