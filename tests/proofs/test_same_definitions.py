@@ -77,22 +77,23 @@ def weighted(row: list[Any]) -> set[tuple[int, tuple[int, int]]]:
     return {(one[0], (one[1][0], one[1][1])) for one in row}
 
 
-@pytest.mark.parametrize(
-    ("arity", "subtraction"), [(2, False), (3, True), (4, True), (5, True), (5, False)]
-)
-def test_kary(folder: Path, arity: int, subtraction: bool) -> None:
-    tree = KAry(STEPS, arity, subtraction)
-    below = (arity - 1) // 2 if subtraction else 0
-    rows, columns, horizons = computed(
-        folder,
-        steps(f"tree_row {arity} {below} 0 {tree.height} t"),
-        steps(f"tree_column {arity} {below} {tree.height} t"),
-        [f"tree_horizon {arity} {below} {tree.height - one}" for one in (0, 1)],
-    )
-    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
-        assert weighted(row) == nodes(tree.row(step))
-        assert {(1, one) for one in column} == nodes(tree.column(step))
-    assert horizons[1] < STEPS <= horizons[0]
+def test_kary(folder: Path) -> None:
+    kinds = ((2, False), (3, True), (4, True), (5, True), (5, False))
+    trees = [KAry(STEPS, arity, subtraction) for arity, subtraction in kinds]
+    asked = list[Iterable[str]]()
+    for tree, (arity, subtraction) in zip(trees, kinds, strict=True):
+        below = (arity - 1) // 2 if subtraction else 0
+        asked += [
+            steps(f"tree_row {arity} {below} 0 {tree.height} t"),
+            steps(f"tree_column {arity} {below} {tree.height} t"),
+            [f"tree_horizon {arity} {below} {tree.height - one}" for one in (0, 1)],
+        ]
+    found = iter(computed(folder, *asked))
+    for tree, rows, columns, horizons in zip(trees, found, found, found, strict=True):
+        for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+            assert weighted(row) == nodes(tree.row(step)), tree
+            assert {(1, one) for one in column} == nodes(tree.column(step)), tree
+        assert horizons[1] < STEPS <= horizons[0], tree
 
 
 def test_binary(folder: Path) -> None:
@@ -106,23 +107,28 @@ def test_binary(folder: Path) -> None:
         assert {(1, one) for one in column} >= nodes(tree.column(step))
 
 
-@pytest.mark.parametrize(("height", "zeros"), [(6, 2), (6, 3), (14, 1)])
-def test_smooth_binary(folder: Path, height: int, zeros: int) -> None:
+def test_smooth_binary(folder: Path) -> None:
     """Nodes have other names: the same one stands for the same bits, everywhere."""
-    tree, names = SmoothBinary(STEPS, height, zeros), dict[Any, Any]()
-    rows, columns = computed(
-        folder, steps(f"smooth_row {height} {zeros} t"), steps(f"smooth_column {height} {zeros} t")
-    )
-    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
-        for mine, theirs in (
-            ([bits for _, bits in row], tree.row(step)),
-            (column, tree.column(step)),
-        ):
-            assert len(mine) == len(theirs)
-            for bits, node in zip(mine, theirs, strict=True):
-                assert (node.level, node.weight) == (height - 1 - len(bits), 1)
-                assert names.setdefault(tuple(bits), node) == node
-    assert len({*names.values()}) == len(names)
+    trees = [SmoothBinary(STEPS, height, zeros) for height, zeros in ((6, 2), (6, 3), (14, 1))]
+    asked = list[Iterable[str]]()
+    for tree in trees:
+        asked += [
+            steps(f"smooth_row {tree.height} {tree.zeros} t"),
+            steps(f"smooth_column {tree.height} {tree.zeros} t"),
+        ]
+    found = iter(computed(folder, *asked))
+    for tree, rows, columns in zip(trees, found, found, strict=True):
+        names = dict[Any, Any]()
+        for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+            for mine, theirs in (
+                ([bits for _, bits in row], tree.row(step)),
+                (column, tree.column(step)),
+            ):
+                assert len(mine) == len(theirs), tree
+                for bits, node in zip(mine, theirs, strict=True):
+                    assert (node.level, node.weight) == (tree.height - 1 - len(bits), 1), tree
+                    assert names.setdefault(tuple(bits), node) == node, tree
+        assert len({*names.values()}) == len(names), tree
 
 
 def test_dyadic_intervals(folder: Path) -> None:

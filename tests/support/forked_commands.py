@@ -218,10 +218,19 @@ if __name__ == "__main__":
 
     from counton.cli import app
     from counton.cli import statistic_command as statistic
+    from counton.cli.command_list import BESIDE
+    from counton.strategies.streams.shapes import shapes
 
-    # Commands are built once, and not by each child.
+    # Commands are built once, and not by each child; so are the stored shapes that plans compare.
     setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
     for group in (app.app, statistic.commands()):
         typer.main.get_command(group)
-    gc.freeze()  # else each child's first collection copies all that the parent holds
+    for name in BESIDE:
+        statistic._beside(name)
+    for norm in (1, 2):
+        for metric in ("mean", "max"):
+            shapes(norm, metric)
+    # Else each child's first collection copies all that the parent holds, and others come often.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     _serve(sys.argv[1])
