@@ -505,3 +505,19 @@ def test_names_of_days_do_not_overlap(state: Path, locale: str, width: float) ->
     boxes = [one.get_window_extent() for one in ax.get_xticklabels() if one.get_text().strip()]
     assert len(boxes) > 1
     assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+def test_a_german_sentence_has_german_numbers_and_dates() -> None:
+    share = "bounds leave out an estimated {} of the rows ({} to {}, with probability 95%; {})"
+    with speaking(locale_named("de")):
+        for when, said in (
+            ("1 March to 7 March 2024", "1. März bis 7. März 2024"),
+            ("31 December 2024", "31. Dezember 2024"),
+            ("1 May 2024, 08:00 to 12:30", "1. Mai 2024, 08:00 Uhr bis 12:30"),
+            ("31 Smarch 2024", "31 Smarch 2024"),
+        ):
+            found = local_sentence(share.format("1.5%", "0.2%", "2.75%", when))
+            assert found == (
+                "Schranken lassen geschätzt 1,5% der Zeilen weg (0,2% bis 2,75%, mit einer "
+                f"Wahrscheinlichkeit von 95 %; {said})"
+            )

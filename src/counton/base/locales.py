@@ -105,18 +105,53 @@ def local_sentence(english: str) -> str:
     The text is compared with the sentences of the language, which may have placeholders. Texts that
     stand in place of placeholders are translated in the same way. Numbers get the signs of the
     language; only numbers fit the placeholder ``{count}``. A text that fits no sentence is
-    translated as a word of the data.
+    translated as a word of the data. In place of a placeholder days and times get the months of the
+    language too.
 
     >>> both = {"up to {cells}": "bis zu {cells}", "{count} cells": "{count} Zellen"}
     >>> with speaking(Locale(thousands=".", sentences=both)):
     ...     print(local_sentence("up to 1,024 cells"), local_sentence("no cell"))
     bis zu 1.024 Zellen no cell
+    >>> months = "Januar", "Februar", "März", *"????????", "Dezember"
+    >>> with speaking(Locale(sentences={"up to {when}": "bis {when}"}, long_months=months)):
+    ...     print(local_sentence("up to 7 March 2024"))
+    bis 7 März 2024
     """
     for known, said in _PRESENT.get().sentences.items():
         if found := _pattern(known).fullmatch(english):
             parts = found.groupdict().items()
-            return said.format(**{name: local_sentence(part) for name, part in parts})
+            return said.format(**{name: _local_part(part) for name, part in parts})
     return local_number(english) if _NUMBER.fullmatch(english) else local_name(english)
+
+
+def _local_part(english: str) -> str:
+    """Translate a text that stands in place of a placeholder: a span of time, or a sentence."""
+    ends = [end for end in map(_local_end, english.split(" to ", 1)) if end is not None]
+    if len(ends) != 1 + (" to " in english):
+        return local_sentence(english)
+    return ends[0] if len(ends) == 1 else local_text("{low} to {high}", low=ends[0], high=ends[1])
+
+
+def _local_end(english: str) -> str | None:
+    """Translate one end of a span of time, such as "7 March 2024" or "7 March 2024, 12:30"; None if
+    the text is none.
+    """
+    found = _END.fullmatch(english)
+    if found is None:
+        return english if _TIME.fullmatch(english) else None
+    day, month, year, time = found.groups()
+    months = ENGLISH.long_months
+    try:
+        moment = date(int(year or 2024), months.index(month) + 1, int(day))
+    except ValueError:
+        return None
+    said = local_day(moment, year=year is not None, long=True)
+    return said if time is None else local_text("{date}, {time}", date=said, time=time)
+
+
+#: Times in English notation: one of a day, and a day with or without its year and a time.
+_TIME = re.compile(r"\d\d:\d\d")
+_END = re.compile(r"(\d{1,2}) ([A-Z][a-z]+)(?: (\d{4}))?(?:, (\d\d:\d\d))?")
 
 
 #: A number in English notation, also in percent: it alone fits the placeholder ``{count}``.
