@@ -48,7 +48,7 @@ StatisticName: TypeAlias = Literal[
 
 
 class RowFields(TypedDict, total=False):
-    """The format of rows, for every function that reads rows."""
+    """Keyword arguments that state the format of rows, for every function that reads rows."""
 
 '''
 _JOBS = '''

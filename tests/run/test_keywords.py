@@ -54,7 +54,7 @@ def test_signatures_show_all_fields_with_types_and_defaults(call: Any) -> None:
     shown = inspect.signature(call).parameters
     assert {*JobFields.__annotations__} <= {*shown}
     assert str(shown["steps"]) == "steps: 'int | None' = None"
-    assert str(shown["separator"]) == "separator: 'str' = ','"
+    assert str(shown["separator"]) == "separator: 'str | None' = None"
     assert shown["unknown"].annotation == "Literal['refuse', 'drop', 'discover'] | None"
     assert shown["state"].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.values())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counton.cli.command_options import ENDINGS, JSON, argument, fraction, of_job
-from counton.job.job import option
+from counton.job.job import Job, option, options_of
 
 _LIKE = (
     "with a table that lost its description in another tool: an unchanged table of the same "
@@ -151,7 +151,7 @@ class ExportOptions:
         None, "only rows whose estimate is above this, or whose group has such a row"
     )
     surely_above: float | None = option(None, "only rows whose whole interval is above this")
-    csv_formulas: str = of_job("csv_formulas")
+    csv_formulas: str = option("text", options_of(Job)["csv_formulas"].help)
     separator: str = option(",", "with .csv: the character between fields: , ; | or tab")
     decimal: str = option(".", "with .csv: the decimal sign of numbers: . or ,", choices=(".", ","))
     metadata: str | None = option(

@@ -667,11 +667,17 @@ class RowFormat(JobPart):
         "format",
         served=False,
     )
-    separator: str = option(",", "of CSV: the character between fields: , ; | or tab", served=False)
-    decimal: str = option(
-        ".",
-        "of CSV: the decimal sign of numbers: . or ,",
+    separator: str | None = option(
+        None,
+        "of CSV: the character between fields: , (the default) ; | or tab",
         served=False,
+        usual=",",
+    )
+    decimal: str | None = option(
+        None,
+        "of CSV: the decimal sign of numbers: . (the default) or ,",
+        served=False,
+        usual=".",
     )
     comment: str | None = option(
         None,
@@ -697,8 +703,10 @@ class RowFormat(JobPart):
         file=True,
         usual="refuse",
     )
-    bad_rows_most: int = option(
-        1000, "with quarantine: how many rows may be set aside before a run refuses"
+    bad_rows_most: int | None = option(
+        None,
+        "with quarantine: how many rows may be set aside before a run refuses; default: 1000",
+        usual=1000,
     )
     missing: str | None = option(
         None,
@@ -712,7 +720,7 @@ class RowFormat(JobPart):
         from counton.rows.files import open_source
         from counton.rows.paths import CsvForm
 
-        form = CsvForm.read(self.separator, self.decimal, self.comment)
+        form = CsvForm.read(self.separator or ",", self.decimal or ".", self.comment)
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
@@ -797,12 +805,13 @@ class OutputFiles(JobPart):
     plot: str | os.PathLike[str] | None = option(
         None, "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
     )
-    csv_formulas: str = option(
-        "text",
-        "names that a spreadsheet would take for a formula, such as =1+1, in CSV files: text "
-        "puts an apostrophe before them; keep leaves them as they are",
+    csv_formulas: str | None = option(
+        None,
+        "names that a spreadsheet would take for a formula, such as =1+1, in CSV files: text, "
+        "the default, puts an apostrophe before them; keep leaves them as they are",
         choices=("text", "keep"),
         served=False,
+        usual="text",
     )
     sums: str | None = option(
         None,

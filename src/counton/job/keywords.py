@@ -46,13 +46,13 @@ class RowFields(TypedDict, total=False):
     """Keyword arguments that state the format of rows, for every function that reads rows."""
 
     file_format: str | None
-    separator: str
-    decimal: str
+    separator: str | None
+    decimal: str | None
     comment: str | None
     time_format: str | None
     clock_change: Literal["raise", "earliest", "latest"] | None
     bad_rows: str | None
-    bad_rows_most: int
+    bad_rows_most: int | None
     missing: str | None
 
 
@@ -125,7 +125,7 @@ class JobFields(RowFields, total=False):
     above: float | None
     surely_above: float | None
     plot: str | os.PathLike[str] | None
-    csv_formulas: Literal["text", "keep"]
+    csv_formulas: Literal["text", "keep"] | None
     sums: str | None
     title: str | None
     axis: str | None

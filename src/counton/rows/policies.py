@@ -148,11 +148,12 @@ class Policies:
         return 0 if self.quarantine is None else self.most
 
     @classmethod
-    def read(cls, bad_rows: str | None, most: int, missing: str | None) -> Policies:
+    def read(cls, bad_rows: str | None, most: int | None, missing: str | None) -> Policies:
         """Return the rules for bad rows and missing values that a job states by these options; None
         refuses such rows.
         """
         bad_rows = _REFUSE if bad_rows is None else bad_rows
+        most = MOST if most is None else most
         missing = _REFUSE if missing is None else missing
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):

@@ -418,7 +418,9 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     """
     job, times = job_of(values), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
-    found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
+    found: dict[str, Any] = {"missing": "skip"}
+    if look.separator != ",":
+        found["separator"] = look.separator
     found["time"] = job.times.time or next(iter(times), None)
     column = times.get(found["time"])
     local = column is None or column.local

@@ -283,7 +283,7 @@ def look_at(job: Job) -> FirstLook:
     names, parts, whole = source.columns(), list[_Sample](), True
     left, beginnings = SAMPLE_BYTES, list[Rows]()
     for part in source.parts:
-        most = job.rows.bad_rows_most - sum(one.unreadable for one in parts)
+        most = job.rows.policies().most - sum(one.unreadable for one in parts)
         looked_at, begins, all_of_it, size = _beginning(part, names, left, most)
         parts.append(looked_at)
         beginnings.append(begins)
@@ -305,7 +305,7 @@ def look_at(job: Job) -> FirstLook:
         times=tuple(times),
         has_all_rows=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
-        separator=job.rows.separator,
+        separator=job.rows.separator or ",",
         _sample=Private(
             _Sample(sample, unreadable, reason, _columns_with_repeats(sample, times), {})
         ),

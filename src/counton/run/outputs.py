@@ -204,7 +204,7 @@ class Outputs:
         from counton.run.written_files import draw_release, write_release, write_table
 
         released = read_released(outcome.stream, definition, self.level, self.shown)
-        style = CsvStyle(self.job.output.csv_formulas)
+        style = CsvStyle(self.job.output.csv_formulas or "text")
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
             shown = large_only(released, *thresholds)
