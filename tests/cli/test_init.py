@@ -411,7 +411,7 @@ def test_rows_of_the_past_are_counted_by_enter_alone(
     assert "give for every run quiet of the job file, the number of windows" in quiet.err
     again = terminal("loans.csv", "--until", "2024-11-01", "--save", "other.toml")
     assert again.code == 2
-    assert "--until 2024-11-01 would end every later night, too" in again.out
+    assert "--until 2024-11-01 would stop every later night's run at this date, too" in again.out
     assert not (loans / "other.toml").exists()
 
 

@@ -99,8 +99,8 @@ def perform(options: InitOptions) -> None:
     values = _read_options(options)
     if (date := last_date(job_of(values))) is not None:
         raise InvalidInput(
-            f"{field('until', date)} would end every later night, too: leave it out, and give it "
-            f"to counton run; or give {field('until', NEWEST)}"
+            f"{field('until', date)} would stop every later night's run at this date, too: leave "
+            f"it out, and give it to counton run; or give {field('until', NEWEST)}"
         )
     refuse_state(job_of(values))
     look = look_at(job_of(values))

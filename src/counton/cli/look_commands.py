@@ -273,8 +273,8 @@ def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
 
 @contextmanager
 def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
-    """Within the ``with`` block, make errors about a limit name the options of ``--add`` or
-    ``--quota``, such as ``--quota-epsilon``.
+    """Within the ``with`` block, let errors about a limit refer to the options that this command
+    has for it with ``--add`` or ``--quota``, such as ``--quota-epsilon``.
     """
     try:
         yield

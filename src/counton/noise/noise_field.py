@@ -81,9 +81,10 @@ class NoiseField:
         return part
 
     def seal(self, message: bytes) -> bytes:
-        """Return a keyed digest of 16 bytes that identifies the noise drawn from this field.
+        """Return a keyed digest (MAC) of ``message``, 16 bytes.
 
-        The digest is keyed by the field's subkey, which depends on stream, key, strategy and noise
+        With it, saved noise can be checked when it is read again: the message holds this noise. The
+        digest is keyed by the field's subkey, which depends on stream, key, strategy and noise
         distribution. It reveals nothing of the subkey.
 
         >>> from counton.base.distributions import DiscreteLaplace

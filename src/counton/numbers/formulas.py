@@ -700,11 +700,12 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return two things for a formula, a number computed from released cells: its weights on
-        these cells, and the largest rounding error of its sums.
+        """Return the weights with which a formula adds released cells up, and the largest rounding
+        error of these sums.
 
-        Quotients and products in the formula are left out. Weights are one array for each stream,
-        with an entry for each cell and window.
+        A formula is a number computed from released cells. Its quotients and products have no part
+        in the result: other methods add them. Weights are one array for each stream, with an entry
+        for each cell and window.
 
         Raises:
             InvalidInput: a weight is not finite.

@@ -674,7 +674,10 @@ class Ledger:
         try:
             ledger.enter_all(entries)
         except BudgetExceeded as error:
-            raise BudgetExceeded(f"saved ledger was altered: {error}") from error
+            raise BudgetExceeded(
+                f"the saved ledger was altered, since it breaks its own limit ({error}): restore "
+                "it from a copy"
+            ) from error
         return ledger
 
     def with_quota(self, party: str, quota: Limit | None) -> Ledger:

@@ -751,7 +751,8 @@ def known_rows_of(
     Args:
         part: remembered rows (digests of their users, with window, group and value).
         before: for each group, the index of the group in which its rows counted when the stream
-            began. It is another index if a job named the group later. A remembered row may be
+            began. A group that a job named later counted in the group for all others then, so it
+            has the index of that group; all other groups have their own. A remembered row may be
             stored under either index. None: no group was named later.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)

@@ -318,8 +318,9 @@ def _look_up(store: Store, name: str) -> _KeptStream:
     definition.counting.check_forgets(name, definition.statistic)
     if definition.columns.id is not None and not definition.counting.users:
         raise InvalidInput(
-            f"stream {name!r} keeps only digests of ids, which do not tell whose rows they are; "
-            f"they are deleted by themselves {LATE_DAYS} days after their rows were counted"
+            f"nobody can be forgotten in stream {name!r}, and nobody has to be: it keeps only "
+            "digests of ids, which do not tell whose rows they are, and they are deleted by "
+            f"themselves {LATE_DAYS} days after their rows were counted"
         )
     last = definition.strategy.horizon if definition.cut.goes_on else 1
     return _KeptStream(definition, definition.ended is not None or found.step == last)

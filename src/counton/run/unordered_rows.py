@@ -185,15 +185,15 @@ class AddedRows(ReadRows):
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            """Yield one pair for each transaction to write: the fraction (0 to 1) of the new steps
-            that earlier transactions hold, and the content of the transaction.
+            """Yield a pair for each transaction to write: the progress before it, as the fraction
+            (0 to 1) of new steps already written, and the content of the transaction.
 
             The content has sums of ended windows, and numbers of rows read in all changed windows.
             If ``empty``, a transaction is yielded even if nothing has changed.
 
-            New events are written in a single transaction, because their file can be given only
-            once. If users' rows are bounded or rows have ids, there is a single transaction too,
-            because digests are written once.
+            There is a single transaction in two cases. If a file has only the events that are new
+            since the last run, it can be given only once. If users' rows are bounded or rows have
+            ids, the digests of counted users or ids are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)

@@ -46,8 +46,10 @@ class MarkSet(NamedTuple):
     """Marks (keyed digests of counted users or row ids) of one period of time.
 
     Attributes:
-        kind: "user" or "id". Sets of the other kinds, "refused" and "closed", record what was
-            forgotten; their numbers are no digests.
+        kind: "user" or "id": ``digests`` has keyed digests of counted users or row ids. "refused":
+            it has the numbers of the groups of users (buckets) that do not count any more, because
+            a person in them was forgotten. "closed": up to ``period`` all marks were forgotten, and
+            ``digests`` has no meaning.
         period: number of the period.
         digests: the digests, ascending.
         facts: what is remembered with each digest, such as window and group: arrays as long as

@@ -611,8 +611,9 @@ class Moments(TallyStatistic):
     def error_of(self) -> ErrorScale:
         """The number to which the error in a plan refers: the number of rows.
 
-        A plan of a stream states the standard deviation of this number. The `ErrorScale` has words
-        for it, and its error divided by the error of one cell.
+        A plan of a stream states the standard deviation of this number. The `ErrorScale` has a
+        phrase that names this number, and a factor: the number's error divided by the error of one
+        cell.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their

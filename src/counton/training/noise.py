@@ -699,9 +699,9 @@ class TrainingNoise:
             self.sampler.join(places)
         except InvalidInput as error:
             raise StateError(
-                f"the run of {self.name!r} has secret places for its examples, but the sampler has "
-                "already given batches by other places: load the checkpoint before the first batch "
-                "is taken"
+                f"the run of {self.name!r} orders its examples by a secret key, but the sampler "
+                "has already given batches in another order: load the checkpoint before the first "
+                "batch is taken"
             ) from error
 
     def begin(self, identity: str, session: str) -> None:

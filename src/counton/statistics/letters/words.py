@@ -353,8 +353,8 @@ class Letters(Exact):
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         """Return exact counts of words up to the end of ``step``, int64 of the shape of ``cells``.
 
-        ``cells`` has the numbers of the words (`Words.cell`). If equal words are requested again,
-        only letters that came since are read.
+        ``cells`` has the index of each word in the list of all words (`Words.cell`). If the same
+        words are asked for again later, only the letters that came since are read.
         """
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()

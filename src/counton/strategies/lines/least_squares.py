@@ -354,8 +354,10 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each cell's weights
-        in the rows over several cells: shape (cells,).
+        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each column of H:
+        shape (cells,).
+
+        H is the measurement matrix without the rows of single cells.
         """
 
     @property

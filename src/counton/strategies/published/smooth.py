@@ -235,13 +235,13 @@ class SmoothBinary(StreamStrategy):
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the parts into which a stretch of leaves is divided, at most two, each with the
-        number of times that it occurs.
+        """Return the two halves of a stretch of leaves, each with the number 1: a stretch has one
+        such half. A half without a leaf is left out.
 
-        The stretch has leaves that agree in all bits except the lowest ``part.level`` bits, of
-        which ``part.kind`` are zeros. The highest of these bits divides the leaves: those with a 0
-        there form a node, those with a 1 do not. The second part is left out if the horizon uses
-        none of its leaves. A stretch of a single leaf has no parts.
+        Leaves of a stretch agree in all bits except the lowest ``part.level`` bits. Among these
+        lowest bits of a leaf, ``part.kind`` are 0. The first half has the leaves whose highest such
+        bit is 0; its leaves form a node. The second half has the leaves whose highest such bit is
+        1; its leaves form none. A stretch of a single leaf has no halves.
 
         Args:
             part: the stretch; None: all leaves.

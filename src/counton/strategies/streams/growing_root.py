@@ -751,8 +751,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """Return the matrix square root with weighted columns over the steps inside one block of
-        size ``kind.size``.
+        """Return the factorization by which the steps inside one block of size ``kind.size`` are
+        measured and released.
+
+        It is the square root of the lower-triangular matrix of ones, with a weight for each column.
         """
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)

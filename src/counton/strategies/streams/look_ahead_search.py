@@ -63,12 +63,13 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the fraction of a node's steps that lie in its last child, and the means over the
-    node's steps of v and of v^2.
+    """Return three numbers of a node: the fraction of its steps that lie in its last child, the
+    mean over its steps of v, and the mean of v^2.
 
-    At a step, v is a sum over the node's children. A child adds the variance of its estimate, times
-    the fraction of this estimate that the release includes. All children except the last are
-    complete.
+    Here v is the variance that the node's children together add to the release at a step. Each
+    child adds p times the variance of its estimate, where p is the weight of this estimate in the
+    release: 1 if the step is after the child, 0 if it is before, and between them if it is inside.
+    All children except the last are complete.
 
     Args:
         count: number of children.
@@ -76,9 +77,8 @@ def _moments(
         tail: variance of the estimate of the last child.
         width: number of steps of a complete child.
         rest: number of steps of the last child.
-        one: mean, over the steps of the last child, of the fraction of its estimate that the
-            release includes.
-        two: mean of the square of this fraction.
+        one: mean of p of the last child over its steps.
+        two: mean of p^2 of the last child over its steps.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)

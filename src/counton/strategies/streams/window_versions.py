@@ -213,9 +213,9 @@ class WindowVersions(StreamStrategy):
         """Return the noise of the counts (versions) of several consecutive windows, for consecutive
         lags.
 
-        The version of a lag is the count of all rows of a window that arrived at most so many
-        windows later. ``field`` is the source of the noise, and gives each node (noisy measurement)
-        an array of ``field.shape``.
+        A lag is a number of windows. Version ``lag`` of a window counts the rows of this window
+        that arrived at most ``lag`` windows later. ``field`` is the source of the noise, and gives
+        each node (noisy measurement) an array of ``field.shape``.
 
         Returns:
             int64, shape ``(len(lags), len(windows), *field.shape)``.
@@ -496,10 +496,12 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of the counts of ``window`` that are released on consecutive ``nights``.
+    """Return the lags (ages, in windows) that the count of ``window`` has on those of ``nights`` on
+    which it is released.
 
-    A night is the release at the end of a window. The lag of a count is the number of windows from
-    its own window to the night's window; windows are released up to the lag ``last``.
+    Nights are numbered like windows: a night is the end of the window with its number. The count of
+    a window is released at this window's own end, with lag 0, and again, with late rows, at the end
+    of each of the next ``last`` windows.
     """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 

@@ -269,10 +269,12 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.variance(steps, since)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number as it is released, in units of the noise variance
-        of a node of the windows.
+        """Return the variance of the last released count of a window, which is final, over all
+        windows, in units of the noise variance of a node of the windows.
 
-        ``of`` has no effect, because all numbers belong to windows.
+        Args:
+            metric: mean, or largest, over the windows.
+            of: without effect: totals have a strategy and a guarantee of their own, `totals`.
         """
         return self.windows.overall_variance(metric, of)
 

@@ -291,9 +291,13 @@ class Tree:
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
     """Return the nodes of a tree, from the arguments of `Tree.from_leaves`.
 
-    The result has the names of levels. For each level it has the nodes' parents, their labels, and
-    the order of their first appearance. A row that ends at a node with children in other rows adds
-    nothing. A leaf may be listed only once.
+    ``domain`` is a table with a row for each leaf and a column for each level. A leaf on a higher
+    level has empty values in the columns of deeper levels. A leaf may be listed only once. If other
+    rows go on below the node that such a row names, the row adds nothing.
+
+    Returns:
+        The names of levels, and for each level the nodes' parents, their labels, and the order of
+        their first appearance.
     """
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
