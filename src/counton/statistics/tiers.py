@@ -384,8 +384,8 @@ def losses_within(
     if numbers:
         raise InvalidInput(
             f"{told}all groups, and the column of tiers has no names but numbers, the largest "
-            f"{loss} of each group; give a single half-width, for the groups with the least {loss}, "
-            "or write names of tiers into the column"
+            f"{loss} of each group; give a single half-width, for the groups with the least "
+            f"{loss}, or write names of tiers into the column"
         )
     if {*within} != {*names}:
         asked = _pairs({name: within.get(name, within.get("", 20)) for name in names[:4]})
