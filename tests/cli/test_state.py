@@ -265,7 +265,7 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
         assert done.code == 2
         assert "the limit of this ledger is about one reader" in done.err
     said = place("ledger", str(place.state)).out
-    assert "for one reader; a release that protects a shorter time is refused" in " ".join(
+    assert "for one reader; a release that protects only a period (--per) is refused" in " ".join(
         said.split()
     )
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"

@@ -25,7 +25,7 @@ from counton.cli.print_forms import (
 )
 from counton.cli.show_options import ShowOptions
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, base_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.state.stream_facts import record_in
@@ -180,7 +180,10 @@ def print_ledger(options: LedgerOptions) -> None:
         console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and ledger.unit is not None:
-        words += f", for one {ledger.unit}; a release that protects a shorter time is refused"
+        longer = "each release must protect this time or a longer one (--per), else it is refused"
+        if base_unit(ledger.unit) == ledger.unit:
+            longer = "a release that protects only a period (--per) is refused"
+        words += f", for one {ledger.unit}; {longer}"
     elif ledger is not None and len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()
         words += f" for one {unit} {NEIGHBOURS[relation]}"

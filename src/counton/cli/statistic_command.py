@@ -172,9 +172,9 @@ def _longer(
         return None
     where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
     lines = [f"the columns of {where}: {', '.join(look.columns)}"]
-    if held:
-        going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
-        lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(held)}; to go on: {going_on}")
+    if same := [stream for stream, what in (held or {}).items() if what == name]:
+        going_on = command_line(_command_words(name), job.having(name=same[0]), *others)
+        lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(same)}; to go on: {going_on}")
     lines += [InvalidInput(f"  {one.line}").translate(names) for one in needed]
     plain = card.additive and not card.options  # like init's jobs
     if plain and missing and whole.groups.by is None:
@@ -185,17 +185,17 @@ def _longer(
     return "\n".join([message, *lines])
 
 
-def _streams_there(job: Job) -> list[str] | None:
-    """Return the names of the existing streams in a job's state (database), because the user may
-    have meant to continue one; None if the state is no file.
+def _streams_there(job: Job) -> dict[str, str | None] | None:
+    """Return the statistic of each existing stream in a job's state (database), by the stream's
+    name, because the user may have meant to continue one; None if the state is no file.
     """
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
     if file is None or not file.exists():
-        return None if file is None else []
+        return None if file is None else {}
     with Store(job.keeping.state) as store:
-        return [*store.streams]
+        return {stream: facts.get("what") for stream, facts in sorted(store.details.items())}
 
 
 #: Options that every example has besides the statistic's own, for 365 windows of a day.

@@ -901,6 +901,11 @@ class Ledger:
             ways.append(f"for one {unit} replaced")
         if ways:
             request += f", which {' and '.join(ways)} counts as {counted}"
+        if self._is_of_whole(entry, account.relation):
+            request += (
+                f" (more, because other rows of the {entry.unit} may count in place of those of "
+                f"the {without_clock(unit)} that are taken out)"
+            )
         left = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (

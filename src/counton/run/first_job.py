@@ -669,7 +669,10 @@ def _with_examples(job: Job, missing: Collection[str], look: FirstLook) -> Job:
     card, time = kind_of(job.what).card, [*(one.name for one in look.times), *look.columns][0]
     taken = time, job.times.time, job.groups.by, job.people.user
     left = [one for one in look.columns if one not in taken]
-    examples: dict[str, Any] = {**_USUAL, "start": usual_start(), "time": time}
+    start = fitting_start(job if job.has("time") else job.having(time=time), look)
+    examples: dict[str, Any] = {**_USUAL, "start": start or usual_start(), "time": time}
+    if card.is_table and (every := job.times.every or job.people.per):  # one table a period
+        examples |= {"every": every, "steps": max(1, round(365 / days_of(every)))}
     examples |= {"by": look.columns[-1], "user": person_column(look) or "USER"}
     for one in card.options:
         words = (card.example or {}).get(one.key, one.name.upper())
