@@ -14,7 +14,7 @@ from counton.laws import LawBroken, check
 from counton.statistics import Count, Sum
 from counton.strategies import Binary
 from counton.strategies.lines import Haar
-from counton.strategies.training import Echo
+from counton.strategies.training import Echo, training_schedule
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -26,7 +26,10 @@ class Wrong(Binary):
         return Fraction(1)
 
 
-@pytest.mark.parametrize("subject", [Binary, Binary(3), Haar, Echo.fit(6, 2)], ids=str)
+ECHO = Echo(6, (0.9,), (0.7,), 0.2, 0.6, training_schedule(6, 2))
+
+
+@pytest.mark.parametrize("subject", [Binary, Binary(3), Haar, ECHO], ids=str)
 def test_what_is_right_passes(subject: object) -> None:
     check(subject)
 
