@@ -397,9 +397,9 @@ def test_other_places_in_the_middle_of_a_run_are_refused() -> None:
     with pytest.raises(StateError, match="before the first batch"):
         late.load_state_dict(first.state_dict())
     run = {name: value for name, value in first.run.items() if name != "places"}
-    with pytest.raises(StateError, match="does not contain the places"):
+    with pytest.raises(StateError, match="lacks the order of its examples"):
         noise_with(secret(key), key).resume(2, run)
-    with pytest.raises(StateError, match="does not contain the places"):
+    with pytest.raises(StateError, match="lacks the order of its examples"):
         noise_with(secret(key), key).join(run)
 
 

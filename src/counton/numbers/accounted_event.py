@@ -126,7 +126,9 @@ def _renyi_line(
         law: distribution of the noise.
         moved: how much one unit changes the values of all nodes, the sums that get independent
             noise.
-        causal: True if no release uses noise that hides a later step.
+        causal: True if, for every i, no release before step i contains noise of a node that item i
+            enters. Otherwise the bound is larger, because a later step may be chosen by what was
+            released.
     """
     # Between whole orders Gaussian noise of strategies that are not causal keeps (alpha - 1) D <=
     # (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than alpha rho +

@@ -209,8 +209,9 @@ def _combinations(
 ) -> Iterator[Strategies]:
     """Yield the combinations of strategies to compare, one strategy for each axis.
 
-    If every axis has "auto", each known name is tried on all axes; then each axis gets its own best
-    strategy.
+    If all of ``names`` are "auto", each known strategy is yielded, the same one for every axis. The
+    last combination is ``names`` itself, in which "auto" stands for the best strategy of an axis
+    alone; if ``names`` has other entries, it is the only combination.
     """
     axes = len(workloads)
     every = all(name == "auto" for name in names)

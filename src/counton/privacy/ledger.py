@@ -973,8 +973,10 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, requested: AgesWithData, rest: Limit) -> Guarantee:
-        """Return a guarantee that weakens with the age of data like ``requested``, and equals
-        ``rest`` at the age for which the ledger counts.
+        """Return ``requested`` with a smaller privacy loss, so that it fits what is left.
+
+        The loss of ``requested`` grows with the age of data. The ledger counts it at one age,
+        ``self.age``. There the result loses ``rest``.
         """
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(requested, name)), None)

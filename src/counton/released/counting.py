@@ -154,10 +154,11 @@ ADDED = Added()
 
 @dataclass(frozen=True)
 class Ordered(Counting):
-    """The rule that rows are counted one after another, because their order matters.
+    """The rule for statistics in which a row's effect depends on the rows before it: rows are
+    counted one after another, in the order of their times.
 
     Attributes:
-        of_people: True if the statistic protects users.
+        of_people: True if the statistic protects users; False if it protects rows.
     """
 
     of_people: bool = False

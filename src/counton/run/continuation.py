@@ -226,8 +226,8 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     if before.tiers:
         raise InvalidInput(
             f"{field('continues', request.keeping.continues)} has groups with a loss of their "
-            f"own ({field('tiers')}), and no stream goes on from their totals; begin another "
-            f"{field('name')}"
+            f"own ({field('tiers')}), and no other stream can go on from their totals: leave it "
+            f"out, and begin a stream of another {field('name')}"
         )
     if request.times.start is not None:
         raise InvalidInput(

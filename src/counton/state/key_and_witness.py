@@ -538,8 +538,10 @@ class Witness:
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Record that the missing files or databases of the second witness (a record of releases
-        away from the state) are lost, because the user says so; return their addresses.
+        """Record, at the user's request, that those files or databases of the second witness which
+        cannot be found are lost; return their addresses.
+
+        The second witness is a record of the releases that is kept away from the state.
         """
         second = self._look().second
         lost = {one.address: LOST for one in second.missing_places}

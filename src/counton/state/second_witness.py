@@ -93,8 +93,10 @@ def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]
 
 
 class SecondPlace(NamedTuple):
-    """One place (a file or database rows) of a second witness, the record of releases away from the
-    state, with its content.
+    """One place (a file or database rows) at which a second witness is kept, and what it holds.
+
+    The second witness is a record of the releases. It is kept away from the state, and so shows
+    when the state is an old copy.
 
     Attributes:
         note: the state's note on the place: that it is the user's folder, that a run named it, or

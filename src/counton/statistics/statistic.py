@@ -37,8 +37,8 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The numbers to which errors in a plan of a stream refer, and how large these errors are
-    compared to the error of one cell.
+    """How large the errors of a statistic's published numbers are, as multiples of the error of one
+    cell, with words that name these numbers. Plans of streams print them.
 
     Attributes:
         what: words for these numbers; they complete the sentence "errors are of".

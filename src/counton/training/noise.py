@@ -691,9 +691,9 @@ class TrainingNoise:
         places = run.get("places")
         if not isinstance(places, str):
             raise StateError(
-                f"the run of {self.name!r} does not contain the places of its examples in the "
-                "epochs, and other places would count them twice in an epoch: give the value of "
-                "noise.run"
+                f"the saved run of {self.name!r} lacks the order of its examples in the epochs, "
+                "and in another order an example could count twice in an epoch: give the value "
+                "that noise.run had when it was saved"
             )
         try:
             self.sampler.join(places)

@@ -673,8 +673,8 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of windows, as estimated after the
-        releases up to this night (the end of a window).
+        """Return the variance of a weighted sum of totals of windows, as estimated from all
+        releases up to the end of window ``self.night``.
 
         Total i sums the windows from 1 up to ``stops[i]`` and has the weight ``weights[i]``. The
         unit is the variance of one node's noise.
