@@ -180,8 +180,7 @@ def readable(value: Fraction) -> str:
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:
-    """Round up to a fraction with a short denominator, above ``value`` by less than the part
-    ``2**-bits`` of it.
+    """Round up to a fraction with a short denominator, with a relative error below ``2**-bits``.
 
     This turns a computed scale or variance into a parameter of a noise distribution: more noise,
     never less.

@@ -355,10 +355,9 @@ class MomentsReading(Reading):
         Args:
             kind: "variance", "covariance" or "slope".
             places: indices of the columns from which the number is computed.
-            known: half-width of one released sum, divided by the number of rows, for the error
-                probability of the interval of one mean.
-            ratio: half-width of one released sum, divided by the number of rows, for the remaining
-                error probability.
+            known: half-width of the interval of one mean, at the part of the error probability
+                that is for means.
+            ratio: the same half-width at the remaining error probability.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value

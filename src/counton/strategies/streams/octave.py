@@ -225,9 +225,10 @@ class OctaveColumns:
         """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
         shape (len(nodes),).
 
-        At each node of level l, let N_l be the node's unweighted measurement plus N_(l+1),
-        interpolated to the node. g is the weight of the step's count in N_l at a node: 0 well
-        before the step, and 1 well after the step. The step's column of the measurement matrix is
+        A node stands for a time, and N_l estimates the running total at the nodes of level l: N_l
+        is the node's unweighted measurement, plus N_(l+1) interpolated to the node's time (0 above
+        the highest level). g is the weight of the step's count in N_l at a node: 0 well before the
+        step, and 1 well after the step. The step's column of the measurement matrix is
         computed from these numbers: an entry is g at a node of level l, minus the g of level l + 1,
         interpolated to this node. ``level`` is at most ``upper``.
         """

@@ -375,7 +375,7 @@ def _sum_children(groups: Integers) -> Integers:
 def _divide(drawn: Integers, weight: int) -> Integers:
     """Return noise divided by the weight of its nodes, in units of 2^-16, rounded.
 
-    A change of the noise by a multiple of the weight changes the result by exactly that multiple.
+    If the noise grows by ``k * weight``, for an integer k, the result grows by exactly k.
 
     >>> (_divide(np.array([4, 5, 8]), 4) / 2**16).tolist()
     [1.0, 1.25, 2.0]

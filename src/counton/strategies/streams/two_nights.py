@@ -76,11 +76,11 @@ class TwoNights(LeastSquaresAsOf):
 
     @cached_property
     def _covariance(self) -> Floats:
-        """Covariance matrix of the window's estimates on the earlier and on the later night: shape
+        """Covariance matrix of the noise of two estimates of the count of ``self.window``: shape
         (2, 2).
 
-        A night is the release at the end of a window. The unit is the noise variance of a node of
-        the windows.
+        The first estimate is made at the end of window ``self.earlier``, the second at the end of
+        window ``self.night``. The unit is the noise variance of a node of the windows.
         """
         lags = [
             min(night - self.window, self._contrasts.lags) for night in (self.earlier, self.night)
