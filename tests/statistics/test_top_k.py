@@ -22,7 +22,7 @@ from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.ranking import levels_known, ranking_levels
+from counton.statistics.ranking import checked_ranking_levels, ranking_levels
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
@@ -268,9 +268,9 @@ def test_an_event_has_no_more_groups_than_stated() -> None:
 def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
     least = float(f"{1.1e-9 * groups:.2g}")
     for k in (1, 10, groups):
-        assert max(levels_known(groups, min(k, groups), 1 - least)) <= 1 - 1e-9
+        assert max(checked_ranking_levels(groups, min(k, groups), 1 - least)) <= 1 - 1e-9
         with pytest.raises(InvalidInput, match=re.escape(f"give at most 1 - {least:.2g}")):
-            levels_known(groups, k, 1 - least / 5)
+            checked_ranking_levels(groups, k, 1 - least / 5)
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ class AdjustedHierarchy:
         numbers with ``integers``, none below 0 with ``nonnegative``. Clipping does not reduce the
         probability with which they hold.
         """
-        return self._of_level(self.tree.level(nodes)).columns(level)
+        return self._level_numbers(self.tree.level(nodes)).columns(level)
 
-    def _of_level(self, depth: int) -> TableNumbers:
+    def _level_numbers(self, depth: int) -> TableNumbers:
         std, centre = self.std[depth], self._centres[depth]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -79,7 +79,7 @@ class AdjustedHierarchy:
 
     def numbers(self) -> TableNumbers:
         """Return the adjusted counts of all levels of the tree as one table, the total first."""
-        return all_levels(self.tree, [self._of_level(depth) for depth in range(len(self.std))])
+        return all_levels(self.tree, [self._level_numbers(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the table of all levels as columns, with intervals of this level."""

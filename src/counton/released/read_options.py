@@ -187,14 +187,14 @@ def check_shown(shown: View, definition: Description, level: float | None = None
     ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.card.ranks]
     if level is None or not (ranked or definition.ranks):
         return
-    from counton.statistics.ranking import levels_known
+    from counton.statistics.ranking import checked_ranking_levels
 
     rankings = [(len(one.groups), shown.top or one.k) for one in ranked]
     if definition.ranks:
         seen = shown.of_ranking()
         rankings = [(seen.room or ROOM, seen.top or TOP)]
     for groups, top in rankings:
-        levels_known(groups, top if shown.ask is None else groups, level)
+        checked_ranking_levels(groups, top if shown.ask is None else groups, level)
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:

@@ -172,9 +172,9 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     given, parts = statements.settle_statistic(with_kept(job, kept))
     columns = ", ".join(map(kept.current_name, parts.names)) or None
     if kept.cells.policy is not None:
-        from counton.statistics.average import found_form
+        from counton.statistics.average import undeclared_variant
 
-        given = found_form(given)
+        given = undeclared_variant(given)
     elif given.card.by_groups is not None and kept.inner.card.declares is not None:
         # As groups, which are compared separately.
         given = given.card.by_groups(given, kept.inner.card.declares) or given

@@ -230,9 +230,9 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     if saved is not None:
         kept = Definition.reopen(saved.design, saved.details)
         if kept.what != job.what and not job.options:
-            from counton.statistics.left_out import is_measured
+            from counton.statistics.left_out import has_left_out_share
 
-            if is_measured(kept.inner, job.what):  # a report, which the job need not call so
+            if has_left_out_share(kept.inner, job.what):  # a report, which the job need not call so
                 job = job.having(what=kept.what)
         before = _as_amended(kept, job, saved.step)
     elif job.keeping.continues is not None:

@@ -440,9 +440,9 @@ def _to_be_found(statistic: Statistic) -> Statistic:
     """Return the form of a statistic that can be counted in each group found in the data; refuse a
     statistic that has no such form.
     """
-    from counton.statistics.average import found_form
+    from counton.statistics.average import undeclared_variant
 
-    found = found_form(statistic)
+    found = undeclared_variant(statistic)
     if not found.card.additive and getattr(found, "row_total", None) is None:
         raise InvalidInput(
             f"{field('unknown', 'discover')} finds groups by their number of rows, which is "

@@ -269,7 +269,7 @@ class Average(ClippedValues):
     def _estimate_of(self, cells: Cells, asked: str) -> Estimate:
         """Return the ``"mean"``, ``"sum"`` or ``"count"`` from released cells."""
         if self.number is not None:
-            return self._of_public_number(cells, asked)
+            return self._estimate_by_public_number(cells, asked)
         lower, upper, one = float(self.lower), float(self.upper), cells.std
         above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
         count = (above + below) / self.width
@@ -306,7 +306,7 @@ class Average(ClippedValues):
 
         return ClosedForm.around(value, half, one * weight, parts)
 
-    def _of_public_number(self, cells: Cells, name: str) -> Estimate:
+    def _estimate_by_public_number(self, cells: Cells, name: str) -> Estimate:
         start, stop = cells.ends
         delay, one = cells.design.strategy.facts.delay, cells.one(0)
         assert self.number is not None
@@ -363,7 +363,7 @@ class SumBesideNumber(Average):
         return super().number_of(cells, "sum" if name is None else name)
 
 
-def found_form(statistic: Statistic) -> Statistic:
+def undeclared_variant(statistic: Statistic) -> Statistic:
     """Convert a statistic to the variant that can be counted in groups whose names are not
     declared.
 
@@ -371,7 +371,7 @@ def found_form(statistic: Statistic) -> Statistic:
     `SumBesideNumber`, which also counts rows. Any other statistic is returned unchanged.
 
     >>> from counton.statistics import Count, Sum
-    >>> found_form(Sum(0, 60, resolution=1)), found_form(Count())
+    >>> undeclared_variant(Sum(0, 60, resolution=1)), undeclared_variant(Count())
     (SumBesideNumber(lower='0', upper='60', resolution='1'), Count())
     """
     if isinstance(statistic, Sum):

@@ -19,7 +19,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.readings import Cells, Reading, says_cells
-from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, names_once
+from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, distinct_names
 from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
@@ -112,7 +112,7 @@ class Grouped(TallyStatistic):
                 f"{quote(inner)} needs its rows in their order, so it cannot be divided into "
                 "groups: use another statistic, or a stream for each group"
             )
-        self.inner, self.groups = inner, names_once(groups, "groups are")
+        self.inner, self.groups = inner, distinct_names(groups, "groups are")
         self.places = len(self.groups) * inner.places
         self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}

@@ -295,7 +295,7 @@ class Contingency(GridCells):
             **asked,
         )
 
-    def _own(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, Any]:
         named = [[name, [*values]] for name, values in self.columns.items()]
         given: dict[str, Any] = {"columns": named}
         return {**given, "equal": True} if self.equal else given

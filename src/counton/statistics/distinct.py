@@ -18,14 +18,21 @@ from counton.privacy import Contribution
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.count import Count
 from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
-from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
+from counton.statistics.users import (
+    DIGEST,
+    comes_or_goes,
+    records_of,
+    split_user,
+    unique_digests,
+    user_digests,
+)
 
 _MOST = 2**40
 #: A record of a user: a digest, and the two numbers that `_Users` explains.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
 
 
-def _once_for_ever(stated: Statement) -> bool:
+def _counts_users_once(stated: Statement) -> bool:
     own = ("window", "windows", "changes", "stay")
     return stated.time is not None and all(stated[name] is None for name in own)
 
@@ -93,7 +100,7 @@ class Distinct(Statistic):
 
     card = Card(
         besides_noise=_besides_noise,
-        fills=lambda stated: {"first": True} if _once_for_ever(stated) else {},
+        fills=lambda stated: {"first": True} if _counts_users_once(stated) else {},
         keyword="distinct",
         example={"user": "visitor"},
         says="How many users there are: so far, in each window, or now.",
@@ -154,7 +161,7 @@ class Distinct(Statistic):
     @classmethod
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
-        return Count() if _once_for_ever(stated) else super().from_spec(stated)
+        return Count() if _counts_users_once(stated) else super().from_spec(stated)
 
     @classmethod
     @override
@@ -167,7 +174,7 @@ class Distinct(Statistic):
                 f"both, or neither, or {field('stay')} with {field('changes')} alone"
             )
         (user,) = stated.require("user")
-        if _once_for_ever(stated):
+        if _counts_users_once(stated):
             return OwnColumns()
         flags = () if comes is None else (comes,)
         return OwnColumns((user, *flags), (), flags)
@@ -213,7 +220,7 @@ class _Users(Exact):
     @override
     def load(self, saved: bytes) -> None:
         self._step, records = int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)
-        users = self._number_users(names_in(records))
+        users = self._number_users(user_digests(records))
         self._did[users] = np.stack([records["first"], records["second"]], axis=1)
         self._before = self._now()
         if (stay := self._statistic.stay) is not None:
@@ -234,11 +241,13 @@ class _Users(Exact):
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         come = np.ones(len(listed), bool)
         if this.changes is not None and this.stay is None:
-            pairs = [pair_of(event, "whether it comes (True) or goes (False)") for event in listed]
+            pairs = [
+                split_user(event, "whether it comes (True) or goes (False)") for event in listed
+            ]
             listed = [user for user, _ in pairs]
             come = np.array([comes_or_goes(comes, "a user") for _, comes in pairs], bool)
         seen = len(stops) == 1 and (this.changes is None or this.stay is not None)
-        digests, places = once(listed, places=not seen)
+        digests, places = unique_digests(listed, places=not seen)
         come = come[: len(places)]
         self._before = self._now()
         try:

@@ -41,7 +41,7 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Events, names_once
+from counton.statistics.statistic import Events, distinct_names
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
@@ -151,12 +151,12 @@ class GridReading(Reading):
         # cases, and if that distribution takes too long, they come from the standard deviation,
         # with a margin for all that it leaves open.
         if self.cells.one_draw:
-            return self._of_draws(low, high, level)
+            return self._halves_of_draws(low, high, level)
         std = self.cells.std * np.sqrt(self.statistic.grid.variance(low, high))
         read = math.prod(self.statistic.cells)
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
-    def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
+    def _halves_of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
         level, grid, terms = check_level(level), self.statistic.grid, self.release._design
         law = terms.law
         # Each corner of a box is rounded by half a unit.
@@ -239,7 +239,7 @@ class GridCells(TableStatistic):
         refuse_added(list(given))
         self.columns: dict[str, tuple[str, ...]] = {}
         for name, labels in given.items():
-            self.columns[str(name)] = names_once(labels, f"the labels of {name!r} are")
+            self.columns[str(name)] = distinct_names(labels, f"the labels of {name!r} are")
             if "" in self.columns[str(name)]:
                 raise InvalidInput(f"a label of {name!r} is empty: give it a name")
         self.shape = tuple(map(len, self.columns.values()))
@@ -265,14 +265,14 @@ class GridCells(TableStatistic):
     _measured_by = "grid"
 
     @abstractmethod
-    def _own(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, Any]:
         """Return the constructor arguments that only this kind of table has, as JSON values."""
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
         grid = {} if self._measurement is None else {"grid": self._measurement.to_dict()}
-        return {**self._own(), **self._common(), **grid}
+        return {**self._own_parameters(), **self._common(), **grid}
 
     def __repr__(self) -> str:
         cells = " x ".join(f"{name} {len(labels):,}" for name, labels in self.columns.items())

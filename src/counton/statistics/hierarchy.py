@@ -137,7 +137,7 @@ class HierarchyReading(Reading):
             if not isinstance(path, str):
                 raise
             level, place = tree.find(tuple(path.split("/")))
-        found = self._of_nodes(level, np.array([place]))
+        found = self._node_counts(level, np.array([place]))
 
         def parts() -> Formula:
             weights = self.statistic.measuring.reads(level, place)
@@ -145,7 +145,7 @@ class HierarchyReading(Reading):
 
         return found.at(0, parts)
 
-    def _of_nodes(self, level: int, places: Integers) -> ClosedForm:
+    def _node_counts(self, level: int, places: Integers) -> ClosedForm:
         """Return the released counts of the nodes with these indices in one level, with their
         intervals.
         """
@@ -240,18 +240,18 @@ class HierarchyReading(Reading):
         Raises:
             InvalidInput: there is no level of this name, or a probability is outside (0, 1).
         """
-        return self._of_level(self.statistic.tree.level(nodes)).columns(level)
+        return self._level_numbers(self.statistic.tree.level(nodes)).columns(level)
 
-    def _of_level(self, depth: int) -> TableNumbers:
+    def _level_numbers(self, depth: int) -> TableNumbers:
         tree = self.statistic.tree
-        return TableNumbers(tree.path_columns(depth), self._of_nodes(depth, tree.order[depth]))
+        return TableNumbers(tree.path_columns(depth), self._node_counts(depth, tree.order[depth]))
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         if request.fit is not None:
             return self.apply_fit(request.fit).numbers()
         tree = self.statistic.tree
-        return all_levels(tree, [self._of_level(depth) for depth in range(len(tree.levels))])
+        return all_levels(tree, [self._level_numbers(depth) for depth in range(len(tree.levels))])
 
 
 def _chart_rows(hierarchy: Hierarchy, table: Table) -> Table:
@@ -516,7 +516,7 @@ class Hierarchy(TableStatistic):
         return columns
 
     @cached_property
-    def _found_by(self) -> list[tuple[Integers, Integers, int]]:
+    def _node_lookups(self) -> list[tuple[Integers, Integers, int]]:
         """For each level of the tree, a lookup table that finds a node from its parent and its
         label.
 
@@ -559,7 +559,7 @@ class Hierarchy(TableStatistic):
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         known = np.ones(rows, dtype=bool)
         for level, (codes, (keys, order, count)) in enumerate(
-            zip(levels, self._found_by, strict=True), 1
+            zip(levels, self._node_lookups, strict=True), 1
         ):
             named = codes != MISSING
             wanted = node * count + codes

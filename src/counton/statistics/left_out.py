@@ -262,7 +262,7 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
     return "report", {**rest, "options": {}, "statistics": {what: main, _LEFT_OUT: beside}}
 
 
-def is_measured(report: Any, what: Any) -> bool:
+def has_left_out_share(report: Any, what: Any) -> bool:
     """Return True if `with_left_out` made a report, for a job with the statistic ``what``.
 
     Such a report consists of this statistic and the share of rows that its bounds leave out.

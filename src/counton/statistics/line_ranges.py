@@ -216,7 +216,7 @@ class Ranges(GridCells):
             **asked,
         )
 
-    def _own(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, Any]:
         labels: Any = len(self.labels) if self.numbered else list(self.labels)
         given: dict[str, Any] = {"labels": labels, "name": self.name}
         if self.workload != "ranges":

@@ -40,7 +40,7 @@ _MEANS_FAIL = ((30.0, 1 / 4), (120.0, 1 / 20), (math.inf, 1 / 50))
 _HALVINGS, _NEAR = 80, 2.0**-30
 
 
-def means_fail(least: float, most: float) -> list[float]:
+def error_shares_of_means(least: float, most: float) -> list[float]:
     """Return the fractions of the allowed error probability to try for the intervals of the means.
 
     The caller computes one interval with each fraction, and returns an interval that contains all
@@ -48,7 +48,7 @@ def means_fail(least: float, most: float) -> list[float]:
     the standard deviation of the noise of the released number of rows. Only bounds on n / s are
     known: ``least`` and ``most``.
 
-    >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
+    >>> error_shares_of_means(25.0, 40.0), error_shares_of_means(1e3, 2e3)
     ([0.25, 0.05], [0.02])
     """
     before, found = -math.inf, []

@@ -59,7 +59,7 @@ from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
     MeanEnds,
     covariance_ends,
-    means_fail,
+    error_shares_of_means,
     slope_ends,
     variance_ends,
 )
@@ -127,7 +127,7 @@ class _MomentNumber(NamedTuple):
     moved: float = 0.0
     formula: Callable[[], Formula] | None = None
 
-    def in_data(self, value: float) -> float:
+    def to_data_units(self, value: float) -> float:
         """Clip a value to the range of possible values, and convert it to data units."""
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
@@ -163,7 +163,7 @@ class MomentsReading(Reading):
 
         def ends(level: float) -> tuple[float, float]:
             low, high = self._ends(kind, places, found, level)
-            return found.in_data(low), found.in_data(high)
+            return found.to_data_units(low), found.to_data_units(high)
 
         def formula() -> Formula:
             assert found.formula is not None
@@ -171,7 +171,7 @@ class MomentsReading(Reading):
 
         parts = None if found.formula is None else formula
         std = self._std(found.of.slopes * found.scale)
-        return ClosedForm(found.in_data(found.of.value), ends, std, parts)
+        return ClosedForm(found.to_data_units(found.of.value), ends, std, parts)
 
     def line(self, of: str, *, on: str) -> Line:
         """Return the least-squares line that predicts column ``of`` from column ``on``.
@@ -333,7 +333,7 @@ class MomentsReading(Reading):
         # numbers.
         off = self._one(fails * NUMBER_FAILS)
         std = self._std(self._sum(0).slopes) or 1.0  # without noise off is 0 too
-        for part in means_fail((number - off) / std, (number + off) / std):
+        for part in error_shares_of_means((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
             known = self._one(rest * part / len(places))
             ratio = self._one(rest * (1 - part))

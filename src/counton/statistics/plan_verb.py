@@ -160,7 +160,7 @@ def plan(
         asked |= {"contribution": contribution, "shape": shape}
     else:
         own = None if contribution is None else {"contribution": contribution}
-        asked |= {"of": of, "batched": batched} | _of_own(of, own or {}, shape)
+        asked |= {"of": of, "batched": batched} | _refuse_decided_arguments(of, own or {}, shape)
     if within is None:
         for name, value, usual in (
             ("level", level, 0.95), ("least", least, "epsilon"), ("size", size, None),
@@ -179,7 +179,7 @@ def plan(
     return _within(horizon, asked, within, level, least, delta, size)
 
 
-def _of_own(
+def _refuse_decided_arguments(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
     """Refuse arguments of a plan that the caller must not state, because the statistic ``of``

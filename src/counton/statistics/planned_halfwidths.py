@@ -64,7 +64,7 @@ def planned_halfwidths(
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
     """
     if members_of(statistic):
-        return _of_parts(statistic, terms, step, level, rows, over)
+        return _report_halfwidths(statistic, terms, step, level, rows, over)
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
         return {
@@ -88,7 +88,7 @@ def planned_halfwidths(
     }
 
 
-def _of_parts(
+def _report_halfwidths(
     report: Any,
     terms: Design,
     step: int,

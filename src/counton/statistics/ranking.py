@@ -172,19 +172,19 @@ def ranking_of(
             allow for the noise of all groups.
     """
     there = len(names) if room is None else room
-    down, up = map(halfwidth, levels_known(there, there if chosen else k, level))
+    down, up = map(halfwidth, checked_ranking_levels(there, there if chosen else k, level))
     upward = None if chosen else up
     return rank_largest(names, values, down, k, upward=upward, hidden=hidden, level=level)
 
 
-def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
+def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     """Return the two levels of `ranking_levels`, after checking that intervals can be computed at
     them.
 
     Raises:
         InvalidInput: the level is out of range, or too near to 1 for so many groups.
 
-    >>> levels_known(1000, 1000, 0.9999999)
+    >>> checked_ranking_levels(1000, 1000, 0.9999999)
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: level is 0.9999999 for all of 1,000 groups at once, so ...
     """

@@ -26,7 +26,7 @@ from counton.privacy import Contribution
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Table
 from counton.statistics.tally_statistic import UsersByRank
-from counton.statistics.users import DIGEST, digests_of, names_in, records_of
+from counton.statistics.users import DIGEST, digests_of, records_of, user_digests
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -188,7 +188,7 @@ class _UserRows(Exact):
     @override
     def load(self, saved: bytes) -> None:
         records = records_of(saved, _RECORD)
-        self._rows.update(zip(names_in(records), records["rows"].tolist(), strict=True))
+        self._rows.update(zip(user_digests(records), records["rows"].tolist(), strict=True))
 
 
 def _band(least: int, above: int) -> str:

@@ -71,7 +71,7 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
             return {}
         return {columns[0]: {label: f"{label} {number}".strip() for label in one.groups}}
     if isinstance(one, Hierarchy):
-        return {"": {"": "total"}, **_of_levels(one)}
+        return {"": {"": "total"}, **_names_by_level(one)}
     if isinstance(one, Ranges):
         return {columns[0]: {str(label): str(label) for label in one.labels}}
     if isinstance(one, Contingency):
@@ -87,7 +87,7 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
     return {"": {"": number}} if isinstance(number, str) else {}
 
 
-def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
+def _names_by_level(one: Hierarchy) -> dict[str, Mapping[str, str]]:
     """Return the names that the counts of a tree have in the released table, by level and by label.
 
     The result has a mapping for each level below the root: from the label of a node to the name of

@@ -590,11 +590,11 @@ class Report(TallyStatistic):
             for one in self._digits.values()
             if one.of.counted_ranks
         ]
-        own = self._beyond_units.items()
+        own = self._first_rows_units.items()
         return (*counted, *(RankDigit(unit, 1, (), beyond=most) for most, unit in own))
 
     @cached_property
-    def _beyond_units(self) -> dict[int, int]:
+    def _first_rows_units(self) -> dict[int, int]:
         """For each number k in ``firsts``, the place value of its digit in the code of a row.
 
         A code is the integer that encodes a row. The digit is 0 for the first k rows of a user, and
@@ -792,7 +792,7 @@ class Report(TallyStatistic):
                 own = (code - self._base) // digit.unit % digit.size + digit.low
             start, beyond = self._place_ranges[name].start, 0
             if name in self.firsts:
-                beyond = (code - self._base) // self._beyond_units[self.firsts[name]] % 2
+                beyond = (code - self._base) // self._first_rows_units[self.firsts[name]] % 2
             entries = one.entries_by_bound(own, beyond) if name in self.firsts else one.entries(own)
             found += [(place + start, amount) for place, amount in entries]
         return found
@@ -809,7 +809,7 @@ class Report(TallyStatistic):
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        codes = math.prod(one.size for one in self._digits.values()) << len(self._beyond_units)
+        codes = math.prod(one.size for one in self._digits.values()) << len(self._first_rows_units)
         return self._base, self._base + codes - 1
 
     @property

@@ -494,7 +494,7 @@ class NamedCells(Statistic):
         return self.name_of(cell), np.array([cell])
 
 
-def names_once(given: Any, what: str) -> tuple[str, ...]:
+def distinct_names(given: Any, what: str) -> tuple[str, ...]:
     """Check that a list has distinct texts, at least one, and return them in order.
 
     Args:
@@ -505,7 +505,7 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
         InvalidInput: the value is no list, the list is empty, an entry is not a text, or a name
             occurs twice.
 
-    >>> names_once(["north", "south"], "groups are")
+    >>> distinct_names(["north", "south"], "groups are")
     ('north', 'south')
     """
     listed = [] if isinstance(given, (str, Set, Mapping)) else list(given)

@@ -22,9 +22,9 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic, names_once
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic, distinct_names
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
-from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
+from counton.statistics.users import DIGEST, digests_of, records_of, split_user
 
 #: A record of how often a user counted in a cell; the cell is -1 if only the number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
@@ -155,7 +155,7 @@ class TopK(TallyStatistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        self.groups = names_once(groups, "groups are")
+        self.groups = distinct_names(groups, "groups are")
         if wrong := [group for group in self.groups if "\0" in group]:
             raise InvalidInput(
                 f"a group is {quote(wrong[0])}, which has the character NUL in its name: remove it"
@@ -305,7 +305,7 @@ class _Tally(Exact):
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         if bounds.most is not None:
-            pairs = [pair_of(event, "the group in which it counts") for event in listed]
+            pairs = [split_user(event, "the group in which it counts") for event in listed]
             cells = self._cells_of([group for _, group in pairs])
             users = digests_of(user for user, _ in pairs)
             try:

@@ -30,13 +30,13 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
     return [blake2b(_name_bytes(user), digest_size=DIGEST).digest() for user in users]
 
 
-def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
+def unique_digests(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
     """Return a digest for each different user, and for each event the index of its user's digest.
 
     ``users`` has the user of each event. Digests are in the order of the users' first events. With
     ``places=False`` the second result is not computed, and a placeholder is returned: 0, 1, 2, ...
 
-    >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
+    >>> digests, places = unique_digests(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
     (True, [0, 1, 0, 1])
     """
@@ -82,16 +82,16 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
         ) from error
 
 
-def names_in(records: NDArray[np.void]) -> list[bytes]:
+def user_digests(records: NDArray[np.void]) -> list[bytes]:
     """Return the digest of the user of each record."""
     digests = records["user"].tobytes()
     return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
-def pair_of(event: Any, what: str) -> tuple[Any, Any]:
+def split_user(event: Any, what: str) -> tuple[Any, Any]:
     """Split an event into its user and the rest; ``what`` names the rest in error messages.
 
-    >>> pair_of(("ann", "JFK"), "its group")
+    >>> split_user(("ann", "JFK"), "its group")
     ('ann', 'JFK')
     """
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:

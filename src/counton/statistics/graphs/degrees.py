@@ -168,7 +168,7 @@ class Degrees(GraphStatistic):
         return range(self._first, self.highest + 1)
 
     @override
-    def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
+    def counts_without_edges(self, nodes: int) -> Iterable[tuple[int, int]]:
         if self.nodes is None:
             return ()
         if nodes > self.nodes:
@@ -179,7 +179,7 @@ class Degrees(GraphStatistic):
         return ((0, self.nodes),)
 
     @override
-    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         for node in one, other:
             cell = len(near[node]) - self._first
             if cell >= 0:
@@ -187,7 +187,7 @@ class Degrees(GraphStatistic):
             yield cell + 1, 1
 
     @override
-    def of_many(
+    def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         width = self.cells[0]

@@ -81,11 +81,11 @@ class Edges(Subgraphs):
         return super().signed_changes
 
     @override
-    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         return ((0, 1),)
 
     @override
-    def of_many(
+    def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         return np.bincount(steps, minlength=count)

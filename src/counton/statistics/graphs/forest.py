@@ -274,7 +274,7 @@ class _Forest(Exact):
         assert self._undone is not None
         nodes, entered = self._undone
         return pack_edges(
-            0, self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]]
+            0, self._nodes.labels_after(nodes), [entered, [self._seen[key] for key in entered]]
         )
 
     @override

@@ -154,7 +154,7 @@ class GraphStatistic(Statistic):
         return Graph(self)
 
     @abstractmethod
-    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         """Return how a new edge changes the statistic: pairs of a cell and an amount.
 
         Args:
@@ -163,7 +163,7 @@ class GraphStatistic(Statistic):
         """
 
     @abstractmethod
-    def of_many(
+    def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         """Return how new edges change the statistic in each step: shape ``(count, *cells)``.
@@ -175,7 +175,7 @@ class GraphStatistic(Statistic):
             count: number of steps.
         """
 
-    def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
+    def counts_without_edges(self, nodes: int) -> Iterable[tuple[int, int]]:
         """Return the counts of a graph that has nodes but no edges: pairs of a cell and its value,
         for all cells that are not 0.
 
@@ -238,7 +238,7 @@ class NodeNumbers:
         while len(self.numbers) > count:
             self.numbers.popitem()
 
-    def after(self, count: int) -> list[Any]:
+    def labels_after(self, count: int) -> list[Any]:
         """Return the labels of all nodes but the first ``count``, in the order in which they were
         first seen.
         """
@@ -275,7 +275,7 @@ class NodeNumbers:
         nodes = edges if more is None else [event[:2] for event in edges]
         ends = self.number(list(chain.from_iterable(nodes))).reshape(-1, 2)
         return EdgeRows(
-            self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in edges if more]
+            self._refuse_loops(ends), np.array(places, np.int64), [e[2:] for e in edges if more]
         )
 
     def _read_array(self, events: NDArray[Any]) -> EdgeRows:
@@ -288,7 +288,7 @@ class NodeNumbers:
         numbers = np.empty(len(values), np.int64)
         numbers[order] = self.number(values[order].tolist())
         ends = numbers[inverse].reshape(-1, 2)
-        return EdgeRows(self._no_loops(ends), np.arange(len(ends)), [])
+        return EdgeRows(self._refuse_loops(ends), np.arange(len(ends)), [])
 
     def number(self, labels: list[Any]) -> NDArray[np.int64]:
         if not set(map(type, labels)) <= _LABELS:
@@ -303,7 +303,7 @@ class NodeNumbers:
             )
         return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
 
-    def _no_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _refuse_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         loops = ends[:, 0] == ends[:, 1]
         if loops.any():
             label = self.label(int(ends[np.argmax(loops), 0]))
@@ -411,7 +411,7 @@ class Graph(Exact):
             dynamic = self._statistic.changes > 1
             more = "whether it comes (True) or goes (False)" if dynamic else None
             edges = self._nodes.read(events, more)
-            first = list(self._statistic.at_first(len(self._nodes)))
+            first = list(self._statistic.counts_without_edges(len(self._nodes)))
             many = not dynamic and len(edges.ends) >= max(_MANY, self._size // _PART)
             steps = np.searchsorted(stops, edges.places, side="right")
             if many:
@@ -470,7 +470,7 @@ class Graph(Exact):
                 self._refuse(edges[place].tolist(), int(edges[place, worse]))
             edges, steps = edges[kept], steps[kept[known:]]
             known = int(kept[:known].sum())
-        changes = statistic.of_many(edges, known, steps, count)
+        changes = statistic.step_changes(edges, known, steps, count)
         self._keys, self._did, self._index = every, None, None
         return changes, len(old)
 
@@ -542,7 +542,7 @@ class Graph(Exact):
             return
         if not comes:
             index.put(one, other, there=False)
-        for cell, by in statistic.of_one(index.near, one, other):
+        for cell, by in statistic.edge_changes(index.near, one, other):
             changes[cell] += by if comes else -by
         if comes:
             index.put(one, other, there=True)
@@ -588,7 +588,7 @@ class Graph(Exact):
             assert self._did is not None
             keys = list(dict.fromkeys(undone))
             did = [self._did[key] for key in keys]
-        return pack_edges(self._step, self._nodes.after(known), [keys, did])
+        return pack_edges(self._step, self._nodes.labels_after(known), [keys, did])
 
     @override
     def load(self, saved: bytes) -> None:

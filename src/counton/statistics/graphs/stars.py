@@ -81,11 +81,11 @@ class Stars(Subgraphs):
         self.check_size(leaves=self.leaves)
 
     @override
-    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         return ((0, sum(math.comb(len(near[node]), self.leaves - 1) for node in (one, other))),)
 
     @override
-    def of_many(
+    def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         ranks = ranks_of(edges)[old:]

@@ -100,11 +100,11 @@ class Triangles(Subgraphs):
         self.check_size()
 
     @override
-    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         return ((0, len(near[one] & near[other])),)
 
     @override
-    def of_many(
+    def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         latest = count_completed(edges)

@@ -303,13 +303,13 @@ class Letters(Exact):
 
     @override
     def save(self) -> bytes:
-        return self._after(0, 0)
+        return self._pack_since(0, 0)
 
     @override
     def news(self) -> bytes:
-        return self._after(*self._before)
+        return self._pack_since(*self._before)
 
-    def _after(self, step: int, letter: int) -> bytes:
+    def _pack_since(self, step: int, letter: int) -> bytes:
         """Return as bytes the letters and the steps that came after an earlier state of the stream.
 
         For each step, the number of letters up to its end is saved. These numbers are left out if
