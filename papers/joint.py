@@ -16,7 +16,7 @@ from counton.noise import Key
 from counton.numbers import Design
 from counton.numbers.formulas import CellSum, Formula, Term
 from counton.numbers.intervals import halfwidths
-from counton.numbers.joint import joint_factor, narrower
+from counton.numbers.joint import joint_factor, narrowing_factor
 from counton.privacy import Guarantee
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
@@ -78,7 +78,7 @@ def main() -> None:
         for name, formulas in questions(terms).items():
             rows.setdefault(name, []).append(f"{gain(formulas):.1f}%")
         widths = halfwidths(terms.strategy, terms.law, range(1, STEPS + 1), 1 - 0.05 / STEPS)
-        factor = narrower(terms, widths, 1, LEVEL, windows=False)
+        factor = narrowing_factor(terms, widths, 1, LEVEL, windows=False)
         rows.setdefault("a band over all 52 totals", []).append(f"{100 * (1 - factor):.1f}%")
     print(f"| asked at once | {' | '.join(CASES)} |")  # noqa: T201
     print("|---|---|---|")  # noqa: T201

@@ -73,7 +73,7 @@ from counton.numbers.counter_state import (
     read_checkpoint,
     write_checkpoint,
 )
-from counton.numbers.design import check_name, understanding
+from counton.numbers.design import check_name, state_errors
 from counton.numbers.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.numbers.node_law import law_for
 from counton.privacy import (
@@ -315,7 +315,7 @@ class SparseDesign:
                 f"state has another format than {_FORMAT}, which this version reads: open it with "
                 f"the version of counton that wrote it"
             )
-        with understanding("a sparse stream"):
+        with state_errors("a sparse stream"):
             return cls(
                 horizon=saved["horizon"],
                 ones=saved["ones"],
@@ -629,7 +629,7 @@ class SparseCounter:
             WrongKey: the key is not the one the stream was started with.
         """
         state = read_checkpoint(saved)
-        with understanding("a sparse stream"):
+        with state_errors("a sparse stream"):
             design = SparseDesign.from_dict(state.design["design"])
             name, counted = state.design["name"], float(state.design["counted"])
             inner = state.design["counter"].encode("latin-1")

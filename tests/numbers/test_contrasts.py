@@ -18,7 +18,7 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.numbers import Releases
 from counton.numbers.contrasts import Answer, answer, sum_formula
-from counton.numbers.formulas import Estimate, Term, ratio_of
+from counton.numbers.formulas import Estimate, Term, shifted_ratio
 from counton.numbers.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (
@@ -64,7 +64,7 @@ def quotient_of(releases: Releases, above: list[Term], below: list[Term], cell: 
     """One sum of parts over another, of a run of cells that begins at one of them."""
     of = total_of(releases, cell)
     one, other = (sum_formula(releases._design, parts, of) for parts in (above, below))
-    return ratio_of(one, other)
+    return shifted_ratio(one, other)
 
 
 def sums_of_all_cells(releases: Releases, parts: list[Term]) -> NDArray[np.float64]:

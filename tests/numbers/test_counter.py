@@ -347,9 +347,9 @@ def test_a_checkpoint_holds_all_that_waits_and_no_bit_of_it_may_change(
     stream.release_many(xs[:12])
     packed = stream.checkpoint()
     resumed = Counter.resume(packed, key=KEY)
-    assert read_checkpoint(packed).is_of(read_checkpoint(resumed.checkpoint()))
+    assert read_checkpoint(packed).agrees_with(read_checkpoint(resumed.checkpoint()))
     after = resumed.release_many(xs[12:]).values
-    assert not read_checkpoint(packed).is_of(read_checkpoint(resumed.checkpoint()))
+    assert not read_checkpoint(packed).agrees_with(read_checkpoint(resumed.checkpoint()))
     assert (after == stream.release_many(xs[12:]).values).all()
     for place in (*range(0, len(packed), 7), len(packed) - 1):
         altered = bytearray(packed)

@@ -16,7 +16,7 @@ import counton
 from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers import StepRelease
-from counton.numbers.formulas import Estimate, Formula, OfTwo, difference, ratio_of
+from counton.numbers.formulas import Estimate, Formula, PairEstimate, difference, shifted_ratio
 from counton.released.release import Release as Released
 from counton.statistics import (
     Average,
@@ -136,12 +136,12 @@ def test_quantiles_are_sets() -> None:
     found = difference(one, other)
     low, high = readings[6].quantile(0.9, 0.975)[2:]
     least, most = readings[6].median(0.975)[2:]
-    assert isinstance(found, OfTwo)
+    assert isinstance(found, PairEstimate)
     assert found.interval(0.95) == (low - most, high - least)
     assert found.value == one.value - other.value
     assert math.isnan(found.std)
-    assert ratio_of(one, other).interval(0.95) == (low / most, high / least)
-    nothing = ratio_of(one, Formula(0.0)).interval(0.95)
+    assert shifted_ratio(one, other).interval(0.95) == (low / most, high / least)
+    nothing = shifted_ratio(one, Formula(0.0)).interval(0.95)
     assert nothing == (-math.inf, math.inf)
 
 
@@ -181,7 +181,7 @@ def test_intervals_of_averages_hold_as_often_as_they_say() -> None:
         now, then, other = after.number_of(), before.number_of(), found[6].of(f"b{key}").number_of()
         inside["groups"].append(held(difference(now, other), -20))
         inside["weeks"].append(held(difference(now, then), 0))
-        inside["ratio"].append(held(ratio_of(now, then), 1))
+        inside["ratio"].append(held(shifted_ratio(now, then), 1))
         # Wrong: as if both weeks had noise of their own.
         spread = 1.645 * math.hypot(after.std("mean"), before.std("mean"))
         inside["apart"].append(abs(now.value - then.value) <= spread)

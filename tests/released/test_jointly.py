@@ -16,7 +16,7 @@ from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers import halfwidths
 from counton.numbers.contrasts import Answer
-from counton.numbers.joint import narrower
+from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
 from counton.released.description import Description
 from counton.released.release import Release
@@ -79,7 +79,7 @@ def test_the_page_says_how_much_narrower_a_band_is() -> None:
     for strategy, guarantee, percent in cases:
         terms = Counter(strategy, guarantee, key=chosen_key(), name="t").design
         widths = halfwidths(strategy, terms.law, range(1, 366), 1 - 0.05 / 365)
-        found = narrower(terms, widths, 1, 0.95, windows=False)
+        found = narrowing_factor(terms, widths, 1, 0.95, windows=False)
         assert round(100 * (1 - found)) == percent
 
 

@@ -508,10 +508,10 @@ class Counter:
                 names another strategy than the argument.
             WrongKey: the stream was started with another key.
         """
-        return cls.of_checkpoint(read_checkpoint(saved), key, strategy)
+        return cls.resume_from(read_checkpoint(saved), key, strategy)
 
     @classmethod
-    def of_checkpoint(cls, state: Checkpoint, key: Key, strategy: StreamStrategy | None) -> Counter:
+    def resume_from(cls, state: Checkpoint, key: Key, strategy: StreamStrategy | None) -> Counter:
         """Continue the stream of a checkpoint that is read already; see `resume`."""
         terms = Design.from_dict(state.design, strategy)
         counter = cls.__new__(cls)

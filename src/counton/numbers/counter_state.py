@@ -312,7 +312,7 @@ class Checkpoint(NamedTuple):
     def __repr__(self) -> str:
         return f"Checkpoint(step={self.step}, secret)"
 
-    def is_of(self, other: Checkpoint) -> bool:
+    def agrees_with(self, other: Checkpoint) -> bool:
         """Return True if another checkpoint has the same design, key, step and exact sums."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 

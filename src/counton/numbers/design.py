@@ -257,7 +257,7 @@ class Design(Generic[S]):
                 the state does not name.
         """
         check_format(saved)
-        with understanding("a stream"):
+        with state_errors("a stream"):
             if saved["kind"] != "stream":
                 raise RequestMismatch(
                     f"the state describes a {saved['kind']!r}, not a stream: give the state of a "
@@ -450,7 +450,7 @@ def check_format(saved: Any) -> None:
 
 
 @contextmanager
-def understanding(what: str) -> Iterator[None]:
+def state_errors(what: str) -> Iterator[None]:
     """Convert errors in the ``with`` block, which reads a saved design, to one `StateError`.
 
     Args:

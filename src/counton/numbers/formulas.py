@@ -341,7 +341,7 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
     sums = () if below is None else below.sums
     first = sums[0][0].design if sums else None
     if below is None or not below.linear or any(one.design != first for one, _ in sums):
-        return [ratio_of(one, whole) for one in numbers]
+        return [shifted_ratio(one, whole) for one in numbers]
     assert first is not None
     of_cell: dict[int, tuple[Term, ...]] = {}
     for each, weight in sums:
@@ -365,7 +365,7 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
     formulas = [one.formula for one in numbers]
     return [
-        ratio_of(one, whole if above is None else below_of(above))
+        shifted_ratio(one, whole if above is None else below_of(above))
         for one, above in zip(numbers, formulas, strict=True)
     ]
 
@@ -614,7 +614,7 @@ def _plain(number: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class OfTwo(Estimate):
+class PairEstimate(Estimate):
     """The difference or ratio of two numbers, at least one of which cannot be written as a formula
     in released cells.
 
@@ -667,14 +667,16 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
     """
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
-    return OfTwo(one, other)
+    return PairEstimate(one, other)
 
 
-def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
+def shifted_ratio(
+    one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0
+) -> Estimate:
     """Return ``scale`` * ``one`` / ``other`` + ``moved``."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)
-    return OfTwo(one, other, True, scale, moved)
+    return PairEstimate(one, other, True, scale, moved)
 
 
 def _over(one: Quotient) -> float:

@@ -91,11 +91,11 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
             f"the noise distribution is {given!r}; give a distribution such as DiscreteLaplace(5)"
         )
     counts = ((law, check_integer("terms", terms, 0)),)
-    return _of_sum(counts, check_level(level))
+    return _sum_halfwidth(counts, check_level(level))
 
 
 @lru_cache(maxsize=4096)
-def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
+def _sum_halfwidth(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
     """Return the smallest c with P(|N| <= c) >= level, for a sum N of independent draws.
 
     Args:
@@ -122,7 +122,7 @@ def _within(
     return _first(lambda c: tail(c) <= 1 - level, low, high)
 
 
-def _of_numbers(
+def _halfwidths_of_draws(
     law: NoiseDistribution,
     numbers: NDArray[np.int64],
     level: float,
@@ -227,7 +227,7 @@ def joint_halfwidths(
         more: Counter[NoiseDistribution] = Counter()
         for part in sums:
             more.update(dict(part or ()))
-        exact = _of_trees(strategy, law, zeros, stops, level, 1, tuple(more.items()))
+        exact = _tree_halfwidths(strategy, law, zeros, stops, level, 1, tuple(more.items()))
         if exact is not None:
             return exact
     square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
@@ -297,28 +297,28 @@ def window_halfwidths(
     first, last = check_ends(strategy, starts, stops)
     shape, first, last = first.shape, first.ravel(), last.ravel()
     if strategy.facts.fraction_bits == 0:
-        exact = _of_trees(strategy, law, first, last, level, cells)
+        exact = _tree_halfwidths(strategy, law, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
     if strategy.facts.least_squares:
-        return _of_estimates(strategy, law, first, last, level, cells).reshape(shape)
+        return _least_squares_halfwidths(strategy, law, first, last, level, cells).reshape(shape)
     variance = strategy.variance(last, since=first) * cells
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
     full = largest_reads(strategy, last)
     if law.variance and checks_laws(strategy):  # these numbers to their last bits
         variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
-    half = _of_variances(strategy, law, variance, std, rounding, level, full)
+    half = _halfwidths_of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.facts.lattice_bits == 0:
         counts = _laws_in_sum(strategy, law, 0, 1, cells)
         if counts is not None:  # the first release reads one node, whose law is known exactly
-            half[alone] = _of_sum(counts, level)
+            half[alone] = _sum_halfwidth(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
 
 
-def _of_estimates(
+def _least_squares_halfwidths(
     strategy: StreamStrategy,
     law: NoiseDistribution,
     first: NDArray[np.int64],
@@ -364,7 +364,7 @@ def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: An
     return quantile * std + np.where(np.less(std, jump), 1.0, 0.5) * jump
 
 
-def _of_variances(
+def _halfwidths_of_variances(
     strategy: StreamStrategy,
     law: NoiseDistribution,
     variance: NDArray[np.float64],
@@ -391,7 +391,9 @@ def _of_variances(
     lattice = full * 2.0**-strategy.facts.lattice_bits
     # Equal nodes that have this variance; a float just below an integer counts as that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
-    heavy = {n: _of_sum(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()}
+    heavy = {
+        n: _sum_halfwidth(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()
+    }
     scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
     # Nodes are whole lattice cells: sums of few of them jump while a normal law is smooth.
@@ -420,15 +422,15 @@ def widest_halfwidth(
     variance = strategy.overall_variance("max")
     whole = strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
     if whole and not isinstance(strategy, EndlessStrategy):
-        return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
+        return float(_sum_halfwidth(((law, math.ceil(variance * (1 - 1e-9))),), level))
     std = math.sqrt(variance * law.variance / 4.0**strategy.facts.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
     full = largest_reads(strategy, ends[:1])
     return float(
-        _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level, full)[
-            0
-        ]
+        _halfwidths_of_variances(
+            strategy, law, np.array([variance]), np.array([std]), rounding, level, full
+        )[0]
     )
 
 
@@ -491,7 +493,7 @@ def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bo
     return float(np.min((log_count + log_moment) / s[:, 0]))
 
 
-def _of_trees(
+def _tree_halfwidths(
     strategy: StreamStrategy,
     law: NoiseDistribution,
     first: NDArray[np.int64],
@@ -511,7 +513,7 @@ def _of_trees(
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
-        return _of_numbers(law, numbers * cells, level, more)
+        return _halfwidths_of_draws(law, numbers * cells, level, more)
     if one_law or not first.any():
         # If all nodes have one distribution, the variance is their number. Otherwise totals, unlike
         # differences, use nodes of the lowest levels, and the variance tells how many.
@@ -527,7 +529,7 @@ def _of_trees(
             return None
         together = Counter(dict(more))
         together.update(dict(counts))
-        found[i] = _of_sum(tuple(together.items()), level)
+        found[i] = _sum_halfwidth(tuple(together.items()), level)
     return found[where.reshape(-1)]
 
 
@@ -649,11 +651,11 @@ def weighted_halfwidth(
     if not weights or law.variance == 0:
         return 0.0
     if len(weights) == 1:
-        return weights[0][0] * _of_sum(((law, weights[0][1]),), level)
+        return weights[0][0] * _sum_halfwidth(((law, weights[0][1]),), level)
     at, inside, jitter = _smooth_law(law, weights)
     reached = inside >= level + _SERIES_ERROR
     if not reached.any():  # beyond float64: as one draw with all of the variance
-        return _std(law, weights) / law.std * (_of_sum(((law, 1),), level) + 1)
+        return _std(law, weights) / law.std * (_sum_halfwidth(((law, 1),), level) + 1)
     # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
     return float(at[int(np.argmax(reached))] + jitter / 2)
 
@@ -718,11 +720,13 @@ def smooth_halfwidth(
     if law.family == "laplace":
         # Sums of very many terms are as good as normal.
         few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
-        sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1)
+        sums = (
+            _sum_halfwidth(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1
+        )
         factor = max(factor, -math.log(1 - level) / math.sqrt(2) if draws == 1 else 0.0, *sums)
     coarse = 0.5
     if is_narrow(law):
-        one = _of_sum(((law, draws),), level) / math.sqrt(draws) / law.std
+        one = _sum_halfwidth(((law, draws),), level) / math.sqrt(draws) / law.std
         factor, coarse = max(factor, one), 1.0
     return (factor + coarse / law.std) * np.asarray(std)
 

@@ -43,11 +43,11 @@ def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
 
     A fresh key is drawn and then forgotten.
     """
-    (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
+    (found,) = stream_noise(terms, Key.generate(), cells, steps, steps)
     return found
 
 
-def noise_alone(
+def stream_noise(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the noise of a stream under a key, for some steps at a time.
@@ -93,7 +93,7 @@ def _known_noise(
         key = InsecureSeededKey(seed)
     before, chunk = np.zeros((1, cells)), max(1, _AT_A_TIME // max(cells, 1))
     released_windows = terms.strategy.facts.workload == "windows"
-    for noise in noise_alone(terms, key, cells, steps, chunk):
+    for noise in stream_noise(terms, key, cells, steps, chunk):
         if windows and not released_windows:
             noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()
         elif released_windows and not windows:
@@ -102,7 +102,7 @@ def _known_noise(
         yield noise
 
 
-def narrower(
+def narrowing_factor(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
     """Return a factor, at most 1, by which half-widths can be multiplied so that the intervals
@@ -121,7 +121,7 @@ def narrower(
     >>> from counton.strategies import KAry
     >>> terms = Counter(KAry(31, 3), ZCDP(0.01), key=Key.generate(), name="t").design
     >>> widths = halfwidths(terms.strategy, terms.law, range(1, 32), 1 - 0.05 / 31)
-    >>> 0.85 < narrower(terms, widths, 1, 0.95, windows=False) < 1
+    >>> 0.85 < narrowing_factor(terms, widths, 1, 0.95, windows=False) < 1
     True
     """
     steps = first + len(widths) - 1

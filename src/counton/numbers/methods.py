@@ -64,12 +64,12 @@ def methods(
     """
     guarantee, contribution = terms.guarantee, terms.contribution
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
-    scope = "" if is_once(terms) else f", {local_sentence(guarantee.scope)}"
+    scope = "" if is_single_release(terms) else f", {local_sentence(guarantee.scope)}"
     promise = local_text(
         "The guarantee is {guarantee}: {meaning}.", guarantee=f"{guarantee}{scope}", meaning=meaning
     )
     paragraphs = [
-        [released or _what_is_released(terms)],
+        [released or _released_in_words(terms)],
         [_unit_in_words(terms, unit)],
         [promise, *before, *_attacker(terms)],
         [*errors, *(_clipping_in_words(terms) if besides is None else ())],
@@ -77,11 +77,15 @@ def methods(
         [mechanism or _mechanism(terms), _noise(terms)],
         [_limits_in_words(terms, unit, unprotected)],
     ]
-    named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
+    named = [*sources, *(() if is_single_release(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
     source = local_text("source")
     table = [
-        *([] if is_once(terms) else [(local_text("strategy"), constants_in_words(terms.strategy))]),
+        *(
+            []
+            if is_single_release(terms)
+            else [(local_text("strategy"), constants_in_words(terms.strategy))]
+        ),
         *constants,
         *(
             (source, paper_of([name]) or local_sentence(REFERENCES[name]))
@@ -95,12 +99,12 @@ def methods(
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
-def is_once(terms: Design) -> bool:
+def is_single_release(terms: Design) -> bool:
     """Return True if a design has a single release, without earlier or later steps."""
     return terms.strategy.horizon == 1
 
 
-def _what_is_released(terms: Design) -> str:
+def _released_in_words(terms: Design) -> str:
     windows = terms.strategy.facts.workload == "windows"
     what = local_text("the number of each step by itself" if windows else "the running total")
     last = terms.strategy.horizon
@@ -131,7 +135,7 @@ def _unit_in_words(terms: Design, unit: str | None) -> str:
 
 def _attacker(terms: Design) -> list[str]:
     guarantee = terms.guarantee
-    passive = is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP)
+    passive = is_single_release(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP)
     knows = local_text(
         "all releases, the program and its parameters and every other row"
         if passive
@@ -208,7 +212,7 @@ def _noise(terms: Design, measured: str = "") -> str:
         both_of = local_text(" of a window"), local_text(" of a total")
         return f"{_noise(windows, both_of[0])} {_noise(totals, both_of[1])}"
     law, unit = terms.law, float(terms.units.noise)
-    of = local_text(", in units of what is measured") if is_once(terms) else ""
+    of = local_text(", in units of what is measured") if is_single_release(terms) else ""
     if isinstance(law, DiscreteLaplace):
         said = local_text("Laplace noise of scale {size}", size=_size(float(law.scale) * unit))
     else:

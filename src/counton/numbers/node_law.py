@@ -185,7 +185,7 @@ def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None)
     )
 
 
-def arriving(contribution: Contribution) -> Contribution:
+def contribution_by_arrival(contribution: Contribution) -> Contribution:
     """Convert the contribution bound for counts by window to the bound for counts by step of
     arrival.
 
@@ -231,7 +231,7 @@ def law_of_totals(
         corrections: largest number of times that a unit may replace its row by a corrected one.
         family: "laplace" or "gaussian", as for `part_of`.
     """
-    own, unit = part_of(guarantee, share, family), arriving(contribution)
+    own, unit = part_of(guarantee, share, family), contribution_by_arrival(contribution)
     if not isinstance(guarantee, ApproxDP):
         family = None
     if not corrections:

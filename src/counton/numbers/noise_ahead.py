@@ -218,13 +218,13 @@ class NoiseAhead:
         parts, step = [], steps.start
         while step < steps.stop:
             row = None if self._store is None else self._store.find(step, cells.start)
-            if row is None or not self._is_right(row, step, cells):
+            if row is None or not self._is_valid(row, step, cells):
                 return None
             parts.append(unpack(row.noise, (row.steps, row.cells))[step - row.step :])
             step = row.step + row.steps
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
+    def _is_valid(self, row: SealedNoise, step: int, cells: slice) -> bool:
         """Return True if a stored row of noise is of this step and these cells, and its keyed
         digest is right.
         """

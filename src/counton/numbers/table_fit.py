@@ -72,7 +72,7 @@ class AdjustedHierarchy:
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
             half = np.where(std > 0, self._halves(std, level), 0.0)
             low, high = centre - half, centre + half
-            return cut_to_possible(low, high, self.fit)
+            return clip_to_possible(low, high, self.fit)
 
         found = ClosedForm(self.estimates[depth], ends, std)
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
@@ -90,12 +90,12 @@ class AdjustedHierarchy:
         return self.fit.notes()
 
 
-def cut_to_possible(
+def clip_to_possible(
     low: NDArray[Any], high: NDArray[Any], fit: Fit
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Clip ends of intervals to possible values: whole numbers, none below 0, as ``fit`` says.
 
-    >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
+    >>> ends = clip_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
     >>> [end.tolist() for end in ends]
     [[0], [2]]
     """

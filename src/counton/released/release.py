@@ -26,7 +26,7 @@ from counton.base.locales import local_number, local_text, speaking
 from counton.base.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
-from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
+from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_of, shifted_ratio
 from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
@@ -337,7 +337,7 @@ class Release:
         Arguments and errors are those of `difference`.
         """
         _refuse_unknown("ratio", asked, Comparison)
-        return self._two(ratio_of, "over", one, other, **asked)
+        return self._two(shifted_ratio, "over", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
@@ -347,7 +347,7 @@ class Release:
         """
         _refuse_unknown("change", asked, Comparison)
         found = self._two(
-            lambda above, below: ratio_of(above, below, 100.0, -100.0),
+            lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
             *("against", one, other),
             **asked,
         )
@@ -389,7 +389,7 @@ class Release:
         The share of a count is between 0 and 1. The answer's sentence states it in per cent.
         Arguments and errors are those of `difference`.
         """
-        asked = ratio_of(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
+        asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
             asked = self._as_part(asked)
         words = f"{_question_in_words(one, of)}, of all groups"

@@ -1097,7 +1097,7 @@ class ReleasedNumbers:
             InvalidInput: there are no intervals, groups are undeclared, or groups are shown because
                 of their size.
         """
-        from counton.numbers.joint import narrower
+        from counton.numbers.joint import narrowing_factor
 
         self._refuse_chosen("a band")
         if self.since is not None:
@@ -1116,7 +1116,9 @@ class ReleasedNumbers:
             return wide
         shown = slice(self.first - 1, None)
         half = wide.series.half.copy()
-        factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
+        factor = narrowing_factor(
+            self.design, half[shown], self.first, one, windows=self.totals is None
+        )
         half[shown] *= factor
         # whole numbers are inside or outside, never between
         if not self.design.strategy.facts.fraction_bits:

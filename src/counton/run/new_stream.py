@@ -30,7 +30,7 @@ from counton.numbers.discovery import (
     sums_draws,
 )
 from counton.numbers.intervals import LEVEL, check_level
-from counton.numbers.node_law import arriving, law_for, law_of_totals, part_of
+from counton.numbers.node_law import contribution_by_arrival, law_for, law_of_totals, part_of
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
 from counton.released.periods import begun_anew
@@ -253,7 +253,7 @@ def with_totals(
     ranked, _ = ranked_designs(
         windows.horizon,
         part_of(guarantee, share, family),
-        contribution=arriving(contribution),
+        contribution=contribution_by_arrival(contribution),
         shape=shape,
         compare=often > 0,
     )

@@ -388,7 +388,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
 
             counter: Counter = OnDemand.from_checkpoint(state, key)
         else:
-            counter = Counter.of_checkpoint(state, key, strategy)
+            counter = Counter.resume_from(state, key, strategy)
     if state.step != row.step or state.design != terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} is of step {state.step}, but the stream is "

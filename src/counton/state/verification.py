@@ -415,7 +415,7 @@ class _Recomputation:
             f"{last:,} step{'s' * (last != 1)} {of} is the sum of its inputs, whose digests were "
             "kept, and of the noise that the key gives"
         )
-        if not read_checkpoint(again.checkpoint()).is_of(saved):
+        if not read_checkpoint(again.checkpoint()).agrees_with(saved):
             raise self._alteration(
                 f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )

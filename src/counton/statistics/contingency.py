@@ -22,7 +22,7 @@ from counton.base.exact import quote
 from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.table_fit import cut_to_possible
+from counton.numbers.table_fit import clip_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
@@ -158,7 +158,7 @@ class ContingencyReading(GridReading):
             probability ``level``.
             """
             low, high = map(np.asarray, released.interval(level))
-            return cut_to_possible(low, high, fit)
+            return clip_to_possible(low, high, fit)
 
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
