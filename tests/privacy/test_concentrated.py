@@ -17,7 +17,7 @@ from counton.privacy.calibration import elders_scale
 from counton.privacy.concentrated import (
     best_order,
     concentrated_by_pure,
-    log_below,
+    log_rounded_down,
     pure_within,
     renyi_by_pure,
     renyi_within,
@@ -106,7 +106,9 @@ def test_near_a_delta_of_one_rounding_is_towards_privacy_too(nines: int, epsilon
     e, d = Fraction(epsilon), 1 - Fraction(1, 10**nines)
     rho = rho_within(e, d, every_order=True)
     with mpmath.workdps(70):
-        assert mpmath.exp(log_below(d)) <= mp(d) < mpmath.exp(log_below(d) * (1 - 1e-14))
+        assert (
+            mpmath.exp(log_rounded_down(d)) <= mp(d) < mpmath.exp(log_rounded_down(d) * (1 - 1e-14))
+        )
         assert delta_of_zcdp(mp(rho), mp(e), True) <= mp(d)
         if nines <= 20:  # orders nearer to 1 than e^-60 are not searched
             assert delta_of_zcdp(mp(rho) * (1 + mpmath.mpf("1e-8")), mp(e), True) > mp(d)
@@ -122,7 +124,7 @@ def test_logarithms_of_long_fractions_are_rounded_down() -> None:
     ):
         with mpmath.workdps(400):
             exact = mpmath.log(mp(d))
-            assert exact * (1 + mpmath.mpf("1e-14")) < log_below(d) < exact
+            assert exact * (1 + mpmath.mpf("1e-14")) < log_rounded_down(d) < exact
 
 
 @settings(max_examples=50)

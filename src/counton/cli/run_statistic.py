@@ -34,7 +34,7 @@ from counton.cli.run_words import (
     promise,
     time_warnings,
 )
-from counton.privacy.contribution import base_unit, is_a_part
+from counton.privacy.contribution import base_unit, states_period
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen, screen_of
@@ -155,7 +155,7 @@ def carried_out(
             if (
                 job.promise.unit is not None
                 and job.people.per is not None
-                and is_a_part(job.promise.unit)
+                and states_period(job.promise.unit)
             ):
                 whole = base_unit(job.promise.unit)
                 report_lines.write_line(

@@ -57,7 +57,7 @@ def sensitivity_of(
     if contribution.pattern is not None:
         return pattern_sensitivity(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
-        found = sensitivity_of(strategy, contribution.anywhere, shape)
+        found = sensitivity_of(strategy, contribution.without_step_limit, shape)
         if strategy.horizon is None:
             return found  # an endless strategy states no bound for several steps
         several = sensitivities(strategy, steps=contribution.steps)
@@ -201,7 +201,7 @@ def contribution_by_arrival(contribution: Contribution) -> Contribution:
     """
     if contribution.relation == "add_remove" and contribution.pattern is None:
         if contribution.most is not None:
-            return contribution.anywhere
+            return contribution.without_step_limit
         if contribution.in_one_step:
             return contribution
     raise InvalidInput(

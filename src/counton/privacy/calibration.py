@@ -180,9 +180,9 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     """
     # For discrete noise of scale b: a node that changes by m loses m^2 / (2 b^2) in zCDP, and Bun
     # and Steinke's conversion of the sum to (epsilon, delta) is the paper's formula.
-    from counton.privacy.concentrated import log_below
+    from counton.privacy.concentrated import log_rounded_down
 
-    log = -log_below(delta) * (1 + 1e-14)
+    log = -log_rounded_down(delta) * (1 + 1e-14)
     root = math.sqrt(2 * log)
     budget = float_below(epsilon)
     a = 2 * budget / (math.sqrt(2 * log + 2 * budget) + root)

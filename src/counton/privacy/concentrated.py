@@ -66,7 +66,7 @@ def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fractio
     0.5589...
     """
     budget = float_below(epsilon)
-    slack, size = _slack(log_below(delta), math.log(order - 1))
+    slack, size = _slack(log_rounded_down(delta), math.log(order - 1))
     return Fraction(budget + slack - (size + budget) * _MARGIN)
 
 
@@ -121,10 +121,10 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
     return min(epsilon**2 / 2, epsilon)
 
 
-def log_below(delta: Fraction) -> float:
+def log_rounded_down(delta: Fraction) -> float:
     """Return a float at or slightly below ln(delta), for any delta in (0, 1).
 
-    >>> log_below(1 - Fraction(1, 10**30)), log_below(Fraction(1, 10**400))
+    >>> log_rounded_down(1 - Fraction(1, 10**30)), log_rounded_down(Fraction(1, 10**400))
     (-1.0000...e-30, -921.03...)
     """
     if 2 * delta > 1:  # a difference of logarithms would cancel
@@ -159,7 +159,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
     """Return the function from ln(alpha - 1) to the largest rho for (epsilon, delta) that follows
     from the divergence of the single Renyi order alpha; the function rounds down.
     """
-    budget, log_delta = float_below(epsilon), log_below(delta)
+    budget, log_delta = float_below(epsilon), log_rounded_down(delta)
 
     def rho(log_u: float) -> float:
         u = math.exp(log_u)

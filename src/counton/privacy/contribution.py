@@ -173,10 +173,10 @@ def base_unit(unit: str) -> str:
     return _PART.sub("", unit)
 
 
-def is_a_part(unit: str) -> bool:
+def states_period(unit: str) -> bool:
     """Return True if the unit's name states a period of somebody, such as a reader's day.
 
-    >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
+    >>> states_period("reader's day (UTC, time)"), states_period("reader")
     (True, False)
     """
     return _PART.search(unit) is not None
@@ -193,7 +193,7 @@ def unit_without_period(unit: str, per: str | None) -> str:
     >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
     ('reader', "reader's day")
     """
-    if per is None or not is_a_part(unit):
+    if per is None or not states_period(unit):
         return unit
     whole = base_unit(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
@@ -539,7 +539,7 @@ class Contribution:
         return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
 
     @property
-    def anywhere(self) -> Contribution:
+    def without_step_limit(self) -> Contribution:
         """This contribution bound without ``most_a_step``, its limit on a unit's events in one
         step.
         """

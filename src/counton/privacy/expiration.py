@@ -146,9 +146,9 @@ class ExpiringDP(ExpiringGuarantee):
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
         """
-        from counton.privacy.loss_by_age import loss_above
+        from counton.privacy.loss_by_age import loss_rounded_up
 
-        loss = self.epsilon * loss_above(self._bound_expiry(), checked_age(age), "exact")
+        loss = self.epsilon * loss_rounded_up(self._bound_expiry(), checked_age(age), "exact")
         return PureDP(loss) if loss else None
 
     @override

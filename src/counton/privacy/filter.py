@@ -190,7 +190,7 @@ class Filter:
             return self.rho <= self.limit.rho
         if self.delta > self.approximate_delta:
             return False
-        return self._plain_left >= 0 or any(left >= 0 for left in self._lefts)
+        return self._rest_of_epsilon >= 0 or any(left >= 0 for left in self._rests_by_order)
 
     @property
     def cost(self) -> Limit | None:
@@ -206,7 +206,7 @@ class Filter:
             return ZCDP(-_short_enough(-self.rho))
         totals = [] if self.rho else [(self.epsilon, self.delta)]
         converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
-        for left in self._lefts:
+        for left in self._rests_by_order:
             totals.append((max(self.limit.epsilon - left, _SMALLEST), max(converted, _LEAST)))
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
@@ -225,7 +225,9 @@ class Filter:
             rest = _short_enough(self.limit.rho - self.rho)
             return ZCDP(rest) if rest >= _LEAST else None
         lefts = [
-            (left, one) for left, one in zip(self._lefts, self.orders, strict=True) if left > 0
+            (left, one)
+            for left, one in zip(self._rests_by_order, self.orders, strict=True)
+            if left > 0
         ]
         if kind is ZCDP:
             rhos = (left / _divergence(ZCDP(1), one.order) for left, one in lefts)
@@ -233,7 +235,9 @@ class Filter:
             return ZCDP(rho) if rho >= _LEAST else None
         from counton.privacy.concentrated import pure_within
 
-        epsilon = max([self._plain_left, *(pure_within(left, one.order) for left, one in lefts)])
+        epsilon = max(
+            [self._rest_of_epsilon, *(pure_within(left, one.order) for left, one in lefts)]
+        )
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
         epsilon, delta = _short_enough(epsilon), _short_enough(delta)
         if epsilon < _LEAST:
@@ -241,7 +245,7 @@ class Filter:
         return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))
 
     @property
-    def _plain_left(self) -> Fraction:
+    def _rest_of_epsilon(self) -> Fraction:
         """The limit's epsilon less the sum of epsilon; -1 if a zero-concentrated guarantee is
         spent, since it has no epsilon.
         """
@@ -249,7 +253,7 @@ class Filter:
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
 
     @property
-    def _lefts(self) -> list[Fraction]:
+    def _rests_by_order(self) -> list[Fraction]:
         pairs = zip(self.orders, self.losses, strict=True)
         return [one.loss - loss for one, loss in pairs]
 

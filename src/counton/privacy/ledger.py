@@ -24,9 +24,9 @@ from counton.privacy.contribution import (
     check_relation,
     checked_unit,
     clock_of,
-    is_a_part,
     is_part,
     known_unit,
+    states_period,
     without_clock,
 )
 from counton.privacy.filter import Filter, Limit
@@ -476,12 +476,12 @@ class Ledger:
         ``known_as`` is the name under which the total of the unit is stored now; it may lack the
         clock (time zone and column of times).
         """
-        entry = self._in_known_words(entry)
+        entry = self._spelt_as_known(entry)
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
         account = self._accounts.get(known_as) or self._open_account([entry])
-        counted = self._as_counted(entry, account.relation)
+        counted = self._cost_of_entry(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
         if not after.filter.within:
             raise BudgetExceeded(self._refusal(entry, counted, account, "the limit"))
@@ -511,9 +511,9 @@ class Ledger:
         clock, this clock is added to the returned name.
         """
         about, clock = self.unit, clock_of(entry.unit)
-        if about is None or not is_a_part(about) or clock_of(about) or not clock:
+        if about is None or not states_period(about) or clock_of(about) or not clock:
             return about
-        if any(is_a_part(known.unit) for known in self._spends):  # it has no clock
+        if any(states_period(known.unit) for known in self._spends):  # it has no clock
             return about
         timed = f"{about} {clock}"
         return timed if is_part(timed, entry.unit) else about
@@ -526,7 +526,7 @@ class Ledger:
         age. It is None if the entry has no privacy loss yet.
         """
         return tuple(
-            (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
+            (entry, self._cost_of_entry(entry, self._accounts[self.unit or entry.unit].relation))
             for entry in self._spends
         )
 
@@ -608,7 +608,7 @@ class Ledger:
             first = ZCDP(1) if kind is ZCDP else limit
             account = _Account(by, Filter.start(limit, [first], self._approximate_delta_of(limit)))
         if relation == "replace" and account.relation == "add_remove":
-            raise InvalidInput(_presence(unit or "unit", "what remains"))
+            raise InvalidInput(_replacement_refusal(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
         if rest is not None and account.relation == "replace" and relation == "add_remove":
             rest = promised_when_replaced(rest)
@@ -722,11 +722,11 @@ class Ledger:
             InvalidInput: a guarantee cannot be counted against this limit.
         """
         entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
-        parts = [entry for entry in entries if is_a_part(entry.unit)]
+        parts = [entry for entry in entries if states_period(entry.unit)]
         if parts and not self._spends:
             self.unit = self._with_clock_of(parts[0])
         for number, entry in enumerate(entries):  # each in the spelling of the first
-            entries[number] = entry = self._in_known_words(entry, words)
+            entries[number] = entry = self._spelt_as_known(entry, words)
             words.setdefault(entry.unit)
         for entry in entries:
             unit = self.unit or entry.unit
@@ -739,7 +739,7 @@ class Ledger:
                 own[unit] = self._open_share(mine, self._accounts[unit].relation)
             self._enter(entry)
 
-    def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
+    def _spelt_as_known(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
         """Return an entry (what a stream spends) with its unit's name spelt as in the ledger.
 
         Raises `InvalidInput` if the limit is about another unit, which this entry does not protect.
@@ -753,7 +753,9 @@ class Ledger:
             return entry
         less = "less" if is_part(entry.unit, self.unit) else "something else"
         remedy = f"protect one {self.unit}"
-        if is_a_part(entry.unit) and is_part(without_clock(self.unit), without_clock(entry.unit)):
+        if states_period(entry.unit) and is_part(
+            without_clock(self.unit), without_clock(entry.unit)
+        ):
             less = "a period by another clock, of which one meets several of the other"
             remedy = f"count by that time zone and column, protect one {base_unit(self.unit)}"
         raise InvalidInput(
@@ -784,7 +786,7 @@ class Ledger:
         return self._start(known, relation, self.quotas[known[0].party or ""])
 
     def _start(self, known: list[Spend], relation: Relation, limit: Limit) -> _Account:
-        counted = [self._as_counted(entry, relation) for entry in known]
+        counted = [self._cost_of_entry(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
         share = self._approximate_delta_of(limit)
         return _Account(relation, Filter.start(limit, guarantees, share))
@@ -832,7 +834,7 @@ class Ledger:
             found = next(iter(alike), found)
         return accounts.get(found)
 
-    def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
+    def _cost_of_entry(self, entry: Spend, relation: Relation) -> Limit | None:
         """Return the guarantee that an entry (a stream's guarantee) adds to a total of this
         relation, at the ledger's age.
 
@@ -857,7 +859,7 @@ class Ledger:
         if entry.relation == relation and not self._is_of_whole(entry, relation):
             return guarantee
         if entry.relation == "replace":
-            raise InvalidInput(_presence(entry.unit, f"release {entry.name!r}"))
+            raise InvalidInput(_replacement_refusal(entry.unit, f"release {entry.name!r}"))
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
@@ -869,7 +871,7 @@ class Ledger:
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
-        return lambda entry: self._as_counted(entry, relation)
+        return lambda entry: self._cost_of_entry(entry, relation)
 
     def _at_age(self, entry: Spend) -> Guarantee | None:
         guarantee = entry.guarantee
@@ -933,7 +935,7 @@ class Ledger:
         fits = self._fitting(entry, account, left)
         if fits is None:
             return f"ask for less, or raise {what}"
-        remedy = f"give at most {_in_options(fits)}"
+        remedy = f"give at most {_options_text(fits)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
             remedy += f" without {field('delta')}"
         if shared and isinstance(counted, ApproxDP) and shares.orders:
@@ -955,24 +957,24 @@ class Ledger:
         rest = left if same else promised_when_replaced(left)
         wanted: Guarantee = rest
         if isinstance(requested, AgesWithData):
-            wanted = self._as_young(requested, rest)
+            wanted = self._guarantee_by_age(requested, rest)
         elif isinstance(requested, PureDP) and isinstance(rest, ZCDP):
             wanted = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
         elif isinstance(requested, ApproxDP) and isinstance(rest, ApproxDP):
             wanted = ApproxDP(rest.epsilon, min(Fraction(requested.delta), Fraction(rest.delta)))
         rounded = {
-            name: short_below(Fraction(getattr(wanted, name)))
+            name: rounded_down_short(Fraction(getattr(wanted, name)))
             for name in _LOSSES
             if getattr(wanted, name, None) is not None
         }
         if not all(rounded.values()):
             return None
         found: Guarantee = replace(cast(Any, wanted), **rounded)
-        counted = self._as_counted(entry._replace(guarantee=found), account.relation)
+        counted = self._cost_of_entry(entry._replace(guarantee=found), account.relation)
         fits = counted is None or account.filter.after(counted).within
         return found if fits else None
 
-    def _as_young(self, requested: AgesWithData, rest: Limit) -> Guarantee:
+    def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
         """Return ``requested`` with a smaller privacy loss, so that it fits what is left.
 
         The loss of ``requested`` grows with the age of data. The ledger counts it at one age,
@@ -995,11 +997,11 @@ _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 _LONGEST_PARTY = 200  # characters
 
 
-def short_below(number: Fraction) -> Fraction:
+def rounded_down_short(number: Fraction) -> Fraction:
     """Return a number with at most six significant digits that is at most ``number``; 0 for a
     number of 0 or less.
 
-    >>> str(short_below(Fraction(1, 3))), str(short_below(Fraction(3, 10)))
+    >>> str(rounded_down_short(Fraction(1, 3))), str(rounded_down_short(Fraction(3, 10)))
     ('333333/1000000', '3/10')
     """
     if number <= 0:
@@ -1009,7 +1011,7 @@ def short_below(number: Fraction) -> Fraction:
     return number // unit * unit
 
 
-def _in_options(guarantee: Guarantee) -> str:
+def _options_text(guarantee: Guarantee) -> str:
     """Return the parameters of a guarantee as the user types them, such as "epsilon=0.5"."""
     return " ".join(
         field(name, text(Fraction(value)))
@@ -1146,7 +1148,7 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
         return relation, None
 
 
-def _presence(unit: str, what: str) -> str:
+def _replacement_refusal(unit: str, what: str) -> str:
     return (
         f"{what} protects one {unit} that is replaced, which does not hide whether it is there, "
         f"but the ledger counts each {unit} as added or removed: give a contribution of "

@@ -176,7 +176,7 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
     return many + weights[last] * (2 if last < top else length >> top)
 
 
-def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
+def loss_rounded_up(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
     """Return the loss of `expiration_loss` at one age as a fraction, never below the true value.
 
     The relative rounding error of the computation, which adds a few hundred floats, is below 1e-12;
@@ -266,7 +266,7 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
     """
-    whole = rho * loss_above(expiry, age, "exact")
+    whole = rho * loss_rounded_up(expiry, age, "exact")
     length = age - expiry.delay + 1
     if length < 2:
         return whole
@@ -578,9 +578,9 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
         for carry, ends in alive.items():
             best = max(best, _largest_cost(kind, window, level, carry, ends))
         for carry, ends in alive.items():
-            kept = _promising(kind, bounds.get((level, carry)), ends, best)
+            kept = _keep_promising(kind, bounds.get((level, carry)), ends, best)
             if kept.left.shape[1] > _FEW_POSITIONS:
-                kept = _on_a_grid(kind, kept, best)
+                kept = _round_to_grid(kind, kept, best)
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
                 following[step.carry].append(_climb(kind, level, step, kept))
         alive = {
@@ -687,7 +687,7 @@ def _to_root(
     return kind.at_zero(right) + between
 
 
-def _promising(
+def _keep_promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
     """Keep only the places of the window in the stream whose cost may be above ``best``, the
@@ -703,7 +703,7 @@ def _promising(
     return _EndCosts(ends.left[:, keep], ends.right[:, keep])
 
 
-def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
+def _round_to_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
     """Round costs up to a grid. Then merge places of the window in the stream whose costs have
     become equal.
     """

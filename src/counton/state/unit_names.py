@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
-from counton.privacy.contribution import ANY_UNIT, base_unit, is_a_part, known_unit, with_clock
+from counton.privacy.contribution import ANY_UNIT, base_unit, known_unit, states_period, with_clock
 from counton.state.database import reading
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
@@ -188,7 +188,7 @@ def of_limit(about: str | None, released: Iterable[SpentUnit] = ()) -> list[Spen
     word = base_unit(about)
     if about in _NO_USERS:
         kind = about
-    elif is_a_part(about) or _PEOPLE.fullmatch(word):
+    elif states_period(about) or _PEOPLE.fullmatch(word):
         kind = "user"
     else:
         kinds = (one.kind for one in released if one.kind and base_unit(one.unit) == word)
