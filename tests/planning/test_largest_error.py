@@ -11,7 +11,11 @@ from keys import chosen_key
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.planning.largest_error import expected_largest_error, largest_errors, summed_up
+from counton.planning.largest_error import (
+    expected_largest_error,
+    largest_errors,
+    mean_with_interval,
+)
 from counton.privacy import ZCDP, PureDP
 from counton.strategies.lines import RandomSubsets
 
@@ -49,7 +53,7 @@ def test_all_intervals_of_a_draw_are_looked_at(strategy: str) -> None:
 
 
 def test_the_interval_is_students() -> None:
-    found = summed_up([1.0, 2.0, 4.0, 5.0], 0.95)
+    found = mean_with_interval([1.0, 2.0, 4.0, 5.0], 0.95)
     assert found.mean == 3
     assert found.upper - 3 == pytest.approx(3.182446 * math.sqrt(10 / 3 / 4), rel=1e-6)
     assert 3 - found.lower == pytest.approx(found.upper - 3)

@@ -304,8 +304,8 @@ def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
 def test_a_distance_of_blocks_has_the_same_terms_and_integrals(changed: int) -> None:
     size = np.unique(np.floor(np.geomspace(changed, 1e4 * changed**2, 200)))
     terms, integrals = (
-        bounds._apart_by_terms(changed, size),
-        bounds._apart_by_integrals(changed, size),
+        bounds._distance_by_terms(changed, size),
+        bounds._distance_by_integrals(changed, size),
     )
     proves = integrals < 0.75
     assert proves.sum() > 100

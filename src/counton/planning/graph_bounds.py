@@ -121,7 +121,7 @@ def _bits_among(nodes: int | None) -> int:
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
-def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
+def _reconstruction_bound(sets: int, steps: int, guarantee: Guarantee) -> float:
     """Return a lower bound on the root mean squared error, at its worst step, of any mechanism that
     counts in graphs.
 
@@ -141,7 +141,7 @@ def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
     return math.sqrt((bits + 1) * least_square_of_a_bit(guarantee)) / 2 if bits > 1 else 0.0
 
 
-def _by_counting(steps: int, guarantee: Guarantee) -> float:
+def _counting_bound(steps: int, guarantee: Guarantee) -> float:
     return math.sqrt(least_noise_variance(guarantee) * least_variance(steps, "max"))
 
 
@@ -170,9 +170,9 @@ def least_error_of_degrees(
     >>> round(least_error_of_degrees(20, 10**6, PureDP(1), batched=True), 1)
     13.8
     """
-    found = _by_reconstruction(min(degree - 1, _bits_among(nodes)), steps, guarantee)
+    found = _reconstruction_bound(min(degree - 1, _bits_among(nodes)), steps, guarantee)
     counted = batched and nodes is None
-    return max(found, 2 * _by_counting(steps, guarantee)) if counted else found
+    return max(found, 2 * _counting_bound(steps, guarantee)) if counted else found
 
 
 def least_error_of_matchings(
@@ -191,9 +191,9 @@ def least_error_of_matchings(
     >>> round(least_error_of_matchings(10**6, PureDP(1)), 1)
     5.0
     """
-    found = _by_reconstruction(_bits_among(nodes), steps, guarantee)
+    found = _reconstruction_bound(_bits_among(nodes), steps, guarantee)
     counted = batched and nodes is None
-    return max(found, _by_counting(steps, guarantee)) if counted else found
+    return max(found, _counting_bound(steps, guarantee)) if counted else found
 
 
 def bounds_on_degrees(

@@ -88,10 +88,10 @@ def expected_largest_error(
     True
     """
     every = [*largest_errors(choice, workload, runs=runs, key=key)]
-    return summed_up(every, check_level(level))
+    return mean_with_interval(every, check_level(level))
 
 
-def summed_up(every: ArrayLike, level: float) -> LargestError:
+def mean_with_interval(every: ArrayLike, level: float) -> LargestError:
     """Return the mean of the results of a simulation, with Student's confidence interval for the
     expectation.
 
@@ -99,7 +99,7 @@ def summed_up(every: ArrayLike, level: float) -> LargestError:
         every: one result for each run, at least two.
         level: confidence of the interval.
 
-    >>> summed_up([1.0, 2.0, 3.0], 0.95)
+    >>> mean_with_interval([1.0, 2.0, 3.0], 0.95)
     LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
     """
     from scipy.special import stdtrit

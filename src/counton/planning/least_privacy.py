@@ -125,7 +125,7 @@ def compare_halfwidths(
     return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
 
 
-def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
+def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
     """Return the guarantee with a given epsilon or rho.
 
     Args:
@@ -133,7 +133,7 @@ def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarant
         least: which of the two ``loss`` is.
         delta: with epsilon, the delta of approximate privacy; None: pure privacy.
 
-    >>> of_loss(Fraction(1, 2), "epsilon", "1e-6")
+    >>> guarantee_of_loss(Fraction(1, 2), "epsilon", "1e-6")
     ApproxDP(epsilon=0.5, delta=1e-6)
     """
     if least == "rho":
@@ -164,7 +164,9 @@ def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
 
 def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
     least, _ = loss_of(guarantee)
-    return of_loss(loss, least, guarantee.delta if isinstance(guarantee, ApproxDP) else None)
+    return guarantee_of_loss(
+        loss, least, guarantee.delta if isinstance(guarantee, ApproxDP) else None
+    )
 
 
 def next_loss(loss: Fraction) -> Fraction:
@@ -209,14 +211,14 @@ def least_guarantee(
     def error_at(place: int) -> float:
         if place not in errors:
             try:
-                errors[place] = error(of_loss(_loss_at(place), least, delta))
+                errors[place] = error(guarantee_of_loss(_loss_at(place), least, delta))
             except InvalidInput:
                 if place >= highest:
                     raise
                 errors[place] = math.inf
         return errors[place]
 
-    lowest, highest = _place_of(_ten_to(_LOWEST)), _place_of(_ten_to(_HIGHEST))
+    lowest, highest = _place_of(_power_of_ten(_LOWEST)), _place_of(_power_of_ten(_HIGHEST))
     start = min(max(_place_of(near), lowest), highest)
     if 0 < error_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
         log = (2 if least == "rho" else 1) * math.log10(error_at(start) / within)
@@ -242,7 +244,7 @@ def least_guarantee(
     while high - low > 1:
         middle = _between(low, high, error_at, within)
         low, high = (low, middle) if error_at(middle) <= within else (middle, high)
-    return of_loss(_loss_at(high), least, delta)
+    return guarantee_of_loss(_loss_at(high), least, delta)
 
 
 #: The least integer of four digits, and how many integers have four digits.
@@ -259,10 +261,10 @@ def _loss_at(place: int) -> Fraction:
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
     """
     power, digits = divmod(place, _ONE_DECADE)
-    return (_FIRST + digits) * _ten_to(power - DIGITS + 1)
+    return (_FIRST + digits) * _power_of_ten(power - DIGITS + 1)
 
 
-def _ten_to(power: int) -> Fraction:
+def _power_of_ten(power: int) -> Fraction:
     return Fraction(f"1e{power}")
 
 
@@ -273,7 +275,7 @@ def _place_of(loss: Fraction) -> int:
     The loss is rounded up to four significant digits.
     """
     power = math.floor(math.log10(loss) + 1e-12)
-    digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
+    digits = math.ceil(loss / _power_of_ten(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
 
 

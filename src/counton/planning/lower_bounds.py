@@ -382,7 +382,7 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
             return False
         size = np.unique(np.floor(np.geomspace(changed, longest, _BLOCKS)))
         terms = changed <= _FEW_TERMS
-        apart = (_apart_by_terms if terms else _apart_by_integrals)(changed, size)
+        apart = (_distance_by_terms if terms else _distance_by_integrals)(changed, size)
         blocks = np.floor(float(horizon) / size * _SAFE)
         log_most = math.log(float((blocks * (_RANDOM_PROBABILITY - apart)).max(initial=1.0)))
         return changed * loss < log_most * _SAFE
@@ -390,7 +390,7 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     return _last(ruled_out, math.ceil(math.log(horizon + 1) / loss)) / 2
 
 
-def _apart_by_terms(changed: int, size: Floats) -> Floats:
+def _distance_by_terms(changed: int, size: Floats) -> Floats:
     """Return the number D in the proof of `least_error_on_coin_flips`, by adding up terms.
 
     D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
@@ -398,7 +398,7 @@ def _apart_by_terms(changed: int, size: Floats) -> Floats:
     ``size`` steps changes if k of the zeros, drawn at random, become ones. ``size`` has shape
     (sizes,), and so has the result.
 
-    >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
+    >>> _distance_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
     """
     # Importing scipy would take longer than to plan a stream. For more than 1074 steps the second
@@ -428,8 +428,8 @@ def _central_mass(half: Floats) -> Floats:
     return np.where(half < _STIRLING, few, np.exp(series) / np.sqrt(math.pi * half))
 
 
-def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the same number D as `_apart_by_terms`, by integrals, which are quick for any size.
+def _distance_by_integrals(changed: int, size: Floats) -> Floats:
+    """Return the same number D as `_distance_by_terms`, by integrals, which are quick for any size.
 
     D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
     X, where k is ``changed``. ``size`` has shape (sizes,), and so has the result.
@@ -739,15 +739,15 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
     plan; see `StreamPlan.bounds`.
     """
     if plan.best.errors_of.what:
-        return (*_of_variances(plan), *plan.least_errors)
+        return (*_variance_bounds(plan), *plan.least_errors)
     return (
-        *_of_variances(plan),
-        *_of_largest_errors(plan.best),
+        *_variance_bounds(plan),
+        *_largest_error_bounds(plan.best),
         *_bounds_on_larger_statistics(plan.best),
     )
 
 
-def _why_not_for_units_that_count_once(design: Design) -> str | None:
+def _refusal_of_single_step_bounds(design: Design) -> str | None:
     """Return in words why bounds for units that count in one step do not apply to a design; None if
     they do.
     """
@@ -775,7 +775,7 @@ def _source_of_variance(design: Design, metric: Metric) -> str:
     return nuclear
 
 
-def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
+def _variance_bounds(plan: StreamPlan) -> Iterator[LowerBound]:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
@@ -810,12 +810,12 @@ def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     return math.sqrt(least) * _unit(design)
 
 
-def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
+def _largest_error_bounds(design: Design) -> Iterator[LowerBound]:
     guarantee, horizon = design.guarantee, design.errors.steps
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "largest on coin flips"
-    why = _why_not_for_units_that_count_once(design)
+    why = _refusal_of_single_step_bounds(design)
     if why is None and design.errors.release == "windows":
         why = "stated for totals"
     if why is None and not isinstance(guarantee, PureDP):

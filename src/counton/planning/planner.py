@@ -394,7 +394,7 @@ class StreamPlan(Plan[Design]):
             InvalidInput: the step or the level is out of range.
         """
         step = check_integer("step", step, 1)
-        if over is None and self._by_differences:
+        if over is None and self._steps_from_totals:
             over = 1
         if self.own_halfwidths is not None:
             # The number of rows is stated for the last step alone.
@@ -440,13 +440,13 @@ class StreamPlan(Plan[Design]):
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
-        forms = [self._off(level, over=1 if self._by_differences else None)]
+        forms = [self._off(level, over=1 if self._steps_from_totals else None)]
         if self.best.errors.release == "both":
             forms.append(self._off(level, over=1))
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
 
     @property
-    def _by_differences(self) -> bool:
+    def _steps_from_totals(self) -> bool:
         """True if each step's own count or sum is the difference of two released running totals."""
         best = self.best
         return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
@@ -745,7 +745,10 @@ def ranked_designs(
             f"{field('release', release)} {steps}; these can: {', '.join(able)}, "
             "or auto to compare them"
         )
-    found = (*found, *(_as_printed(name, horizon) for name in names.PAPERS if name in wanted))
+    found = (
+        *found,
+        *(_published_contender(name, horizon) for name in names.PAPERS if name in wanted),
+    )
     given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
         if not isinstance(one, StreamStrategy):
@@ -884,7 +887,7 @@ class _Question(NamedTuple):
         return front
 
 
-def _published_there() -> bool:
+def _published_installed() -> bool:
     """Return True if the package ``strategies.published`` is installed; it is an optional part."""
     try:
         import_module("counton.strategies.published")
@@ -1109,7 +1112,7 @@ def _even(metric: Metric, around: int) -> int | None:
     return min([None, *near], key=error)
 
 
-def _as_printed(name: str, horizon: int | None) -> _Contenders:
+def _published_contender(name: str, horizon: int | None) -> _Contenders:
     """Return a published strategy with the parameters that its paper states, as the only candidate
     of its kind. If the stream has no last step (``horizon`` None), return a note that the kind is
     left out.
@@ -1208,7 +1211,7 @@ def candidates(
      'smooth binary, even height', 'binary', 'noise for each step']
     """
     question = _Question(horizon, metric, release, steps, separation, every)
-    several = several and _published_there()
+    several = several and _published_installed()
     return tuple(
         _contenders(question, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)

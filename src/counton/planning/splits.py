@@ -420,7 +420,7 @@ def _share_out(
     if by == "errors":
         alone = [unit * cost.norm(power) * cost.each for cost in costs]
         root = 1 / 3 if power == 1 else 1 / 2
-        return _raised_to_needs(
+        return _shares_with_needs(
             needed, [(v * one**2) ** root for v, one in zip(weights, alone, strict=True)]
         )
     if not any(free):
@@ -433,7 +433,7 @@ def _share_out(
     ]
 
 
-def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
+def _shares_with_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
     """Return shares of the privacy budget that are proportional to ``wanted``, but raised where a
     part of a report needs more.
 
