@@ -124,7 +124,7 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
             outputs.write(outcome)
             found = outcome.read(shown=outputs.shown)
             other = outcome.read(level, outputs.shown).table()
-            return Release(found.numbers.at_hand()), other
+            return Release(found.numbers.in_memory()), other
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -18,7 +18,7 @@ from counton.released.alarms import least_windows, mean_delay
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions
-from counton.released.watching import chart_for, delays_in
+from counton.released.watching import alarm_delays, chart_for
 from counton.run.job_alarms import planned_alarms
 from counton.run.new_stream import define, design_of
 from counton.strategies.lines.one_thread import on_one_thread
@@ -162,7 +162,7 @@ def test_a_planned_delay_beside_totals_is_that_of_numbers_read_from_both(
     def planned() -> float:
         chart, definition = chart_for(0.5, None, "10d", 1), define(revised)
         design = design_of(definition, definition.shape)
-        (found,) = delays_in(design, changed, change, [MEAN], chart, season=1)
+        (found,) = alarm_delays(design, changed, change, [MEAN], chart, season=1)
         return found or np.inf
 
     simulated = [*delays.values()]

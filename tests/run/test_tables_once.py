@@ -430,7 +430,7 @@ def test_every_door_and_file_has_the_same_bits(
     found: list[Any] = []
     for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
         with run(own(events=events)) as outcome:
-            found.append(Release(outcome.read().numbers.at_hand()))
+            found.append(Release(outcome.read().numbers.in_memory()))
     new: Any
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")

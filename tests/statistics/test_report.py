@@ -362,7 +362,7 @@ STREAM: dict[str, Any] = {
 def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
     state = str(folder / f"{len(list(folder.iterdir()))}.db")
     with run(Job(report, frame, state, **{**STREAM, **more})) as outcome:
-        return Release(outcome.read().numbers.at_hand())
+        return Release(outcome.read().numbers.in_memory())
 
 
 def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:

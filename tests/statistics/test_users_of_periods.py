@@ -16,7 +16,7 @@ from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
 from counton.numbers import Design
 from counton.numbers.design import design_for
-from counton.released.periods import begun_anew, made_of_windows
+from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
 from counton.run import Job, export, run
@@ -206,7 +206,7 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
 def error_of_periods(definition: Definition, per: str) -> float:
     terms = terms_of(definition)
     assert definition.cut is not None
-    begins = begun_anew(definition.cut, per, definition.cut.steps)
+    begins = period_starts(definition.cut, per, definition.cut.steps)
     return float(
         (terms.errors.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5
     )
@@ -231,9 +231,9 @@ def test_a_plan_says_how_far_off_the_numbers_of_periods_are(tmp_path: Path) -> N
 
 def test_where_periods_begin() -> None:
     days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40)
-    assert begun_anew(days, "1w", 9).tolist() == [0, 0, 0, 0, 0, 5, 5, 5, 5]
-    assert begun_anew(days, "1mo", 4).tolist() == [0, 0, 2, 2]
-    assert begun_anew(days, None, 3).tolist() == [0, 0, 0]
+    assert period_starts(days, "1w", 9).tolist() == [0, 0, 0, 0, 0, 5, 5, 5, 5]
+    assert period_starts(days, "1mo", 4).tolist() == [0, 0, 2, 2]
+    assert period_starts(days, None, 3).tolist() == [0, 0, 0]
     kolkata = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40, "Asia/Kolkata")
     for cut, per, whole in (
         (days, "1w", True), (days, "2d", True), (days, "12h", False), (kolkata, "1w", False),

@@ -669,7 +669,7 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """Describe a stream of events, or a table of events, as pairs of name and words."""
     from counton.cli.run_words import protection
-    from counton.released.periods import begun_anew
+    from counton.released.periods import period_starts
     from counton.run.definition import Definition
     from counton.run.journal_values import read_released
     from counton.statistics.live_statistic import noise_at
@@ -694,7 +694,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
 
         return [*rows, *screen_of(read_released(reader, definition, None)).words]
     if after and definition.release == "periods":
-        since = int(begun_anew(cut, definition.anew_every(), after)[-1])
+        since = int(period_starts(cut, definition.anew_every(), after)[-1])
         std, of = noise_at(reader.design, after, since)
         return [*rows, ("error", _noise(std, of, once=False))]
     return rows + _error(stream)

@@ -305,7 +305,7 @@ def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) 
     rng = np.random.default_rng(after)
     missed = means + rng.standard_normal((_CHARTS, len(means)))
     squares = rng.chisquare(degrees[0], (_CHARTS, 1)) + np.cumsum(missed**2, axis=1) - missed**2
-    residuals = _as_normal(missed, squares / degrees, degrees)
+    residuals = _normal_errors(missed, squares / degrees, degrees)
     earlier = rng.standard_normal((_CHARTS, before))
     return chart.mean_first_alarm(np.concatenate([earlier, residuals], axis=1), before)
 
@@ -406,10 +406,10 @@ def _residuals(
     std = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
     if spectrum is not None:
         std *= math.sqrt(spread + float(np.diag(noise).mean()))
-    return _as_normal(missed, squares, degrees), std
+    return _normal_errors(missed, squares, degrees), std
 
 
-def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:
+def _normal_errors(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:
     """Convert forecast errors, which follow Student distributions, to standard normal numbers.
 
     Args:

@@ -65,7 +65,7 @@ def besides_noise(definition: Description) -> list[str]:
         left = [
             local_text("rows of groups that were not declared do not count (by an unknown amount)")
         ]
-    beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
+    beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
     lacking = _rows_that_do_not_count(definition.skips, aside=definition.sets_aside)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
 
@@ -129,7 +129,7 @@ def _firsts(definition: Description) -> Mapping[str, int]:
     return found
 
 
-def _own_lines(definition: Description) -> list[str]:
+def _statistic_notes(definition: Description) -> list[str]:
     """Return lines of text on errors that the statistic itself causes besides noise, such as by
     clipping values.
 

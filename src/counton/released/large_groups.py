@@ -122,7 +122,7 @@ def _at_positions(
         places: indices of the groups.
         facts: fields of the release's public description that change, such as the threshold.
     """
-    found = released._at_places(places)
+    found = released._groups_at(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
     return replace(found, definition=definition, chosen=None)

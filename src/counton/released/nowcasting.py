@@ -193,7 +193,7 @@ def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
     """
     if isinstance(numbers.published, CellValues):
         return np.ones(1)
-    of_sum = numbers._of_group(group, numbers.steps.stop - 1)
+    of_sum = numbers._group_formula(group, numbers.steps.stop - 1)
     inner = sum_beside_number(inner_of(numbers.statistic))
     assert inner is not None
     found = np.zeros(inner.places)

@@ -95,7 +95,7 @@ class Answers:
         """
         known = self._known.get(_key(cells))
         if known is None:
-            raise self._not_asked()
+            raise self._unrequested_answer()
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
     def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
@@ -106,7 +106,7 @@ class Answers:
         """
         known = self._known.get(_key(cells), {})
         if not all(step in known for step in steps):
-            raise self._not_asked()
+            raise self._unrequested_answer()
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """Return the released values of some cells after a step, of shape ``(cells,)``.
@@ -116,14 +116,14 @@ class Answers:
         """
         found = [self._known.get(_key([cell]), {}).get(step) for cell in cells.tolist()]
         if None in found:
-            raise self._not_asked()
+            raise self._unrequested_answer()
         return np.array(found, self._dtype)
 
     def describe(self) -> str:
         """Describe the stream's name, the protected unit and the guarantee in words."""
         return Releases(range(1, 1), np.zeros(0), self.design).describe()
 
-    def _not_asked(self) -> InvalidInput:
+    def _unrequested_answer(self) -> InvalidInput:
         return InvalidInput(
             f"the file of {self.design.name!r} has only the answers that were asked for when it "
             "was written, and this one is missing or was left out: run the stream's own command, "

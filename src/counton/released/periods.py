@@ -368,7 +368,7 @@ def made_of_windows(cut: Windows, per: str) -> bool:
     return bool((ends == inner).all())
 
 
-def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
+def period_starts(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
     """Return, for each step, where the counting of its period began: the last step before the
     period.
 
@@ -382,7 +382,7 @@ def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.in
         last: number of steps.
 
     >>> from counton.base.windows import EachRow
-    >>> begun_anew(EachRow(), 7, 9).tolist()
+    >>> period_starts(EachRow(), 7, 9).tolist()
     [0, 0, 0, 0, 0, 0, 0, 7, 7]
     """
     steps = np.arange(1, last + 1)

@@ -146,7 +146,7 @@ class Look:
         return Caption(title, subtitle, axis, foot, check_width(self.width))
 
 
-def as_shown(definition: Description, shown: View) -> Description:
+def with_shown_groups(definition: Description, shown: View) -> Description:
     """Return a description whose statistic shows the requested number of ranked groups.
 
     Raises:

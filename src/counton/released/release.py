@@ -391,7 +391,7 @@ class Release:
         """
         asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
-            asked = self._as_part(asked)
+            asked = self._bounded_share(asked)
         words = f"{_question_in_words(one, of)}, of all groups"
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
@@ -407,7 +407,7 @@ class Release:
         numbers, words = self.numbers, words + _within_words(self.numbers, steps)
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
-    def _as_part(self, estimate: Estimate) -> Estimate:
+    def _bounded_share(self, estimate: Estimate) -> Estimate:
         """Return the estimate with the bounds 0 and 1 on its true value, if it is a quotient of
         counts.
 
@@ -436,7 +436,7 @@ class Release:
         each = [numbers.number_of(group, steps, of) for group in numbers.groups]
         many = len(each) * numbers._comparisons
         found = [
-            answer(self._as_part(asked), numbers.level, at_once=many)
+            answer(self._bounded_share(asked), numbers.level, at_once=many)
             for asked in shares_of(each, numbers.whole(steps, of))
         ]
         return answers_table(list(numbers.groups), found)
@@ -495,9 +495,9 @@ class Release:
 
         found, numbers = self._revisions, self.numbers
         night = night_of(when, numbers.definition.cut, found.nights)
-        return type(self)(self._at_night(found, night))
+        return type(self)(self._numbers_at_night(found, night))
 
-    def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
+    def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
         """Return the newest numbers of windows as they were after one release, for the steps and
         groups shown here.
 
@@ -562,7 +562,9 @@ class Release:
             table = versions_of_cells(found, cut, cells, numbers.level, last)
         else:
             each = [
-                self._at_night(found, night).table(range(max(1, night - found.lags), night + 1))
+                self._numbers_at_night(found, night).table(
+                    range(max(1, night - found.lags), night + 1)
+                )
                 for night in range(1, last + 1)
             ]
             table = pl.concat(each).sort("step", "lag", maintain_order=True)
@@ -628,7 +630,7 @@ class Release:
         else:
             each = []
             for night in nights:
-                number = self._at_night(found, night)._of_group(name, step)
+                number = self._numbers_at_night(found, night)._group_formula(name, step)
                 each.append(found.at_version(number, night, place))
             asked = each[0] - each[1]
         days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
@@ -751,7 +753,7 @@ class Release:
         >>> one.numbers.design.name, one.table().height, other.numbers.totals.values.shape
         ('SIMULATED events', 3, (3, 1))
         """
-        from counton.released.simulation import as_simulation, check_numbers, simulated_releases
+        from counton.released.simulation import check_numbers, simulated_releases, simulation_design
 
         held = self.numbers
         if held.since is not None:
@@ -778,7 +780,7 @@ class Release:
                 exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
         found = []
         for made in simulated_releases(held.design, exact, n):
-            terms, definition = as_simulation(held.design, held.definition)
+            terms, definition = simulation_design(held.design, held.definition)
             if values.dtype == np.int64:
                 made = np.rint(made).astype(np.int64)
             one = held.of(definition, terms, made, held.level, shown=held.shown)

@@ -76,12 +76,12 @@ FORMAT = 3
 EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
 
 
-def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
+def upgrade_description(described: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert a description of an earlier file format to the current format.
 
     A description of an unknown format is returned unchanged.
 
-    >>> as_written_now({"format": FORMAT})
+    >>> upgrade_description({"format": FORMAT})
     {'format': 3}
     """
     while (found := described.get("format")) in EARLIER and found != FORMAT:

@@ -34,7 +34,7 @@ from counton.numbers.design import Design
 from counton.numbers.discovery import cells_from_dict
 from counton.numbers.intervals import check_level
 from counton.released.description import CarriedTotals, Description
-from counton.released.read_options import View, as_shown
+from counton.released.read_options import View, with_shown_groups
 from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
@@ -42,8 +42,8 @@ from counton.released.release_facts import (
     MOST_CELLS,
     TABLES,
     CsvStyle,
-    as_written_now,
     unpack,
+    upgrade_description,
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
@@ -166,7 +166,7 @@ def read(
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
         from counton.released.spark_frames import rows_of
 
-        with _naming("the Spark frame"):
+        with _file_named_in_errors("the Spark frame"):
             rows, facts = rows_of(cast("Any", source))
             files = [_with_names(_file("the Spark frame", rows, facts), name)]
     else:
@@ -180,7 +180,7 @@ def read(
     newest = max(files, key=_File.last)
     for one in files:
         _refuse_others(one, newest)
-    with _naming(newest.label):
+    with _file_named_in_errors(newest.label):
         found = _release_of(files, newest.described, level)
         for note in dict.fromkeys(note for one in files for note in one.notes):
             if note not in found.facts().get("notes", ()):
@@ -190,7 +190,7 @@ def read(
         release.describe()
     for one in files:
         if one.like is not None:
-            with _naming(one.label):
+            with _file_named_in_errors(one.label):
                 _check_fits(one, found)
     return release
 
@@ -240,14 +240,14 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
         return found
     made = (
         Release(found)
-        ._at_night(Revisions.of(terms, values), int(described["steps"]))
+        ._numbers_at_night(Revisions.of(terms, values), int(described["steps"]))
         .only(release.shown_steps, release.chosen)
     )
     return replace(made, there=release.there)
 
 
 @contextmanager
-def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
+def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]:
     """Add the name of the file that is being read to errors in the ``with`` block.
 
     Args:
@@ -307,16 +307,16 @@ def _read_one(
             none.
     """
     if place.startswith(ADDRESSES):
-        with _naming(place):
+        with _file_named_in_errors(place):
             return _with_names(_fetch(place, token), name)
     if is_database(place):
         if databases is None:
             raise InvalidInput(f"{place!r} is a database, not a file; read it with counton.read")
-        with _naming(without_secrets(place), hidden=True):
+        with _file_named_in_errors(without_secrets(place), hidden=True):
             kept = databases(place, name)
-        with _naming(kept.place):
+        with _file_named_in_errors(kept.place):
             return _with_names(_from_database(kept), name)
-    with _naming(place):
+    with _file_named_in_errors(place):
         return _with_names(_open_file(Path(place), like), name)
 
 
@@ -453,7 +453,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     else:
         rows = _rows(path, kind, CsvStyle.of(facts))
     if not rows.width and facts is not None:  # nothing is shown yet
-        rows = _no_rows()
+        rows = _empty_table()
     if facts is None or facts.get("description") is None:
         if like is not None:
             carried = {"description": like.described, "notes": [*like.notes]}
@@ -474,7 +474,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     return _file(str(path), rows, facts)
 
 
-def _no_rows() -> pl.DataFrame:
+def _empty_table() -> pl.DataFrame:
     """Return a table without rows, for formats that do not store columns without rows."""
     whole = pl.Int64
     schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
@@ -511,7 +511,7 @@ def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
-    described = as_written_now(facts["description"])
+    described = upgrade_description(facts["description"])
     if described.get("format") != FORMAT:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "
@@ -558,7 +558,7 @@ def _fetch(address: str, token: str | None) -> _File:
             f"{address!r} does not answer with a release: give the address of a stream of a "
             "counton service"
         ) from None
-    return _file(address, rows if rows.width else _no_rows(), facts)
+    return _file(address, rows if rows.width else _empty_table(), facts)
 
 
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
@@ -626,9 +626,9 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
     Raises:
         InvalidInput: the file contains another release, or shows it with other options.
     """
-    with _naming(str(path)):
+    with _file_named_in_errors(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
-        nothing = _no_rows()
+        nothing = _empty_table()
         there = _File(str(path), nothing, facts.get("description") or {"terms": {}})
         _refuse_others(there, _File("what is written", nothing, described))
         if there.described["level"] != described["level"]:
@@ -864,7 +864,7 @@ def _readings(
     It is for statistics other than counts and sums, and for rankings of undeclared groups.
     """
     shown, since = View.from_dict(described["shown"]), _since(described)
-    definition = definition if definition.ranks else as_shown(definition, shown)
+    definition = definition if definition.ranks else with_shown_groups(definition, shown)
     statistic = definition.statistic
     if since is not None:
         parts = _parts(files, described, terms)

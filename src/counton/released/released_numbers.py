@@ -33,9 +33,9 @@ from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
 from counton.released.periods import (
     Moment,
-    begun_anew,
     check_periods,
     check_sums,
+    period_starts,
     periods_of,
     steps_between,
     steps_within,
@@ -290,7 +290,7 @@ class ReleasedNumbers:
         ``(steps,)``. Each user is counted again in each period.
         """
         every, cut = self.definition.anew_every(), self.definition.cut
-        return begun_anew(cut, every, self.steps.stop - 1)
+        return period_starts(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
         """Return, for each of ``steps``, the step after which the shown number begins to count:
@@ -337,7 +337,7 @@ class ReleasedNumbers:
             if isinstance(self.published, CellValues):
                 found = found._until(steps.stop - 1, self.published)
             elif isinstance(self.published, Readings) and self.since is not None:
-                found = found._found_until(steps.stop - 1, self.published)
+                found = found._readings_until(steps.stop - 1, self.published)
             elif isinstance(self.published, Readings):
                 found = replace(
                     found, published=self.published[: steps.stop - self.published.steps.start]
@@ -366,7 +366,7 @@ class ReleasedNumbers:
             own_windows=None if self.own_windows is None else self.own_windows[:last],
         )
 
-    def _found_until(self, last: int, readings: Readings) -> Self:
+    def _readings_until(self, last: int, readings: Readings) -> Self:
         """Return the release of a statistic up to step ``last``, without undeclared groups that
         were shown later.
         """
@@ -409,9 +409,9 @@ class ReleasedNumbers:
                 f"{field('groups')} names {groups[number]!r}, {why}; choose from "
                 f"{some_of(self.groups)}, each once"
             )
-        return self._at_places(of)
+        return self._groups_at(of)
 
-    def _at_places(self, of: NDArray[np.int64]) -> Self:
+    def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return the release of counts or sums for the groups with these indices only."""
         carried, there, windows = self.carried, self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
@@ -442,9 +442,9 @@ class ReleasedNumbers:
         least = np.partition(sizes, -count)[-count]
         places = np.flatnonzero(sizes >= least)
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        return replace(self._at_places(places), _by_size=True)
+        return replace(self._groups_at(places), _by_size=True)
 
-    def at_hand(self) -> Self:
+    def in_memory(self) -> Self:
         """Return the release with all its rows in memory, for use after its state (database) is
         closed.
         """
@@ -673,7 +673,7 @@ class ReleasedNumbers:
             parts.append(formula * float(weight))
         return Formula.total(parts)
 
-    def _of_group(self, name: str, step: int) -> Formula:
+    def _group_formula(self, name: str, step: int) -> Formula:
         """Return the number of one group in one window, as a formula that knows its noise.
 
         The group may be declared or found in the data.
@@ -920,7 +920,7 @@ class ReleasedNumbers:
                 steps.start - published.steps.start : steps.stop - published.steps.start
             ]
             return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
-        return self._as_shown(self._rows_of_readings(steps), self.rows_there)
+        return self._published_form(self._rows_of_readings(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
         windows, groups, steps = self.definition.windows, self.groups, len(shown)
@@ -938,7 +938,7 @@ class ReleasedNumbers:
             columns |= own.with_zeros().columns(self.definition.of_windows)
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
-        table = self._as_shown(self._with_versions(table), None)
+        table = self._published_form(self._with_versions(table), None)
         kept = np.ones((steps, len(groups)), np.bool_)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
@@ -1019,7 +1019,7 @@ class ReleasedNumbers:
         told = [*names[:at], "as_of", "lag", *names[at:], "final"]
         return table.with_columns(**more).select(told)
 
-    def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
+    def _published_form(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """Return a table in its published form.
 
         It has only rows that ``there`` contains, no column of steps if there is a single release,
@@ -1151,7 +1151,7 @@ class ReleasedNumbers:
         if there is not None:
             named = [name for name in there.columns if name not in (*WHEN, "over")]
             there = there.select(named).unique()
-        return self._as_shown(table, there)
+        return self._published_form(table, there)
 
     @cached_property
     def _last(self) -> pl.DataFrame:

@@ -22,7 +22,7 @@ SIMULATED = "SIMULATED"
 _MOST = 10_000
 
 
-def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
+def simulation_design(terms: Design, definition: Description) -> tuple[Design, Description]:
     """Return the design (strategy, guarantee and noise) and the description of a simulated stream,
     both marked as simulated.
 

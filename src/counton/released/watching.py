@@ -171,14 +171,14 @@ def watch(
     if change is not None:
         own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())
         spreads = [max(alarms.std**2 - own, 0.0) for alarms in found.values()]
-        each = delays_in(
+        each = alarm_delays(
             held.design, int(steps[-1]), change, spreads, chart, season=season, trend=trend
         )
         delays = {group: (change, delay) for group, delay in zip(found, each, strict=True)}
     return WatchReport(released, chart, found, false_alarms, delays)
 
 
-def delays_in(
+def alarm_delays(
     design: Design,
     known: int,
     change: float,
@@ -212,7 +212,7 @@ def delays_in(
         return [None] * len(spreads)
     before = max(least, min(known, last - min(_AFTER, last - least)))
     first = max(1, before - _BEFORE + 1)
-    noise = _noise_of_windows(of_final_windows(design, last), np.arange(first, last + 1))
+    noise = _noise_of_windows(design_of_final_windows(design, last), np.arange(first, last + 1))
     after = before - first + 1
     return [
         mean_delay(change, noise, spread, chart, after=after, season=season, trend=trend)
@@ -231,7 +231,7 @@ def windows_with_alarms(design: Design) -> int | None:
     return int(strategy.windows.horizon - strategy.windows.lags)
 
 
-def of_final_windows(design: Design, until: int) -> Design:
+def design_of_final_windows(design: Design, until: int) -> Design:
     """Return the design (strategy, guarantee and noise) of the final numbers of the first ``until``
     windows, which alarms compare.
 

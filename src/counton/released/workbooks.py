@@ -89,7 +89,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
         book = xlsxwriter.Workbook(name, {"constant_memory": True, "tmpdir": scratch})
         _fill(book, table)
         if facts is not None:
-            _tell(book, facts)
+            _write_facts(book, facts)
         try:
             book.close()
         except XlsxWriterException as error:
@@ -407,7 +407,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
             sheet.autofilter(0, 0, last, table.width - 1)
 
 
-def _tell(book: Any, facts: Mapping[str, Any]) -> None:
+def _write_facts(book: Any, facts: Mapping[str, Any]) -> None:
     """Write the facts of the table, the public description of its stream, to two sheets: in words
     for people, and hidden as JSON.
     """

@@ -151,7 +151,7 @@ def release(
                     + (f"; {shown_of}" if unnamed else ""),
                     stacklevel=2,
                 )
-            return Release(replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state))))
+            return Release(replace(found.in_memory(), kept_in=hide_secrets(os.fspath(state))))
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:

@@ -643,7 +643,7 @@ def released_in(
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
     """Add a warning to a release if its state (database) may be an old copy that was restored."""
     doubt = reader.doubt()
-    return found if doubt is None else found.with_note(doubt).at_hand()
+    return found if doubt is None else found.with_note(doubt).in_memory()
 
 
 def methods(
@@ -835,7 +835,7 @@ def _of_stream(
         check_fit(fit, definition.inner)
         shown = replace(kept, fit=fit)
     found = chosen.of(read_released(reader, definition, level, shown))
-    return found.at_hand()  # a later request for the table must not open the state again
+    return found.in_memory()  # a later request for the table must not open the state again
 
 
 def publish(

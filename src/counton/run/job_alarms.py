@@ -22,9 +22,9 @@ from counton.released.release import Release
 from counton.released.service_address import NoRedirect
 from counton.released.watching import (
     WatchReport,
-    delays_in,
+    alarm_delays,
+    design_of_final_windows,
     last_watched,
-    of_final_windows,
     rule_of,
     watch,
     windows_to_learn,
@@ -173,11 +173,11 @@ def planned_alarms(
         if cut.lags and not design.strategy.facts.totals:
             watched = length  # all final windows have one noise
         starts = np.arange(watched - length + 1)
-        apart = of_final_windows(design, watched).errors.window_std(starts, starts + length)
+        apart = design_of_final_windows(design, watched).errors.window_std(starts, starts + length)
         std = math.sqrt(float(np.mean(apart**2)))
         delay, spread = None, 0.0 if size is None else size / steps / groups
         if terms.change is not None:
-            (delay,) = delays_in(
+            (delay,) = alarm_delays(
                 design,
                 min(steps // 2, _KNOWN),
                 terms.change,

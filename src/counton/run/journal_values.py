@@ -60,9 +60,9 @@ def read_released(
     shown = shown_of(definition.record) if shown is None else shown
     if definition.statistic.card.additive or not definition.cells.named_beforehand:
         return read_cells(stream, definition, level, shown)
-    from counton.released.read_options import as_shown
+    from counton.released.read_options import with_shown_groups
 
-    described, steps = as_shown(definition, shown), range(1, stream.step + 1)
+    described, steps = with_shown_groups(definition, shown), range(1, stream.step + 1)
     if definition.cut.lags and stream.step:
         return _with_notes(_newest_versions(stream, described, level, shown), stream, definition)
     readings = stream.readings(1, steps.stop, described.statistic)

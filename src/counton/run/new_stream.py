@@ -33,7 +33,7 @@ from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.node_law import contribution_by_arrival, law_for, law_of_totals, part_of
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
-from counton.released.periods import begun_anew
+from counton.released.periods import period_starts
 from counton.run.definition import KIND, Definition
 from counton.run.stream_request import StreamRequest, ask, needs_one_loss, stated_guarantee
 from counton.state.unit_names import SpentUnit
@@ -410,7 +410,7 @@ def _strategy(
     periods = None
     if form == "periods" and horizon is not None and name == "auto":
         anew = period_anew(inner_of(request.statistic), request.counting.per)
-        begins = begun_anew(request.cut, anew, horizon)
+        begins = period_starts(request.cut, anew, horizon)
         places = np.unique(np.linspace(0, horizon - 1, _WEIGHED).astype(np.int64))
         periods = tuple(zip(begins[places].tolist(), (places + 1).tolist(), strict=True))
     summed_draws = job.groups.unknown == "discover"
@@ -594,7 +594,7 @@ def halfwidths_at(
     found: dict[str, list[float]] = {}
     begins = None
     if over is None and definition.release == "periods":
-        begins = begun_anew(definition.cut, definition.anew_every(), steps[-1])
+        begins = period_starts(definition.cut, definition.anew_every(), steps[-1])
     for step in steps:
         since = over if begins is None else step - int(begins[step - 1])
         at = planned_halfwidths(

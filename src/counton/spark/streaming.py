@@ -183,7 +183,7 @@ class Batches:
             outputs = Outputs.of_run(settled)
             with commit(settled, read_rows(settled)) as outcome:
                 outputs.write(outcome)
-                return Release(outcome.read().numbers.at_hand()) if outcome.after else None
+                return Release(outcome.read().numbers.in_memory()) if outcome.after else None
 
     def _aside(self, policy: str | None, number: int) -> str | None:
         """Return the policy for unreadable rows; if it names a file, the result names a separate
