@@ -126,7 +126,7 @@ def test_all_steps_are_one_set(horizon: int) -> None:
             everything == sensitivities(strategy, every=1) == sensitivities(strategy, steps=10**9)
         )
         if strategy.structure.divisions(None):
-            by_starts = participation._over_starts(strategy, (1, 2), schedule)
+            by_starts = participation._sensitivity_by_starts(strategy, (1, 2), schedule)
             assert by_starts == [everything.l1, everything.l2_squared]
         if horizon <= 40:
             norms = worst(strategy, [range(horizon)])
@@ -145,7 +145,7 @@ def test_bounds_hold_where_not_all_sets_are_tried(
     for strategy, case in itertools.product(strategies(horizon), cases):
         schedule = participation.Schedule(*case, fixed=False)
         truth[strategy, case] = [
-            participation._over_sets(strategy, norm, schedule) for norm in (1, 2)
+            participation._sensitivity_by_sets(strategy, norm, schedule) for norm in (1, 2)
         ]
     monkeypatch.setattr(participation, "_MOST_SETS", 0)
     if not shared:

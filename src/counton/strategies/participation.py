@@ -320,7 +320,7 @@ def sensitivities(
     # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        return _found_once(strategy, schedule, _of_schedule)
+        return _cached_sensitivity(strategy, schedule, _schedule_sensitivity)
     unit, steps = 1 << strategy.facts.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
@@ -339,7 +339,7 @@ def sensitivities(
     return Sensitivity(*scaled_norms(int(columns[0]), int(columns[1]), by=steps), entries)
 
 
-def _found_once(
+def _cached_sensitivity(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
     """Return the sensitivity ``find(strategy, question)``, computed once and then kept on the
@@ -354,7 +354,7 @@ def _found_once(
     return known[question]
 
 
-def _of_schedule(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
+def _schedule_sensitivity(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
     return _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
 
 
@@ -457,23 +457,23 @@ def _largest_sums(
         return [known.largest_sum(norm, schedule) for norm in norms]
     if known.falling_series is not None:
         series = known.falling_series
-        return [_to_the_left(series, norm, schedule) for norm in norms]
+        return [_sensitivity_of_first_steps(series, norm, schedule) for norm in norms]
     divided = bool(known.divisions(None))
     if schedule.apart == 1 and schedule.steps == horizon and divided:
-        return [_over_parts(strategy, norm) for norm in norms]
+        return [_sensitivity_of_tree(strategy, norm) for norm in norms]
     if schedule.fixed:
-        exact = _over_starts(strategy, norms, schedule)
+        exact = _sensitivity_by_starts(strategy, norms, schedule)
         if exact is not None:
             return exact
     shared_out = divided and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
         return [_shared_out(strategy, norm, schedule) for norm in norms]
     if _few_sets(horizon, schedule):
-        return [_over_sets(strategy, norm, schedule) for norm in norms]
+        return [_sensitivity_by_sets(strategy, norm, schedule) for norm in norms]
     return [min(_bounds(strategy, norm, schedule)) for norm in norms]
 
 
-def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
+def _sensitivity_of_first_steps(series: Integers, norm: Norm, schedule: Schedule) -> int:
     """Return the largest norm by which a unit changes the measurements, if C is Toeplitz and its
     first column decreases.
 
@@ -522,7 +522,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
     # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
     # changes fell into one step.
-    return _found_once(strategy, pattern, _pattern_sensitivity)
+    return _cached_sensitivity(strategy, pattern, _pattern_sensitivity)
 
 
 def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
@@ -534,14 +534,14 @@ def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     elif isinstance(pattern, Alternating):
         l1, l2_squared = _alternating(strategy, pattern)
     else:
-        l1, l2_squared = (_over_runs(strategy, norm, pattern) for norm in (1, 2))
+        l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in (1, 2))
         if not strategy.structure.aligned():
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
             l2_squared = one.l2_squared * changes**2
     return _either_bounds(l1, l2_squared)
 
 
-def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
+def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
     known: dict[int, Integers | None] = {}
 
     def from_starts(length: int) -> Integers | None:
@@ -646,12 +646,12 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
         one = sensitivities(strategy)
-        every_node = _over_parts(strategy, norm, alternating=True)
+        every_node = _sensitivity_of_tree(strategy, norm, alternating=True)
         return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
     if _few_sets(horizon, Schedule(changes, 1, fixed=False)):
         weights = _written_out(strategy)
         if math.comb(horizon, changes) * len(weights) <= _MOST_ENTRIES:
-            return _over_alternating_sets(weights, norm, changes)
+            return _sensitivity_by_alternating_sets(weights, norm, changes)
     bounds = [largest_sum(strategy, norm, schedule)]
     if horizon <= _MOST_WRITTEN_OUT:
         bounds += _alternating_bounds(strategy, norm, changes)
@@ -703,7 +703,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     return found_squared
 
 
-def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
+def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
     """Return how far a unit that counts by +1 and -1 in turn moves the measurements at most, by
     trying all sets of up to ``changes`` steps.
 
@@ -960,7 +960,7 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     return sum(added * number for added, number in places_taken(divisions_of(None), most).items())
 
 
-def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
+def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
     """Return how far a unit that counts in every step moves the measurements of a tree.
 
     Let n_v be the sum of the weights of all steps in node v. The result is the sum over all nodes v
@@ -1147,7 +1147,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
     return True
 
 
-def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
+def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Return the most by which a unit moves the measurements, by trying all allowed sets of its
     steps.
 
@@ -1182,7 +1182,7 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _over_starts(
+def _sensitivity_by_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> list[int] | None:
     """Return, for each norm, the most by which a unit on a fixed schedule moves the measurements.
