@@ -156,7 +156,7 @@ def test_nights_share_one_factor(inner: StreamStrategy, totals: StreamStrategy) 
         assert (mine == alone.estimates(newest, alone.innovations(*parts))).all()
         assert np.allclose(found.variance(steps, 0), alone.variance(steps, 0), rtol=1e-12)
         size = np.abs(read).sum(axis=0)
-        assert np.allclose(found._of_sums(steps).size, size, rtol=1e-8)
+        assert np.allclose(found._errors_of_sums(steps).size, size, rtol=1e-8)
 
 
 def test_single_steps_of_totals_have_their_covariance() -> None:
@@ -209,7 +209,7 @@ def test_a_row_enters_its_window_and_one_night(both: WindowsAndTotals) -> None:
             own = {node for node in entered if node.level < both._first_level}
             assert own == set(both.windows.lag_column(window, lag))
             night = window + lag
-            later = both._of_totals(both.totals.column(night)) if night <= 9 else ()
+            later = both._nodes_of_totals(both.totals.column(night)) if night <= 9 else ()
             assert set(entered) - own == set(later)
     assert strategy_from_dict(both.to_dict()) == both
 

@@ -662,7 +662,7 @@ class _HatEquations(NormalEquations):
         """
         own = self._own.tolist()
         if right.shape[1] == 1:
-            right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
+            right[:, 0] = self._solve_column(own, right[:, 0].tolist())
             return right
         for event, hat in enumerate(own):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
@@ -671,7 +671,7 @@ class _HatEquations(NormalEquations):
             right[own[event]] -= self._ratios[event] @ right[self._others[event]]
         return right
 
-    def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
+    def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
         """Return K^-1 ``right`` for a single column, with K = I + H D^-1 H^T, by a loop over Python
         numbers.
 

@@ -53,7 +53,7 @@ class Binary(DigitTree):
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
-    def _by_right_end(self, field: NodeNoise) -> NodeNoise:
+    def _field_by_last_step(self, field: NodeNoise) -> NodeNoise:
         """Return a source of the same noise in which nodes are numbered by their last step.
 
         In the result, index j on level l stands for the node whose last step is j 2^l. Even indices

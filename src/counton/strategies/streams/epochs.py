@@ -193,7 +193,7 @@ class _EpochReader(Reader):
             if not within:
                 continue
             if epoch.number != self._number or self._of_epoch is None:
-                self._past = self._epochs._over_before(epoch, field)
+                self._past = self._epochs._noise_before_epoch(epoch, field)
                 self._of_epoch, self._number = epoch._reader(epoch.field(field)), epoch.number
             for part in self._of_epoch.parts(within):
                 yield part + self._past
@@ -435,7 +435,7 @@ class Epochs(EndlessStrategy):
         """
         return _EpochReader(self, field)
 
-    def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
+    def _noise_before_epoch(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
         """Return the noise of the total of all epochs (stretches of steps) before ``epoch``, in the
         shape of one node's noise.
         """

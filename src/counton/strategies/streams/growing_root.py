@@ -384,7 +384,7 @@ class _Within(NormalisedSqrt):
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
-def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
+def _field_of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
     """Return a source of the noise inside several blocks of steps, side by side.
 
     The noise of one node of this source is an array with an entry for each block: node k stands for
@@ -451,7 +451,7 @@ class _BlockPlace(NamedTuple):
         return self.node - (self.step < self.kind.size)
 
 
-def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
+def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
     """Return a source of noise in which nodes have the numbers 1, 2, ..., and no levels.
 
     The new source ignores the level that it is asked for. It takes the noise of a node from
@@ -549,7 +549,7 @@ class _RootReader(Reader):
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
         super().__init__(strategy, field)
-        self._growing, self._of_root = strategy, _by_class(field, strategy._equal)
+        self._growing, self._of_root = strategy, _field_without_levels(field, strategy._equal)
         self._cells = math.prod(field.shape)
         self._next = 1
         self._begin()
@@ -596,7 +596,7 @@ class _RootReader(Reader):
         while self._done < nodes.stop - 1:
             some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
             z = self._of_root.run(0, some).reshape(len(some), self._cells)
-            part = self._releases.next(z, self._all_before)
+            part = self._releases.next(z, self._noise_before_node)
             self._done = some.stop - 1
             if some.start <= nodes.start:
                 parts, first = [parts[-1][-1:], part], some.start - len(parts[-1][-1:])
@@ -607,7 +607,7 @@ class _RootReader(Reader):
         wanted = found[nodes.start - first : nodes.stop - first]
         return wanted.reshape(len(nodes), *self._field.shape)
 
-    def _all_before(self, node: int, column: int) -> NDArray[np.int64]:
+    def _noise_before_node(self, node: int, column: int) -> NDArray[np.int64]:
         z = self._of_root.run(0, range(1, node + 1))
         return np.ascontiguousarray(z.reshape(node, self._cells)[:, column])
 
@@ -927,7 +927,7 @@ class GrowingSquareRoot(EndlessStrategy):
         near = nodes < len(exact)
         found[near] = exact[nodes[near]]
         if not near.all():
-            found[~near] = self._coarser * _between_known(nodes[~near], self.even)
+            found[~near] = self._coarser * _interpolated_variances(nodes[~near], self.even)
         return found
 
     def variance(
@@ -962,10 +962,10 @@ class GrowingSquareRoot(EndlessStrategy):
             if stop.step < stop.kind.size:
                 inside = self._inside(stop.kind)
                 return float(inside.variance(stop.step, start.step))
-            return self._inside_until(start)
-        return self._inside_until(start) + self._inside_until(stop)
+            return self._variance_inside_block(start)
+        return self._variance_inside_block(start) + self._variance_inside_block(stop)
 
-    def _inside_until(self, at: _BlockPlace) -> float:
+    def _variance_inside_block(self, at: _BlockPlace) -> float:
         if at.step == at.kind.size:
             return 0.0
         return float(self._inside(at.kind)._variances[at.step - 1])
@@ -1066,7 +1066,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
         def over(nodes: range) -> NDArray[np.int64]:
-            return by_blocks(_by_class(field, self._equal), nodes, True, write)
+            return by_blocks(_field_without_levels(field, self._equal), nodes, True, write)
 
         return self._noise_of(field, steps, over)
 
@@ -1084,10 +1084,12 @@ class GrowingSquareRoot(EndlessStrategy):
             if low <= high and kind.size == 1:
                 parts.append(over(range(low, high + 1)))
             elif low <= high:
-                parts += self._in_blocks(field, kind, self._place(low), self._place(high), over)
+                parts += self._noise_in_blocks(
+                    field, kind, self._place(low), self._place(high), over
+                )
         return np.concatenate(parts)
 
-    def _in_blocks(
+    def _noise_in_blocks(
         self,
         field: NodeNoise,
         kind: _Kind,
@@ -1108,7 +1110,7 @@ class GrowingSquareRoot(EndlessStrategy):
         for at in range(low.block, high.block + 1, size):
             blocks = range(at, min(at + size, high.block + 1))
             own = inside.noise(
-                _of_blocks(field, level, kind.size, blocks), range(1, kind.size)
+                _field_of_blocks(field, level, kind.size, blocks), range(1, kind.size)
             )  # all steps except the last, at which the root itself releases the block
             before = kind.nodes + at - window.start  # the root's release before the block
             ends = over[before : before + len(blocks) + 1, None]
@@ -1134,7 +1136,7 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
     return np.array(known["nodes"]), variances
 
 
-def _between_known(nodes: Integers, even: int | None = None) -> Floats:
+def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
     """Return the variances of the running totals after each number of nodes in ``nodes``,
     interpolated in the table of `_load_shipped`.
 
@@ -1142,7 +1144,7 @@ def _between_known(nodes: Integers, even: int | None = None) -> Floats:
     polynomials are used. Their variable is the logarithm of the ratio of the distances from both
     ends of the range. ``even`` is the argument of `GrowingSquareRoot`.
 
-    >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
+    >>> _interpolated_variances(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]
     """
     known, variances = _load_shipped()[0], _load_shipped()[1][even]

@@ -130,7 +130,7 @@ class DigitTree(StreamStrategy):
         causal = digits.below == 0 or self.height == 1
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
-    def _by_right_end(self, field: NodeNoise) -> NodeNoise:
+    def _field_by_last_step(self, field: NodeNoise) -> NodeNoise:
         """Return ``field``, the source of the nodes' noise, in which the nodes of each level are
         numbered by their last step.
 
@@ -228,7 +228,7 @@ class DigitTree(StreamStrategy):
         """Return the noise of the releases at consecutive steps, computed from the highest level
         down.
         """
-        named, numbers = self._by_right_end(field), [check_window(self, steps)]
+        named, numbers = self._field_by_last_step(field), [check_window(self, steps)]
         for _ in range(self.height if steps else 0):  # the numbers to which the level below is cut
             low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
             numbers.append(range(low, high + 1))

@@ -77,7 +77,7 @@ class NightContrasts:
         """
         return self._up_to(nights)[0][:nights, :nights]
 
-    def of_final(self, nights: int) -> Floats:
+    def covariances_with_final(self, nights: int) -> Floats:
         """Return the covariances of the nights' innovations with sums of final windows: shape
         ``(nights,)``.
 
@@ -97,7 +97,7 @@ class NightContrasts:
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of all windows' newest counts.
         The weights are the transpose of the matrix that `independent` returns, times the
-        covariances that `of_final` returns.
+        covariances that `covariances_with_final` returns.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
@@ -110,8 +110,8 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return the results of `independent` and `of_final` before they are cut to ``nights``
-        nights.
+        """Return the results of `independent` and `covariances_with_final` before they are cut
+        to ``nights`` nights.
 
         The first is the matrix that turns contrasts into innovations. The second has the
         covariances of the innovations with sums of final windows. Both are for ``nights`` releases

@@ -443,7 +443,7 @@ class WindowVersions(StreamStrategy):
         Total i adds up the final numbers of the windows up to ``stops[i]``, and has the weight
         ``weights[i]``.
         """
-        return _over_stretches(self, stops, weights)
+        return _variance_of_stretches(self, stops, weights)
 
     # ------------------------------------------------------------------------------- noise
 
@@ -674,7 +674,7 @@ class AsOf(StreamStrategy):
         Total i adds up the newest counts of the windows up to ``stops[i]``, and has the weight
         ``weights[i]``.
         """
-        return _over_stretches(self, stops, weights)
+        return _variance_of_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest noise variance of windows' newest counts, in units of one
@@ -927,7 +927,7 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
         first = last
 
 
-def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
+def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
     """Return the variance of a weighted sum of totals of windows whose numbers have independent
     noise.
 

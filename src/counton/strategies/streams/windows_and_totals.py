@@ -206,7 +206,7 @@ class WindowsAndTotals(StreamStrategy):
     def _own_law(self, level: int) -> NoiseDistribution | None:
         return self.law if level >= self._first_level else None
 
-    def _of_totals(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    def _nodes_of_totals(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         return tuple(node._replace(level=node.level + self._first_level) for node in nodes)
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -226,7 +226,7 @@ class WindowsAndTotals(StreamStrategy):
         """
         night = window + lag
         arrives = self.totals.column(night) if night <= self.horizon else ()
-        return (*self.windows.lag_column(window, lag), *self._of_totals(arrives))
+        return (*self.windows.lag_column(window, lag), *self._nodes_of_totals(arrives))
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) whose noise is in the final number of a window;
@@ -495,7 +495,7 @@ class LeastSquaresAsOf(AsOf):
         seen = self._up_to(np.arange(first, night + 1), first)
         other = seen - contrasts.final_covariance(night)[first:, None]  # with final windows alone
         rows = contrasts.independent(night)[first:, first:]
-        return np.asarray(contrasts.of_final(night)[first:, None] + rows @ other)
+        return np.asarray(contrasts.covariances_with_final(night)[first:, None] + rows @ other)
 
     @cached_property
     def _newest(self) -> _Sums:
@@ -509,7 +509,7 @@ class LeastSquaresAsOf(AsOf):
         rows, ends = contrasts.independent(self.night), self._ends
         read = rows[first:].T @ ends
         read[:first] += contrasts.read_by_final(first)[:, None]
-        before = float((contrasts.of_final(first) ** 2).sum())
+        before = float((contrasts.covariances_with_final(first) ** 2).sum())
         start = max(first - 1, 0)
         last = np.diff(self._up_to(np.array([start, first]), start), axis=1)  # before the newest
         alone = [*(rows[start:, start:] @ last).T, *np.diff(ends, axis=1).T]
@@ -563,7 +563,7 @@ class LeastSquaresAsOf(AsOf):
         alone = np.concatenate([[0.0], self._own])[stops] - less_alone
         return _Sums(self._alone[stops] - less, alone, size, versions)
 
-    def _of_sums(self, stops: Integers) -> _Sums:
+    def _errors_of_sums(self, stops: Integers) -> _Sums:
         """Return errors and weights of the estimated sums of the windows from 1 up to each of
         ``stops``; 0 for a sum of no windows.
         """
@@ -605,7 +605,7 @@ class LeastSquaresAsOf(AsOf):
                 more.
         """
         first, errors = self.first_newest, innovations[: self.night]
-        before = self._contrasts.of_final(first) @ errors[:first]
+        before = self._contrasts.covariances_with_final(first) @ errors[:first]
         sums = np.cumsum(np.pad(newest.astype(np.float64), ((1, 0), (0, 0))), axis=0)[first:]
         return _round_sums(np.asarray(sums - before - self._ends.T @ errors[first:]))
 
@@ -649,7 +649,7 @@ class LeastSquaresAsOf(AsOf):
         first, last = (one.ravel() for one in ends)
         found, total = np.zeros(last.shape), first == 0
         some = total | (last - first == 1)
-        of = self._of_sums(last[some])
+        of = self._errors_of_sums(last[some])
         found[some] = np.where(total[some], of.variance, of.alone)
         found[~some] = self._between(first[~some], last[~some])
         found = np.where(first < last, np.maximum(found, 0.0), 0.0) / self._contrasts.unit
@@ -689,7 +689,7 @@ class LeastSquaresAsOf(AsOf):
     def _largest_reads(self, stops: Integers) -> Floats:
         totals = self.both.totals
         finer = self.windows.facts.lattice_bits - totals.facts.lattice_bits
-        weight = self._of_sums(stops).size * 2.0**finer
+        weight = self._errors_of_sums(stops).size * 2.0**finer
         read = float(largest_reads(totals, np.array([self.night]))[0]) * weight
         return np.maximum(super()._largest_reads(stops), read)
 
@@ -712,7 +712,7 @@ class LeastSquaresAsOf(AsOf):
             one = float(window_rounding(of, np.array([0]), np.array([1]))[0])
             return one * 2.0**-of.facts.fraction_bits
 
-        of = self._of_sums(stops)
+        of = self._errors_of_sums(stops)
         moved = of.versions * most(self.windows) + of.size * most(self.both.totals)
         return np.asarray(moved * 2.0**READ_BITS + 0.5)
 

@@ -173,7 +173,7 @@ class OctaveTraining(TrainingStrategy):
             )
         gram = gram_of_matrix(self._full_gram, self.schedule.apart)
         return type(self)(
-            self.steps, self.weights, self.schedule, best_shares(gram, self._of_steps())
+            self.steps, self.weights, self.schedule, best_shares(gram, self._scaling_matrix())
         )
 
     @override
@@ -206,7 +206,7 @@ class OctaveTraining(TrainingStrategy):
     def _divisors(self) -> Floats:
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
-    def _of_steps(self) -> Floats:
+    def _scaling_matrix(self) -> Floats:
         """Return the matrix F from which the mean variance of running sums of noise follows under
         step scaling: shape (steps, steps).
 
@@ -225,7 +225,7 @@ class OctaveTraining(TrainingStrategy):
     @override
     def mean_variance(self) -> float:
         inverse = 1 / self._divisors
-        return float(inverse @ self._of_steps() @ inverse)
+        return float(inverse @ self._scaling_matrix() @ inverse)
 
     @override
     def encoder(self) -> Floats:
