@@ -66,7 +66,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     plan = desk.hierarchy(
         "--rho", "5", "--unit", "inhabitant", "--name", "later", "--plan", out=out
     )
-    assert "leaves: places of the lowest level; nodes: numbers of a level; std" in plan.stdout
+    assert "leaves: places without parts; nodes: all places of a level; std" in plan.stdout
     shown = " ".join(desk("show", str(desk.path("state.db")), "--full").stdout.split())
     assert "one inhabitant more or less, which counts in one of 4 leaves, and" in shown
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
@@ -356,7 +356,7 @@ def test_sums_of_levels_contain_the_leaves_above_them(desk: Desk) -> None:
     done = desk.hierarchy("--rho", "1000000", "--domain", domain, leaves=leaves)
     assert done.exit_code == 0, done.stderr
     assert len(re.findall(r" (?:800|799)\.", done.stdout)) >= 3
-    assert "leaves that stand above" in done.stdout
+    assert "places without parts above" in done.stdout
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -62,7 +62,7 @@ class ForgetOptions:
 
 @dataclass(frozen=True)
 class LedgerOptions:
-    """Show what the streams of a state have spent of privacy, and set a limit.
+    """Show how much privacy the streams of a state have spent, and set a limit.
 
     A new stream that would exceed the limit is refused. Set the limit before anything is released:
     the state may be new.
@@ -71,7 +71,7 @@ class LedgerOptions:
     state: str = argument("SQLite file or database URL that keeps the releases; secret", often=True)
     epsilon: str | None = option(
         None,
-        "limit of epsilon for all streams of the state together",
+        "most epsilon that all streams of the state may spend together",
         "limit-epsilon",
         often=True,
     )
@@ -91,22 +91,21 @@ class LedgerOptions:
     )
     relation: str | None = option(
         None,
-        "how neighbouring data differ, for all units: add_remove (a unit is added or removed) "
-        "or replace (a unit is exchanged); default: as in the first release",
+        "what is protected of every unit: add_remove (whether its rows are there) or replace "
+        "(what its rows hold); default: as in the first release",
         "limit-relation",
     )
     unit: str | None = option(
         None,
-        'unit that the limit protects: reader, for ever, or a period of one: "reader\'s month" '
-        'or "reader\'s year" (--per 1mo, 12mo); a release that protects less is refused; default: '
-        "the unit of each release, each unit apart",
+        "whom the limit protects: reader, with all rows of a reader for ever, or "
+        '"reader\'s month", with the rows of one month (--per 1mo; for a year --per 12mo); a '
+        "release that protects less is refused; default: the unit of each release, each unit apart",
         "limit-unit",
         often=True,
     )
     allow_raise: bool = option(
         False,
-        "raise a limit, or change it in any way but lowering it; the ledger notes who did it, and "
-        "when",
+        "needed for each change of a limit but a lower one; the ledger notes who made it, and when",
         "raise",
         often=True,
     )

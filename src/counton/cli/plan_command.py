@@ -226,8 +226,9 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
         numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
         console.write_line(f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     console.write_line(
-        "planned: time to find the strategy; release: time of one release of one group, measured "
-        "here; keeps: numbers of 8 bytes that a run holds for each group, besides its total"
+        "above: by how much the error exceeds that of the best; planned: time to find the "
+        "strategy; release: time of one release of one group, measured here; keeps: numbers of 8 "
+        "bytes that a run holds for each group, besides its total"
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")

@@ -101,7 +101,7 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
         for row in rows
     ]
     console.write_table(TextTable(columns, cells))
-    levels = "leaves: places of the lowest level; nodes: numbers of a level; "
+    levels = "leaves: places without parts; nodes: all places of a level; "
     console.write_line(
         f"{levels * ('nodes' in rows[0])}std: standard deviation; 95 of 100 numbers are off by at "
         "most about twice it"

@@ -311,7 +311,7 @@ class Hierarchy(TableStatistic):
         example={"levels": "page", "domain": "pages.csv"},
         example_file=("pages.csv", "page\nhome\nshop\n"),
         stream="hierarchy",
-        says="How many rows belong to each node of a tree; the counts add up over space and time.",
+        says="How many rows each place of a hierarchy has, such as region and city; counts add up.",
         help=f"With {field('time')} all levels are released after each window, as count releases "
         f"its totals; each row is an event, or with {field('value')} a count. Without "
         f"{field('time')} the table is released once: the same command again shows the same "
@@ -738,7 +738,7 @@ def _level_table(
             higher += float(part[tree.leaves[depth]].sum())
     above = any(len(leaves) for leaves in tree.leaves[:-1])
     return TextTable(
-        names, rows, "sums contain the leaves that stand above their level" if above else ""
+        names, rows, "sums of a level contain the places without parts above it" if above else ""
     )
 
 
