@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import zipfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -140,6 +141,16 @@ def test_charts_of_many_groups_show_the_largest_and_cost_no_table(place: Any) ->
         assert picture.stat().st_size > 10_000
 
 
+def test_a_workbook_has_its_title_on_the_sheet_about(counted: Any) -> None:
+    book = counted.folder / "titled.xlsx"
+    asked = ("export", str(counted.state), "--out", str(book), "--title", "Visits & more")
+    assert counted(*asked).code == 0
+    with zipfile.ZipFile(book) as parts:
+        sheets = [parts.read(name) for name in parts.namelist() if "worksheets/sheet" in name]
+    assert any(b"Visits &amp; more" in sheet for sheet in sheets)
+    assert counted("export", str(book)).code == 0
+
+
 BAD = [
     (["--steps", "0:3"], 2, "--steps 0:3 is not within the released steps 1:4"),
     (["--steps", "3:9"], 2, "--steps 3:9 is not within the released steps 1:4"),
@@ -165,6 +176,7 @@ BAD = [
     (["--out", "t.xls"], 2, "must end in one of .csv, .parquet"),
     (["--out", "t.csv.gz"], 2, "would be compressed, and this format is not"),
     (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
+    (["--title", "x"], 2, "--title is for charts, and no chart is written"),
     (["--panels"], 2, "--panels is for charts, and no chart is written"),
     (["--panels", "--out", "t.csv"], 2, "--panels is for charts, and no chart is written"),
 ]

@@ -136,6 +136,7 @@ def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Pat
         store.set_limit(PureDP(1))
         store.set_limit(PureDP(1), unit="move")
         assert [change.verb for change in store.limit_changes] == ["set", "narrowed"]
+        assert " from " not in store.limit_changes[-1].in_words()
     with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
         count(file, "unnamed")
     assert count(file, "rows", unit="Move", epsilon="0.7") == "move"

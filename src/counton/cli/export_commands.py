@@ -47,6 +47,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         del arguments[own]
     for given in ("panels", *LOOK):
         fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
+        fits = (*fits, ".xlsx") if given == "title" else fits
         if given == "title" and options.metadata is not None:
             continue  # catalogues have titles, too
         if arguments[given] is not None and arguments[given] is not False and ending not in fits:

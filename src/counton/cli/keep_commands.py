@@ -36,7 +36,8 @@ def print_end(options: EndOptions) -> None:
     if options.withdrawn is not None:
         typer.echo(
             f"{name!r} is withdrawn, and releases nothing more; publish its tables and pages once "
-            f"more, so that readers see it: counton export {options.state} --name {name} --out FILE"
+            f"more: counton export {options.state} --name {name} --out FILE; readers see it on the "
+            f"page, in the methods text and in the description beside a table, not in a CSV itself"
         )
         return
     typer.echo(

@@ -149,7 +149,7 @@ def print_ledger(options: LedgerOptions) -> None:
     if others:
         columns["state"] = [Path(place).name for place in places]
     columns["spent"] = [str(spend.guarantee) for spend in spends]
-    columns["on"] = [time[:10] for time in times]
+    columns["date"] = [time[:10] for time in times]
     if any(spend.party is not None for spend in spends):
         columns["party"] = [spend.party or "" for spend in spends]
     if len({(spend.unit, spend.relation) for spend in spends}) > 1:
@@ -394,7 +394,7 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
                 _tell_of_late_rows(store, stream["name"])
             if len(described["streams"]) > 1:  # the promises above hold for one stream each
                 _print_totals(console, store.totals)
-            account = f"state {described['state']}, format {described['format']}"
+            account = f"state {described['state']}, file format {described['format']}"
             if described["streams"] and not full:
                 account += "; the account of each promise: --full"
             console.write_line(account)

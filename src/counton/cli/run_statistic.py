@@ -102,9 +102,10 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
     ]
     console.write_table(TextTable(columns, cells))
     levels = "leaves: places without parts; nodes: all places of a level; "
+    strictest = "; --within gives all of them the error of the strictest level or number"
     console.write_line(
         f"{levels * ('nodes' in rows[0])}std: standard deviation; 95 of 100 numbers are off by at "
-        "most about twice it"
+        f"most about twice it{strictest * (job.promise.within is not None)}"
     )
 
 

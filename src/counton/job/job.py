@@ -819,7 +819,9 @@ class OutputFiles(JobPart):
         "its name is that of out with the period before the ending",
         served=False,
     )
-    title: str | None = option(None, "title of the chart; default: the name of the statistic")
+    title: str | None = option(
+        None, "title of the chart or workbook; default: the name of the statistic"
+    )
     axis: str | None = option(None, "label of the chart's axis of numbers")
     source: str | None = option(
         None, "source line below the chart, which says where the numbers come from"

@@ -89,7 +89,8 @@ class Nowcasts:
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
             f"earlier final windows; with probability {level} each, the exact final number is "
-            f"between lower and upper, as long as delays stay as they were. It costs no privacy."
+            f"between lower and upper, as long as delays stay as they were. It costs no privacy. "
+            f"The lag is how many windows came after; released is the number published last."
         )
         if self.young:
             said += (

@@ -382,7 +382,8 @@ def export(
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
         panels: for a chart: draw one panel for each group.
-        title, axis, source, width, locale: for a chart: see `Release.figures`.
+        title, axis, source, width, locale: for a chart: see `Release.figures`. A workbook's sheet
+            "about" has the title, too.
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
             contingency table are adjusted. If the state keeps such constraints, no others are
             allowed. None: the constraints that the state keeps.

@@ -343,7 +343,8 @@ def write_release(
     """Write a release to a file: a table with its description, a chart, or a web page, as the
     ending of the path says.
 
-    ``look`` has the options of a chart, such as ``title``.
+    ``look`` has the options of a chart, such as ``title``, which the sheet "about" of a
+    workbook has, too.
     """
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
@@ -357,7 +358,9 @@ def write_release(
         text = web_page(found, csv, file=path.stem, **look)
         replace_file(path, lambda name: Path(name).write_text(text, encoding="utf-8"))
     else:
-        write_table(found.lazy(), path, facts_of(found), style=style)
+        title = look.get("title") if path.suffix.lower() == ".xlsx" else None
+        facts = facts_of(found) | ({} if title is None else {"title": title})
+        write_table(found.lazy(), path, facts, style=style)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

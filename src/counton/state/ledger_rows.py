@@ -161,7 +161,8 @@ class LimitChange(NamedTuple):
         when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
         if self.verb == SHARED_OUT:
             return f"{SHARED_OUT} {when} among {shares_in_words(self.after or {})}"
-        before = "" if self.before is None else f" from {limit_in_words(self.before)}"
+        old = self.before is not None and self.verb != "narrowed"
+        before = f" from {limit_in_words(self.before)}" if old else ""
         return f"{self.verb} {when}{before} to {limit_in_words(self.after)}"
 
     @property
