@@ -139,7 +139,8 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
             f"You asked for --release {form}; other lines show other forms for the same promise"
         )
     if planned.bound_note is not None:
-        console.write_line(f"note: {planned.bound_note}")
+        note = planned.bound_note.replace("most-a-window = 1", "--most-a-window 1")
+        console.write_line(f"note: {note}")
 
 
 #: Series published of each window, in the order in which they are shown.

@@ -131,7 +131,7 @@ class PlannedJob:
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; --most-a-window 1 ...
+        late windows of a period are counted too low: ...; most-a-window = 1, or another ...
         """
         late = self.definition.late_note
         if late is None:
@@ -142,8 +142,8 @@ class PlannedJob:
         if distinct or self.definition.contribution.pattern is not None:
             return f"{late}; a larger most, or a period of one window, avoids it"
         return (
-            f"{late}; --most-a-window 1 (in a job file: most-a-window = 1), or another small "
-            f"number, keeps windows from taking what later ones need"
+            f"{late}; most-a-window = 1, or another small number, keeps windows from taking what "
+            f"later ones need"
         )
 
     def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
