@@ -218,19 +218,10 @@ if __name__ == "__main__":
 
     from counton.cli import app
     from counton.cli import statistic_command as statistic
-    from counton.cli.command_list import BESIDE
-    from counton.strategies.streams.shapes import shapes
 
-    # Commands are built once, and not by each child; so are the stored shapes that plans compare.
+    # Commands are built once, and not by each child.
     setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
     for group in (app.app, statistic.commands()):
         typer.main.get_command(group)
-    for name in BESIDE:
-        statistic._beside(name)
-    for norm in (1, 2):
-        for metric in ("mean", "max"):
-            shapes(norm, metric)
-    # Else each child's first collection copies all that the parent holds, and others come often.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.freeze()  # else each child's first collection copies all that the parent holds
     _serve(sys.argv[1])
