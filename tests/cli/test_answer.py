@@ -98,7 +98,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("step") != 2).write_parquet(cut, metadata={"counton": facts})
     assert "2 windows, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
-    assert f"state {state}, format" in place.plain("show", state).out
+    assert f"state {state}, file format" in place.plain("show", state).out
     assert place("count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code == 0
     one = place.shown("--name", "events")
     assert "stream events" in one

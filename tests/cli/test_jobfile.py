@@ -149,8 +149,8 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
     assert found["start"]["description"] == "beginning of the first window, as in 2024-03-01"
     assert found["bad-rows-most"] == {
         "type": "integer",
-        "description": "with quarantine: how many rows may be set aside before a run refuses",
-        "default": 1000,
+        "description": "with quarantine: how many rows may be set aside before a run refuses; "
+        "default: 1000",
     }
     assert json.loads(place("run", "--schema").out) == schema()
     assert "name one" in place("run").err or "the job file is missing" in place("run").err

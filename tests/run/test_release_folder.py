@@ -112,13 +112,13 @@ def test_each_release_of_a_state_has_a_folder(tmp_path: Path) -> None:
 def test_few_steps_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nights(tmp_path, 1, 7, **DAYS, **GROUPS, release="both")
     read: list[int] = []
-    real = JournalReader.releases
+    real = JournalReader.packed_releases
 
     def noted(self: JournalReader, start: int = 1, stop: int | None = None) -> Any:
         read.append((stop or self.step + 1) - start)
         return real(self, start, stop)
 
-    monkeypatch.setattr(JournalReader, "releases", noted)
+    monkeypatch.setattr(JournalReader, "packed_releases", noted)
     monkeypatch.setattr(written_files, "_ROWS", 10)
     export(tmp_path / "s.db", tmp_path / "pages")
     assert max(read) == 3  # two steps, and the one before them

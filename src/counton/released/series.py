@@ -155,13 +155,8 @@ class CellValues:
         return self.read()
 
     def part(self, key: Any) -> CellValues:
-        """Return the numbers of some steps or groups; ``key`` is an index of `values`."""
-        return replace(self, read=partial(_part_of, self, key))
-
-
-def _part_of(cells: CellValues, key: Any) -> Numbers:
-    found: Numbers = cells.values[key]
-    return found
+        """Return the numbers of some steps or groups; ``key`` is an index of `values`, which are read."""
+        return replace(self, read=partial(read_only, self.values[key]))
 
 
 @dataclass(frozen=True)

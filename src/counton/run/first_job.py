@@ -637,11 +637,12 @@ def needs_of_first_run(
         "user": job.people.most is not None,
     }
     asked = [*missing, *(name for name, needs in columns.items() if needs and not job.has(name))]
-    allowed = _is_allowed(_with_examples(job, asked, look))
+    allowed = _is_allowed(_with_examples(job, asked, look, usual_start()))
     windowed = allowed and not card.is_table
     needed = _options_of_windows(job, look, missing) if windowed else []
     whole = job.having(**{name: value for one in needed for name, value in one.example.items()})
-    whole, known = _with_examples(whole, missing, look), options_of_job(job)
+    start = fitting_start(_with_examples(job, ("time",), look, ""), look) if allowed else None
+    whole, known = _with_examples(whole, missing, look, start or usual_start()), options_of_job(job)
     told = {name for one in needed for name in one.example}
     needed += [
         RequiredOption(known[name].help, {name: whole.option(name)})
@@ -664,13 +665,15 @@ def _is_allowed(job: Job) -> bool:
     return True
 
 
-def _with_examples(job: Job, missing: Collection[str], look: FirstLook) -> Job:
-    """Complete a job with example values of its missing options, such as columns of the events."""
+def _with_examples(job: Job, missing: Collection[str], look: FirstLook, start: str) -> Job:
+    """Complete a job with example values of its missing options, such as columns of the events.
+
+    ``start`` is the example for the beginning of the first window.
+    """
     card, time = kind_of(job.what).card, [*(one.name for one in look.times), *look.columns][0]
     taken = time, job.times.time, job.groups.by, job.people.user
     left = [one for one in look.columns if one not in taken]
-    start = fitting_start(job if job.has("time") else job.having(time=time), look)
-    examples: dict[str, Any] = {**_USUAL, "start": start or usual_start(), "time": time}
+    examples: dict[str, Any] = {**_USUAL, "start": start, "time": time}
     if card.is_table and (every := job.times.every or job.people.per):  # one table a period
         examples |= {"every": every, "steps": max(1, round(365 / days_of(every)))}
     examples |= {"by": look.columns[-1], "user": person_column(look) or "USER"}

@@ -244,19 +244,10 @@ def create(path: Path) -> None:
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
-    settings = (
-        "synchronous=OFF",  # nobody sees the file before it is synced as a whole
-        "journal_mode=OFF",
-        f"application_id={schema.APPLICATION_ID}",
-        f"user_version={schema.FORMAT}",
-    )
-    made_first = [f"PRAGMA {setting}" for setting in settings]
-    tables = for_kind(schema.TABLES, is_sqlite=True)
-    script = ";".join([*made_first, "BEGIN", tables, "COMMIT"])
     try:
         with os.fdopen(descriptor) as file:  # closed before the file gets the name others lock
             with closing(sqlite3.connect(name, isolation_level=None)) as connection:
-                connection.executescript(script)
+                connection.executescript(_script())
                 made = Connection(connection, is_sqlite=True)
                 made.insert("counton_database", schema.first_row())
                 connection.execute("PRAGMA journal_mode=WAL").close()  # the file keeps this mode
@@ -274,6 +265,18 @@ def create(path: Path) -> None:
 
 
 @cache
+def _script() -> str:
+    """Return the SQL script that makes all tables."""
+    settings = (
+        "synchronous=OFF",  # nobody sees the file before it is synced as a whole
+        "journal_mode=OFF",
+        f"application_id={schema.APPLICATION_ID}",
+        f"user_version={schema.FORMAT}",
+    )
+    said = (f"PRAGMA {setting}" for setting in settings)
+    return ";".join([*said, "BEGIN", for_kind(schema.TABLES, is_sqlite=True), "COMMIT"])
+
+
 def is_state(path: Path) -> bool:
     """Return True if a file is a counton state, by its header."""
     try:
