@@ -132,6 +132,12 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(file.parent.iterdir()) == []
 
 
+def test_a_path_that_becomes_a_state_is_one_from_then_on(file: Path) -> None:
+    assert not sqlite_file.is_state(file)
+    Stream.create(file, "visits", Binary(10), PureDP(1)).close()
+    assert sqlite_file.is_state(file)
+
+
 def test_a_folder_is_no_state(tmp_path: Path, key: Key) -> None:
     with pytest.raises(StateError, match="cannot be read"):
         Stream.open(tmp_path, "visits", key=key)

@@ -155,7 +155,7 @@ class CellValues:
         return self.read()
 
     def part(self, key: Any) -> CellValues:
-        """Return the numbers of some steps or groups; ``key`` is an index of `values`, which are read."""
+        """Return the numbers of some steps or groups; ``key`` is an index of `values`."""
         return replace(self, read=partial(read_only, self.values[key]))
 
 
