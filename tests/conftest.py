@@ -134,22 +134,6 @@ def pytest_collection_modifyitems(
     return found
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
-    """Cases that are left out anyway are not made: they are more than half of all.
-
-    Cases with marks of their own are, as an option may ask for some of them.
-    """
-    found = yield
-    cases = metafunc._calls
-    every = metafunc.definition.get_closest_marker("every_case") is not None
-    if _CASES and not _OTHERS and not every and not any(case.marks for case in cases):
-        in_order = sorted(range(len(cases)), key=lambda at: tuple(cases[at].indices.values()))
-        places = some_places(metafunc.definition.nodeid, len(cases), _CASES)
-        metafunc._calls = [cases[at] for at in sorted(in_order[place] for place in places)]
-    return found
-
-
 def _leave_some_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
     by_test = defaultdict[str, list[pytest.Item]](list)
     for item in items:

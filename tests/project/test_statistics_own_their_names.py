@@ -40,7 +40,6 @@ OTHER_WORDS = {
     ("charts/statistic_charts.py", "count"),  # a column
     ("charts/table_charts.py", "count"),  # an axis
     ("released/screen.py", "count"),  # a placeholder of a sentence
-    ("run/later_run.py", "edges"),  # an option
     ("released/stream_words.py", "edges"),  # a parameter
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }

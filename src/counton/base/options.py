@@ -59,6 +59,7 @@ class Option:
         nightly: whether the command that runs all jobs of a file may override it for all of them.
         usual: if there is no default, the value that has the same effect as leaving it out.
         needs: name of another option without which this option has no effect; "": none.
+        instead: names of options that this one replaces: a job states it, or them.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help, which fits one screen, shows it.
         other: function that checks a value that is not a text, and raises an error for a wrong one;
@@ -90,6 +91,7 @@ class Option:
     usual: str | None = None
     often: bool = False
     needs: str = ""
+    instead: tuple[str, ...] = ()
     bounds: tuple[Any, Any] | None = None
     other: Callable[[Any], object] | None = None
 

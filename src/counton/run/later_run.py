@@ -42,12 +42,13 @@ def with_kept(job: Job, kept: Definition) -> Job:
     keeps |= {name: kept.record[name] or None for name in ("spare", "delay")}
     if not isinstance(job.what, str):
         keeps |= {"value": None, "columns": list(kept.parts.names) or None}
-    own = (option.name for option in statements.own_options(job.what))
-    names = {*DEFINING, *own} - {"domain"}
-    if "edges" in names:  # cells are stated in one of two ways
-        even = {"lower", "upper", "cells"}
-        names -= even if job.states("edges") else set()
-        names -= {"edges"} if any(map(job.states, even)) else set()
+    own = statements.own_options(job.what)
+    names = {*DEFINING, *(option.name for option in own)} - {"domain"}
+    for option in own:
+        if job.states(option.name):
+            names -= {*option.instead}
+        elif any(map(job.states, option.instead)):
+            names -= {option.name}
     filled = {name: keeps.get(name) for name in names if not job.states(name)}
     reads_domain = "domain" in statements.kind_of(job.what).card.reads
     if reads_domain and isinstance(job.what, str) and job.groups.domain is None:

@@ -337,7 +337,10 @@ class Quantiles(TableStatistic):
             replace(UPPER, needed=False),
             Option("cells", "how many cells of equal width from lower to upper", "whole"),
             Option(
-                "edges", "instead of cells: where they begin and end: 0,15,60,180", several=True
+                "edges",
+                "instead of cells: where they begin and end: 0,15,60,180",
+                several=True,
+                instead=("lower", "upper", "cells"),
             ),
             LINE,
             REPLACE,
