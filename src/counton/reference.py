@@ -1373,10 +1373,10 @@ class WindowVersions(Strategy):
         return own[lag]
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of releases 1 .. last: a list for each window that a step releases.
+        """Return the noise of releases 1 .. last: a list for each lag 0, 1, ... of a window.
 
-        The first list has the noise of the newest windows' numbers, the last list has the noise of
-        the windows that become final.
+        A release has one number for each lag: the newest window has lag 0, the window before it lag
+        1, and so on. Each list has one number for each release. ``z`` draws the noise of a node.
         """
         nights = range(1, last + 1)
         return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]

@@ -500,8 +500,8 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step up one level of dyadic intervals, in the search for the item's position of largest
-    privacy loss.
+    """A step up one level of dyadic intervals, in the search for the time step at which an item
+    loses most.
 
     Two intervals hold the first and the last position of a window of released positions; the step
     goes from them to their parents. ``left_bit`` and ``right_bit`` are 1 if the interval is the

@@ -549,9 +549,10 @@ class Witness:
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make the second witness, a record of releases away from the state, at a new address.
+        """Begin the second witness at one more address, with copies of its entries for this state.
 
-        The entries of this state that stand at all other places of the witness are copied into it.
+        The second witness is a record of the releases that is kept away from the state, at one or
+        several addresses. ``look`` holds the entries found at its other addresses.
         """
         database = self._state()
         known = [

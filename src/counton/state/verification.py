@@ -434,8 +434,8 @@ class _Recomputation:
         entries = self._read(range(1, last + 1), (1,))
         if not (entries.values == digests).all():
             raise self._alteration(
-                f"the journal of statistic {row.name!r} has digests of other events than the "
-                "events that were counted"
+                f"the journal of statistic {row.name!r} has digests of other events than those "
+                "that were counted"
             )
         if last:
             journal.check_inputs(entries.input_digests, 1, digests, self._digest)

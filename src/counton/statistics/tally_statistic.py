@@ -252,10 +252,10 @@ class TallyStatistic(Statistic):
         return None
 
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest total of all sums over rows up to which every published number is
-        exact in float64.
+        """Return how large the total of all sums over rows may become before a published number
+        could be inexact in float64.
 
-        It is infinite unless published numbers are rounded to fractions of 1.
+        Infinite by default: only statistics that publish fractions of 1 have such a limit.
 
         Args:
             first, last: standard deviations of a released cell at the first and at the last step.

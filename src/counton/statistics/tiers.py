@@ -123,13 +123,13 @@ class TieredGroups(Grouped):
     guarantee of the stream is the largest of all groups.
 
     Args:
-        of: the statistic, whose numbers are its cells.
+        of: the statistic that is computed in each group; its numbers are its cells.
         groups: names of all possible groups.
         losses: the epsilon or rho of each group, in the order of the groups.
         loss: "epsilon" if the losses are epsilons, "rho" if they are rhos.
-        stated: None if the losses were given. If the losses were computed from wanted half-widths
-            of intervals: what the table of groups (``domain``) states for each group. This is the
-            name of the group's tier, or the largest loss that the group may have.
+        stated: for each group, the name of its tier (groups of one accuracy) or the largest loss
+            that it may have, as the table of declared groups has it, if the losses were computed
+            from wanted half-widths of intervals. None if the losses were given.
 
     Raises:
         InvalidInput: see `Grouped`; or a loss is not above 0; or there are not as many losses as

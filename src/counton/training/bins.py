@@ -242,10 +242,11 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """Return a distribution on a grid of ``points`` points that bounds the log-normal exp(Z -
-    variance / 2).
+    """Return a distribution on a grid of ``points`` points in place of the log-normal exp(Z -
+    variance / 2), where Z is normal with mean 0 and this variance.
 
-    Z is normal with mean 0 and this variance.
+    Mass between two points moves to both of them, so that the mean stays and the distribution is
+    wider: a privacy loss computed from it is never too small.
     """
     from scipy.special import ndtr
 

@@ -217,8 +217,8 @@ def _begin(noise: TrainingNoise) -> Any:
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
         raise InvalidInput(
-            "JAX runs in several processes, and each would draw its own run: pass the value of "
-            "noise.run of the first process to noise.join in all processes, before init"
+            "JAX runs in several processes, and each would draw noise of its own: pass the value "
+            "of noise.run of the first process to noise.join in all processes, before init"
         )
     run = noise.run
     if not noise.joined and not noise.seeded:

@@ -1137,12 +1137,12 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
-    """Return the variances of the running totals after each number of nodes in ``nodes``,
-    interpolated in the table of `_load_shipped`.
+    """Return the variance of the running total after n nodes, for each n in ``nodes``, interpolated
+    in the table of `_load_shipped`.
 
-    Within each quarter octave, a range in which the number grows by the factor 2^(1/4), cubic
-    polynomials are used. Their variable is the logarithm of the ratio of the distances from both
-    ends of the range. ``even`` is the argument of `GrowingSquareRoot`.
+    Within each quarter octave, a range a < n < b with b = 2^(1/4) a, cubic polynomials in
+    log((n - a) / (b - n)) are used. ``even`` says about how many first nodes have equal noise, as
+    in `GrowingSquareRoot`.
 
     >>> _interpolated_variances(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

@@ -238,8 +238,11 @@ class OctaveTraining(TrainingStrategy):
 def _ranges(steps: int, levels: int) -> list[range]:
     """Return the indices of the nodes of each level, as ranges that begin at 1, lowest level first.
 
-    A node is a point of time, with the value from which lower levels are interpolated. A level has
-    all nodes from which the nodes of the level below are interpolated.
+    The lowest level has a node for each step. Each next level has about half as many nodes, from
+    whose values those of the level below are interpolated.
+
+    >>> _ranges(8, 3)
+    [range(1, 9), range(1, 6), range(1, 4)]
     """
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
