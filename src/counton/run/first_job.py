@@ -641,7 +641,9 @@ def needs_of_first_run(
     windowed = allowed and not card.is_table
     needed = _options_of_windows(job, look, missing) if windowed else []
     whole = job.having(**{name: value for one in needed for name, value in one.example.items()})
-    start = fitting_start(_with_examples(job, ("time",), look, ""), look) if allowed else None
+    start = None
+    if allowed and not windowed:  # the options of windows have a start already
+        start = fitting_start(_with_examples(job, ("time",), look, ""), look)
     whole, known = _with_examples(whole, missing, look, start or usual_start()), options_of_job(job)
     told = {name for one in needed for name in one.example}
     needed += [
