@@ -91,8 +91,10 @@ def columns_of(
             f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "
             f"column names to arrays"
         )
-    present = _names_of(table)
-    if present is None:
+    # an Arrow table's ``columns`` are its data
+    named = table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns)
+    present = list(named)
+    if not all(isinstance(name, str | int | tuple) for name in present):
         raise InvalidInput(
             f"the {what} has type {type(table).__name__}, whose columns have no names; give a data "
             f"frame or a mapping from column names to arrays"
@@ -113,14 +115,6 @@ def columns_of(
     return columns
 
 
-def _names_of(table: Any) -> list[Any] | None:
-    if isinstance(table, Mapping):
-        found = list(table.keys())
-    else:  # an Arrow table's ``columns`` are its data
-        found = list(getattr(table, "column_names", table.columns))
-    return found if all(isinstance(name, str | int | tuple) for name in found) else None
-
-
 def _array(column: Any, what: str) -> NDArray[Any]:
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
         column = column.to_numpy()
@@ -133,18 +127,6 @@ def _array(column: Any, what: str) -> NDArray[Any]:
         array[:] = values
         return array
     return np.asarray(values)
-
-
-def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    if column.dtype.kind == "f":
-        return np.asarray(np.isnan(column))
-    if column.dtype == object:
-        values = column.tolist()
-        try:
-            return np.array([value is None or value != value for value in values], dtype=bool)
-        except (TypeError, ValueError):
-            return np.array([_is_missing(value) for value in values], dtype=bool)
-    return np.zeros(len(column), dtype=bool)
 
 
 def _is_missing(value: Any) -> bool:
@@ -164,8 +146,15 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
     (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
     """
-    missing = _missing(column)
-    codes = np.full(len(column), MISSING, np.int64)
+    codes, missing = np.full(len(column), MISSING, np.int64), np.zeros(len(column), dtype=bool)
+    if column.dtype.kind == "f":
+        missing = np.isnan(column)
+    elif column.dtype == object:
+        held = column.tolist()
+        try:
+            missing = np.array([value is None or value != value for value in held], dtype=bool)
+        except (TypeError, ValueError):
+            missing = np.array([_is_missing(value) for value in held], dtype=bool)
     kept = column[~missing]
     if kept.dtype != object:
         values, codes[~missing] = np.unique(kept, return_inverse=True)
@@ -308,21 +297,16 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     """
     errors, found = errors_of(columns), []
     for name, values in columns.items():
-        if name not in errors:
-            found.append([_cell_text(value) for value in values])
-        else:
-            both = zip(values, errors[name], strict=True)
-            found.append([_to_meaningful_digits(value, std) for value, std in both])
+        stds = errors.get(name, [None] * len(values))
+        found.append(
+            [
+                quantity(value, std, isinstance(value, int))
+                if all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std))
+                else _cell_text(value)
+                for value, std in zip(values, stds, strict=True)
+            ]
+        )
     return found
-
-
-def _to_meaningful_digits(value: Any, std: Any) -> str:
-    """Format a number with only the digits that its noise leaves meaningful; ``std`` is the noise's
-    standard deviation.
-    """
-    if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
-        return _cell_text(value)
-    return quantity(value, std, isinstance(value, int))
 
 
 def _cell_text(value: Any) -> str:

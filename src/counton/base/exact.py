@@ -14,7 +14,6 @@ from numbers import Integral, Rational, Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, is_one
 from counton.base.locales import local_number, local_text
@@ -114,18 +113,16 @@ def exact(value: Number, name: str) -> Fraction:
             cause = error
     if found is not None and (not found or 1 <= abs(found) * _LARGEST <= _LARGEST**2):
         return found
+    if not isinstance(value, str):
+        remedy = "give an int, a float, a Fraction, a Decimal or decimal text"
+    elif value.count(",") == 1 and value.strip().replace(",", "").isdigit():
+        remedy = f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
+    else:
+        remedy = "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
     raise InvalidInput(
         f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
-        f"finite number from 1e-300 to 1e300: {_how_written(value)}"
+        f"finite number from 1e-300 to 1e300: {remedy}"
     ) from cause
-
-
-def _how_written(value: object) -> str:
-    if not isinstance(value, str):
-        return "give an int, a float, a Fraction, a Decimal or decimal text"
-    if value.count(",") == 1 and value.strip().replace(",", "").isdigit():
-        return f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
-    return "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
 
 
 def text(value: Fraction) -> str:
@@ -248,8 +245,10 @@ def check_integer(
     if number is not None and low <= number <= high:
         return number
     said = quote(value) if number is None else shorten(value)
+    power = high.bit_length() - 1
+    largest = f"2^{power}" if power >= 16 and high == 1 << power else f"{high:,}"
     raise InvalidInput(
-        f"{name} is {said}; it must be an integer between {low:,} and {_power_text(high)}"
+        f"{name} is {said}; it must be an integer between {low:,} and {largest}"
         + (f": {remedy}" if remedy else "")
     )
 
@@ -293,11 +292,6 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     # a range may be longer than ``len`` can return
     if values[most:] if isinstance(values, range) else len(values) > most:
         raise InvalidInput(f"more than {most:,} values of {name} are given; give at most {most:,}")
-
-
-def _power_text(number: int) -> str:
-    power = number.bit_length() - 1
-    return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"
 
 
 def decimals(error: float) -> int:
@@ -409,7 +403,15 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
         except (ValueError, TypeError):
             return values  # a caller who needs an array reports the error
     if isinstance(values, np.ndarray):
-        _refuse_mask(values, what)
+        # asked last, since numpy.ma takes long to import
+        if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
+            hidden = np.flatnonzero(np.ma.getmaskarray(values))
+            if len(hidden):
+                raise InvalidInput(
+                    f"{what} has {len(hidden):,} masked values, the first at position "
+                    f"{hidden[0] + 1:,}; masks are ignored, and the value below a mask would be "
+                    "counted: fill or drop masked values first"
+                )
         if values.dtype != object:
             return values
         parts = np.asarray(values).ravel().tolist()
@@ -422,18 +424,6 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
             if type(part) not in _PLAIN:
                 without_mask(part, f"element {place:,} of {what}", depth - 1)
     return values
-
-
-def _refuse_mask(array: NDArray[Any], what: str) -> None:
-    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
-        return  # in this order, since numpy.ma takes long to import
-    hidden = np.flatnonzero(np.ma.getmaskarray(array))
-    if len(hidden):
-        raise InvalidInput(
-            f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
-            "masks are ignored, and the value below a mask would be counted: fill or drop masked "
-            "values first"
-        )
 
 
 def name_alone(kind: type[T]) -> type[T]:

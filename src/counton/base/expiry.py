@@ -130,17 +130,12 @@ def _power_above(base: int, exponent: Fraction) -> Fraction:
     up = Context(prec=60, rounding=ROUND_CEILING)
     # ln and exp are correctly rounded to 60 digits; 1e-50 covers both and the product.
     power = _PRECISION.divide(
-        _PRECISION.multiply(_logarithm(base), Decimal(exponent.numerator)),
+        _PRECISION.multiply(_PRECISION.ln(Decimal(base)), Decimal(exponent.numerator)),
         Decimal(exponent.denominator),
     )
     value = Fraction(up.multiply(_PRECISION.exp(power), Decimal("1") + Decimal("1e-50")))
     shift = _SIGNIFICANT_BITS - math.frexp(float(value))[1]
     return Fraction(math.ceil(value * Fraction(2) ** shift)) / Fraction(2) ** shift
-
-
-@cache
-def _logarithm(base: int) -> Decimal:
-    return _PRECISION.ln(Decimal(base))
 
 
 def checked_age(age: object) -> int:

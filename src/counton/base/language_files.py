@@ -99,7 +99,14 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
         elif key in ("language", "decimal", "thousands"):
             values[key] = value
         else:
-            raise refuse(f"has the key {key!r}, which no file of a language has: {_hint(key)}")
+            keys = ("language", "decimal", "thousands", *_LISTS, *_SECTIONS)
+            close = get_close_matches(key, keys, 1)
+            hint = (
+                f"did you mean {close[0]}?"
+                if close
+                else f"leave it out; allowed keys are {', '.join(keys)}"
+            )
+            raise refuse(f"has the key {key!r}, which no file of a language has: {hint}")
     locale = replace(base, **values)
     if locale.decimal not in (".", ",") or locale.thousands not in _THOUSANDS:
         raise refuse(
@@ -111,16 +118,6 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
             f"has {locale.decimal!r} for both decimal and thousands: give two different characters"
         )
     return locale
-
-
-def _hint(key: str) -> str:
-    keys = ("language", "decimal", "thousands", *_LISTS, *_SECTIONS)
-    close = get_close_matches(key, keys, 1)
-    return (
-        f"did you mean {close[0]}?"
-        if close
-        else (f"leave it out; allowed keys are {', '.join(keys)}")
-    )
 
 
 def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:

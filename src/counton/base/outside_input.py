@@ -10,7 +10,6 @@ import stat
 import tomllib
 import unicodedata
 import zlib
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -73,16 +72,15 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         raise _too_deep() from None
     level: list[Any] = [found]
     for _ in range(MOST_DEPTH):  # dotted keys make tables as deep as anybody likes
-        level = [one for table in level for one in _within(table)]
+        level = [
+            one
+            for table in level
+            if isinstance(table, dict | list)
+            for one in (table.values() if isinstance(table, dict) else table)
+        ]
         if not level:
             return found
     raise _too_deep()
-
-
-def _within(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _too_deep() -> InvalidInput:
