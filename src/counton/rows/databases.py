@@ -770,7 +770,15 @@ def open_table(events: Any) -> Rows:
     """
     library, kind = type(events).__module__.partition(".")[0], type(events).__name__
     if library == "ibis" and kind == "Table":
-        return QuestionRows(_of_ibis(events))
+        found: EventDatabase = IbisTable(events)
+        try:
+            backend = events.get_backend()
+            if backend.name == "duckdb":  # it counts equal rows; other databases send all rows
+                events.limit(0).to_pyarrow()  # this moves tables in memory to the database
+                found = IbisInDuck(backend.con.sql(backend.compile(events)), events)
+        except Exception as error:  # the error of any database
+            raise found._refusal(error) from error
+        return QuestionRows(found)
     if library == "deltalake" and kind == "DeltaTable":
         return DeltaRows(events)
     if library == "pyiceberg" and kind in ("Table", "DataScan"):
@@ -779,21 +787,6 @@ def open_table(events: Any) -> Rows:
         f"{field('events')} is a {kind} of {library}, which has no rows with named columns; give a "
         "table of that library"
     )
-
-
-def _of_ibis(table: Any) -> EventDatabase:
-    """Open an ibis expression. If it belongs to DuckDB, the database counts equal rows; other
-    databases send all rows.
-    """
-    found = IbisTable(table)
-    try:
-        backend = table.get_backend()
-        if backend.name != "duckdb":
-            return found
-        table.limit(0).to_pyarrow()  # this moves tables in memory to the database
-        return IbisInDuck(backend.con.sql(backend.compile(table)), table)
-    except Exception as error:  # the error of any database
-        raise found._refusal(error) from error
 
 
 class IbisInDuck(DuckRelation):

@@ -12,11 +12,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from itertools import product
 from numbers import Integral
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, is_text
@@ -81,7 +81,13 @@ def read_domain(
                 f"need numbered cells instead: give {field('lower')}, {field('upper')} and "
                 f"{field('cells')}"
             )
-        names = _parse_domain(source, column)
+        path = Path(source)
+        if is_file(source):
+            names = _from_table(source, column) if is_table(path) else text_lines(path)
+        elif "," not in source and (is_table(path) or path.suffix == ".txt" or os.sep in source):
+            raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
+        else:
+            names = _names([group.strip() for group in source.split(",")])
     else:
         names = _group_names(source, column)
     _refuse_too_many(len(names))
@@ -176,7 +182,14 @@ def _group_names(groups: object, column: str) -> GroupNames:
         return groups
     parts = [name.strip() for name in column.split(",")]
     if isinstance(groups, Mapping) and len(parts) > 1:
-        return _names(_combine(groups, parts))
+        if set(groups) != set(parts):
+            raise InvalidInput(
+                f"{field('domain')} lists {', '.join(map(str, groups))}, and {field('by')} names "
+                f"{', '.join(parts)}: list the values of each of these columns"
+            )
+        values = [list(groups[name]) for name in parts]
+        _refuse_too_many(math.prod(map(len, values)))
+        return _names([_label(group, parts) for group in product(*values)])
     if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
         kind = type(groups).__name__
         how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
@@ -190,16 +203,6 @@ def _group_names(groups: object, column: str) -> GroupNames:
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
     return _names([_label(group, parts) for group in groups])
-
-
-def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
-    if set(groups) != set(parts):
-        raise InvalidInput(
-            f"{field('domain')} lists {', '.join(map(str, groups))}, and {field('by')} names "
-            f"{', '.join(parts)}: list the values of each of these columns"
-        )
-    _refuse_too_many(math.prod(len(list(groups[name])) for name in parts))
-    return [_label(group, parts) for group in product(*(list(groups[name]) for name in parts))]
 
 
 def _label(group: object, parts: list[str]) -> str:
@@ -230,15 +233,6 @@ def _label(group: object, parts: list[str]) -> str:
     )
 
 
-def _parse_domain(source: str, column: str) -> GroupNames:
-    path = Path(source)
-    if is_file(source):
-        return _from_table(source, column) if is_table(path) else text_lines(path)
-    if "," not in source and (is_table(path) or path.suffix == ".txt" or os.sep in source):
-        raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
-    return _names([group.strip() for group in source.split(",")])
-
-
 def table_columns(source: str | os.PathLike[str]) -> list[str]:
     """Return the columns of a file of declared groups that is a table; [] for a text file.
 
@@ -265,18 +259,14 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
     refuse_sqlite(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
-            parts = [GroupNames(lines) for lines in _some_lines(file)]
+            # some lines at a time, so that a long text is never in memory as a whole
+            parts = [
+                GroupNames([name for one in "".join(some).splitlines() if (name := one.strip())])
+                for some in iter(lambda: file.readlines(_TEXT), [])
+            ]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"domain {str(path)!r} is not valid UTF-8; convert the file") from error
     return parts[0].plus(*parts[1:]) if parts else GroupNames(())
-
-
-def _some_lines(file: IO[str]) -> Iterator[list[str]]:
-    """Yield the nonempty lines of a text in several lists, so that a long text is never in memory
-    as a whole.
-    """
-    while text := "".join(file.readlines(_TEXT)):
-        yield [line for each in text.splitlines() if (line := each.strip())]
 
 
 def _from_table(source: str, column: str) -> GroupNames:

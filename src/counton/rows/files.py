@@ -179,8 +179,22 @@ class EventFile(Rows):
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        self._refuse_no_text()
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
+        if self.kind == "parquet":
+            return pl.scan_parquet(source, glob=False)
+        try:
+            first = self._start()
+        except OSError as error:
+            raise self.unreadable(error) from error
+        # For CSV only the header is checked, and for JSON lines no row: each row decides for
+        # itself.
+        header = first.split(b"\n")[0] if self.kind == "csv" else b""
+        in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
+        if (in_utf16 or b"\0" in header) and not first.startswith(_COMPRESSED):
+            raise InvalidInput(
+                f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
+                f"UTF-8; convert it, or state its format ({field('file_format')})"
+            )
         if self.kind == "csv":
             # Text only: the type of a column of times or names must not be guessed.
             rows = pl.scan_csv(
@@ -192,8 +206,6 @@ class EventFile(Rows):
             )
             # All columns are read: with some alone, polars misses that a row has too many fields.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
-        if self.kind == "parquet":
-            return pl.scan_parquet(source, glob=False)
         if columns is None:
             return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
         # Text, as for CSV: if types were guessed from all rows, one row could change the meaning of
@@ -334,24 +346,6 @@ class EventFile(Rows):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
 
-    def _refuse_no_text(self) -> None:
-        if self.kind == "parquet":
-            return
-        try:
-            first = self._start()
-        except OSError as error:
-            raise self.unreadable(error) from error
-        if first.startswith(_COMPRESSED):
-            return
-        # For CSV only the header is checked, and for JSON lines no row: each row decides for
-        # itself.
-        header = first.split(b"\n")[0] if self.kind == "csv" else b""
-        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in header:
-            raise InvalidInput(
-                f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
-                f"UTF-8; convert it, or state its format ({field('file_format')})"
-            )
-
 
 class SiftedFile(Rows):
     """Rows of a file in which some lines are unreadable; an empty row stands for each of these
@@ -389,7 +383,7 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
     if all are valid.
     """
     row = 0
-    texts = _decode(lines)
+    texts = map(bytes.decode, lines)
     try:
         if kind == "jsonl":
             for text in texts:
@@ -430,11 +424,6 @@ def _small(number: str) -> str:
     if is_beyond_floats(number):
         raise _BeyondFloats
     return number
-
-
-def _decode(lines: IO[bytes]) -> Iterator[str]:
-    for line in lines:
-        yield line.decode("utf-8")
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:

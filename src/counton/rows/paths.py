@@ -245,7 +245,13 @@ def _find_files(given: object, stated: str | None) -> list[str]:
                 "rows; give deltalake.DeltaTable of it in Python, or let DuckDB read it "
                 f"({field('query', 'from delta_scan(...)')})"
             )
-        inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
+        inside = sorted(
+            entry.path
+            for entry in os.scandir(path)
+            if entry.is_file()
+            and not entry.name.startswith((".", "_"))
+            and (stated is not None or ending(entry.name) in SUFFIXES)
+        )
         if not inside:
             raise NoFiles(
                 f"the folder {path!r} has no event files ({', '.join(SUFFIXES)}, also .gz and "
@@ -264,11 +270,3 @@ def _find_files(given: object, stated: str | None) -> list[str]:
     if not matching:
         raise NoFiles(f"no file matches {path!r}; check the pattern")
     return matching
-
-
-def _is_events(entry: os.DirEntry[str], stated: str | None) -> bool:
-    return (
-        entry.is_file()
-        and not entry.name.startswith((".", "_"))
-        and (stated is not None or ending(entry.name) in SUFFIXES)
-    )

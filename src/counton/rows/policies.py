@@ -13,7 +13,7 @@ import io
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -256,25 +256,10 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
     stream.seek(begin)
     end = _whole(stream, size - begin)
     if again:
-        for there in _ends_with(end, lines):
-            return lines[there:]
+        for there in range(len(end), 0, -1):  # the most that a stopped process has written
+            if lines.startswith(memoryview(end)[-there:]):
+                return lines[there:]
     return lines if end.endswith(b"\n") or not lines else b"\r\n" + lines
-
-
-def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Yield every n for which ``end`` ends with the first n bytes of ``lines``, largest first.
-
-    This finds how much of ``lines`` a stopped process has already written to a file.
-    """
-    first = lines[: lines.find(b"\n") + 1]
-    place = end.find(first)
-    while place >= 0:
-        if lines.startswith(end[place:]):
-            yield len(end) - place
-        place = end.find(first, place + 1)
-    for there in range(min(len(first) - 1, len(end)), 0, -1):
-        if end.endswith(first[:there]):
-            yield there
 
 
 def _whole(stream: io.RawIOBase, size: int) -> bytes:

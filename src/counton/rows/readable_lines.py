@@ -99,10 +99,12 @@ def _values(line: str) -> list[tuple[str, str]] | None:
                 found.append((key, line[begin:at]))
             before, done = ",", token == "}"
         elif depth == 1 and before in ("{", ","):
-            name = _name(token)
-            if name is None:
+            try:
+                key, before = json.loads(token), "key"
+            except ValueError:
                 return None
-            key, before = name, "key"
+            if not isinstance(key, str):
+                return None
         elif depth == 1 and before == "key":
             if token != ":":
                 return None
@@ -116,14 +118,6 @@ def _values(line: str) -> list[tuple[str, str]] | None:
             before = "value"
         at = match.end()
     return found if done and not line[at:].strip() else None
-
-
-def _name(token: str) -> str | None:
-    try:
-        found = json.loads(token)
-    except ValueError:
-        return None
-    return found if isinstance(found, str) else None
 
 
 def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:

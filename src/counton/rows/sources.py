@@ -376,7 +376,26 @@ class EventFrame(Rows):
     kind = "a data frame"
 
     def __init__(self, frame: Any) -> None:
-        self._frame = _in_polars(frame)
+        if not isinstance(frame, pl.LazyFrame) and not hasattr(frame, _STREAM):
+            raise InvalidInput(
+                f"{field('events')} is of type {type(frame).__name__}, which is neither the path "
+                f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
+                f"polars, pandas, pyarrow or DuckDB"
+            )
+        try:
+            self._frame = frame if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame).lazy()
+        except ImportError as error:  # pandas exports its columns through pyarrow
+            raise InvalidInput(
+                f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, "
+                f"which needs pyarrow to hand over its columns: install counton's extra 'pandas' "
+                f"(in a checkout: pip install '.[pandas]'), or give a path"
+            ) from error
+        except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"{field('events')} is a {type(frame).__name__} that cannot be read as a data "
+                f"frame ({str(error).splitlines()[0]}); give its columns plain types, or give a "
+                "path"
+            ) from error
         #: Index of a pandas frame, which is none of its columns.
         self._index = frame.index if hasattr(frame, "reset_index") else None
         self._hashed: dict[tuple[str, ...], str] = {}
@@ -451,27 +470,3 @@ def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
         for name in flat
     ]
     frame.select(written).sink_csv(cast(IO[bytes], file))
-
-
-def _in_polars(frame: Any) -> pl.LazyFrame:
-    if isinstance(frame, pl.LazyFrame):
-        return frame
-    if not hasattr(frame, _STREAM):
-        raise InvalidInput(
-            f"{field('events')} is of type {type(frame).__name__}, which is neither the path of a "
-            f"file nor a data frame that exports Arrow; give a path, or a frame of polars, pandas, "
-            f"pyarrow or DuckDB"
-        )
-    try:
-        return pl.DataFrame(frame).lazy()
-    except ImportError as error:  # pandas exports its columns through pyarrow
-        raise InvalidInput(
-            f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, which "
-            f"needs pyarrow to hand over its columns: install counton's extra 'pandas' (in a "
-            f"checkout: pip install '.[pandas]'), or give a path"
-        ) from error
-    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"{field('events')} is a {type(frame).__name__} that cannot be read as a data frame "
-            f"({str(error).splitlines()[0]}); give its columns plain types, or give a path"
-        ) from error

@@ -206,7 +206,7 @@ def sums_by_label(
     rows: pl.LazyFrame,
     reading: RowReading,
     domain: Sequence[str] | None,
-    collect: Callable[[pl.LazyFrame], pl.DataFrame],
+    source: Source,
 ) -> pl.DataFrame:
     """Add up rows by window and group: first by the group's label, then by its position in the list
     ``domain``.
@@ -219,14 +219,20 @@ def sums_by_label(
             (`says_labels`), the rows have these labels in place of one value.
         reading: options by which the rows were read.
         domain: declared groups; None if rows are not split by group.
-        collect: function that computes a lazy frame.
+        source: source of the rows.
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
     adds, by = reading.adds, [] if domain is None else ["group"]
     if says_labels(reading):
-        found = _add_alike(rows, reading, collect, by=by)
+        # Equal rows are counted first, so that each distinct row is encoded only once.
+        labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
+        each = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
+        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(each)
+        alike = with_total(collect(source, equal), reading).lazy()
+        number = pl.col("rows")
+        found = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
     else:
-        found = collect(_add(rows, pl.col("step"), adds, newest=True, by=by))
+        found = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
     if domain is None:
         return found
     across = cells_across(adds)
@@ -238,26 +244,6 @@ def sums_by_label(
     if not unknown.any():
         return cells
     return pl.concat([cells.filter(~unknown), merge_batches([cells.filter(unknown)], ["cell"])])
-
-
-def _add_alike(
-    rows: pl.LazyFrame,
-    reading: RowReading,
-    collect: Callable[[pl.LazyFrame], pl.DataFrame],
-    *,
-    by: Sequence[str],
-) -> pl.DataFrame:
-    """Add up rows whose values are all labels, by window and the columns ``by``.
-
-    Equal rows are counted first, so that each distinct row is encoded only once, which is faster.
-    """
-    labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
-    sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-    alike = with_total(
-        collect(rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(sums)), reading
-    )
-    cell, number = pl.col("cell"), pl.col("rows")
-    return _add(alike.lazy(), cell, reading.adds, newest=True, by=by, number=number).collect()
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -286,7 +272,7 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
     adding = partial(_add, cell=cell, adds=adds)
-    found = _sum_batches(parts, none, adding, ["cell"]).sort("cell")
+    found = _sum_batches(parts, none, adding).sort("cell")
     cells = found["cell"] // cells_across(adds)
     parted = found.with_columns(step=cells // groups, group=cells % groups)
     return _by_place(parted, adds)
@@ -296,25 +282,24 @@ def _sum_batches(
     batches: Iterable[pl.DataFrame],
     none: pl.DataFrame,
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
-    by: Sequence[str],
 ) -> pl.DataFrame:
     """Add up rows that come in several data frames: first the rows of each data frame, then the
     sums.
 
     Args:
         none: data frame without rows, which gives the result's columns if there are no batches.
-        adding: function that adds up the rows of one data frame, by the columns ``by``.
+        adding: function that adds up the rows of one data frame by cell.
     """
     added: list[pl.DataFrame] = []
     least = 0
     for batch in batches:
         added.append(adding(batch.lazy()).collect())
         if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
-            added = [merge_batches(added, by)]
+            added = [merge_batches(added, ["cell"])]
             least = len(added[0])
     if not added:
         return adding(none.lazy()).collect()
-    return added[0] if len(added) == 1 else merge_batches(added, by)
+    return added[0] if len(added) == 1 else merge_batches(added, ["cell"])
 
 
 def _add(
@@ -528,31 +513,19 @@ def _by_cell(
     by_label = bound is None and few_labels and (domain is not None or labels)
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
-        return sums_by_label(rows, reading, domain, partial(collect, source))
+        return sums_by_label(rows, reading, domain, source)
     adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
     if bound is None:
         return collect(source, adding(rows))
-    return _hold(source, bound.select(rows), bound, adding, ["cell"])
+    kept = bound.select(rows)
+    none = kept.collect_schema().to_frame()
 
-
-def _hold(
-    source: Source,
-    rows: pl.LazyFrame,
-    bound: RowHolder,
-    adding: Callable[[pl.LazyFrame], pl.LazyFrame],
-    by: Sequence[str],
-) -> pl.DataFrame:
-    """Add up rows, one data frame after another, and pass each data frame to ``bound``, which holds
-    its rows in memory.
-    """
-
-    def batches() -> Iterator[pl.DataFrame]:
-        for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
+    def held() -> Iterator[pl.DataFrame]:
+        for batch in kept.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
             bound.take(batch)
             yield batch
 
-    none = rows.collect_schema().to_frame()
     try:
-        return _sum_batches(batches(), none, adding, by)
+        return _sum_batches(held(), none, adding)
     except unreadable_errors() as error:
         raise unreadable_part(source, error) from error
