@@ -180,29 +180,24 @@ class StatisticRecord:
                 reached = hashlib.sha256(reached + blob).digest()
             if reached != digest or [number for number, _ in found] != [*range(first, following)]:
                 raise self._alteration()
-            parts = Parts(first, following, digest=digest)
-            return self._open(step, parts, [blob for _, blob in found])
-
-    def _open(self, step: int, parts: Parts, found: list[bytes]) -> SavedState:
-        pieces: list[bytes] = []
-        later: list[bytes] = []
-        for blob in found:
-            try:
-                said = self._cipher.decrypt(blob[:_NONCE], blob[_NONCE:], None)
-            except InvalidTag:
-                raise self._alteration() from None
-            (pieces if said[:1] == _WHOLE else later).append(said[1:])
-        whole = b"".join(pieces)
-        events, exact = _split(whole)
-        added = [_split(one) for one in later]
-        size = sum(1 + len(one) for one in later)
-        return SavedState(
-            parts._replace(whole=len(whole), added=size, pieces=len(pieces)),
-            step,
-            b"".join([events, *(one for one, _ in added)]),
-            exact,
-            [news for _, news in added],
-        )
+            pieces, later = list[bytes](), list[bytes]()
+            for _, blob in found:
+                try:
+                    part = self._cipher.decrypt(blob[:_NONCE], blob[_NONCE:], None)
+                except InvalidTag:
+                    raise self._alteration() from None
+                (pieces if part[:1] == _WHOLE else later).append(part[1:])
+            whole = b"".join(pieces)
+            events, exact = _split(whole)
+            added = [_split(one) for one in later]
+            size = sum(1 + len(one) for one in later)
+            return SavedState(
+                Parts(first, following, len(whole), size, len(pieces), digest),
+                step,
+                b"".join([events, *(one for one, _ in added)]),
+                exact,
+                [news for _, news in added],
+            )
 
     def _alteration(self) -> StateError:
         return StateError(

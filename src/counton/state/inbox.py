@@ -288,7 +288,14 @@ class Inbox(Closing):
                     for place, part in parts.items()
                 ):
                     known = Verdict("full", {})
-                if known is None and not connection.run(_ENTER, _entry(stream, batch)):
+                if known is None and not connection.run(
+                    _ENTER,
+                    stream=stream,
+                    batch=batch.id,
+                    digest=batch.digest,
+                    arrived=batch.arrived,
+                    answer=json.dumps(batch.answer),
+                ):
                     known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if known is not None:
                     verdicts.append(known)
@@ -714,7 +721,7 @@ _CLOSED = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
 _BATCH = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
 _ENTER = (
     "INSERT INTO counton_inbox_batches (stream_id, batch, digest, arrived, answer)"
-    " VALUES (:stream_id, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
+    " VALUES (:stream, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
 )
 
 #: Lock of PostgreSQL under which the tables are made.
@@ -764,16 +771,6 @@ def _taken_by_another(fold: Fold) -> StreamConflict:
         f"another process has taken the rows of stream {fold.stream!r} that this one was about to "
         "count, so nothing was counted here: end one of the two"
     )
-
-
-def _entry(stream: int, batch: Batch) -> dict[str, Any]:
-    return {
-        "stream_id": stream,
-        "batch": batch.id,
-        "digest": batch.digest,
-        "arrived": batch.arrived,
-        "answer": json.dumps(batch.answer),
-    }
 
 
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:

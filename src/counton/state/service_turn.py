@@ -88,7 +88,18 @@ class Turn(Closing):
                 at them.
         """
         if self.alone:
-            return self._names if self._handle >= 0 or self._try_lock() else frozenset()
+            if self._handle < 0:
+                import fcntl
+
+                assert self._database.path is not None
+                handle = os.open(f"{self._database.path}.served", os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    os.close(handle)
+                    return frozenset()
+                self._handle = handle
+            return self._names
         asked = (
             "UPDATE counton_turns SET holder = :me,"
             " until = clock_timestamp() + make_interval(secs => :lasts)"
@@ -139,16 +150,3 @@ class Turn(Closing):
             with suppress(CountonError), self._database.transaction(write=True) as connection:
                 connection.run(ended, me=self._me)
         self._database.close()
-
-    def _try_lock(self) -> bool:
-        import fcntl
-
-        assert self._database.path is not None
-        handle = os.open(f"{self._database.path}.served", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            return False
-        self._handle = handle
-        return True

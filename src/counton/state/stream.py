@@ -743,28 +743,21 @@ class Stream(JournalReader, Closing):
         known = min(len(grid), self._step + 1 - first)
         if not known:
             return self._advance(counter, grid, addition, also)
-        answer = self._answer(counter, first, grid[:known])
+        old, stop = grid[:known], first + known
+        with self._database.transaction(write=False) as connection:
+            stored = saved_shape(counter.design)
+            entries = journal.read(connection, self._row.id, first, stop, stored)
+        if entries.values.shape != old.shape:
+            raise ReplayMismatch(
+                f"steps {first} to {stop - 1} were released from inputs of another shape than "
+                f"{old.shape[1:]}: give the inputs of the first call again"
+            )
+        journal.check_inputs(entries.input_digests, first, old, self._digest)
+        answer = entries.values
         if known < len(grid):
             fresh = self._advance(counter, grid[known:], addition, also)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
-
-    def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values of released steps from ``first`` on, as the journal (the table of
-        releases) has them; refuse inputs that differ from the inputs of the release. ``grid`` has
-        the inputs as integer multiples of the resolution, shape (steps, *shape).
-        """
-        stop = first + len(grid)
-        with self._database.transaction(write=False) as connection:
-            shape = saved_shape(counter.design)
-            entries = journal.read(connection, self._row.id, first, stop, shape)
-        if entries.values.shape != grid.shape:
-            raise ReplayMismatch(
-                f"steps {first} to {stop - 1} were released from inputs of another shape than "
-                f"{grid.shape[1:]}: give the inputs of the first call again"
-            )
-        journal.check_inputs(entries.input_digests, first, grid, self._digest)
-        return entries.values
 
     def _advance(
         self,

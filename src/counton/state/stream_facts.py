@@ -94,7 +94,16 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
     """
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
-        facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
+        names = _HELD.get(said["digest"])
+        if names is None:
+            with reading("the names of groups"):
+                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
+                if len(names) != said["count"]:
+                    raise ValueError(
+                        f"{len(names):,} names are stored instead of {said['count']:,}"
+                    )
+            _HELD[names.digest] = names
+        facts[fact] = names
     return facts
 
 
@@ -104,17 +113,6 @@ def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
     """
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
-
-
-def _names(
-    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
-) -> GroupNames:
-    with reading("the names of groups"):
-        names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
-        if len(names) != said["count"]:
-            raise ValueError(f"{len(names):,} names are stored instead of {said['count']:,}")
-    _HELD[names.digest] = names
-    return names
 
 
 def _blocks(
