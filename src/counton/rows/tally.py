@@ -520,12 +520,12 @@ def _by_cell(
     kept = bound.select(rows)
     none = kept.collect_schema().to_frame()
 
-    def held() -> Iterator[pl.DataFrame]:
+    def batches() -> Iterator[pl.DataFrame]:
         for batch in kept.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
             bound.take(batch)
             yield batch
 
     try:
-        return _sum_batches(held(), none, adding)
+        return _sum_batches(batches(), none, adding)
     except unreadable_errors() as error:
         raise unreadable_part(source, error) from error

@@ -324,11 +324,13 @@ def mark_part(
         if column is not None:
             taken[name] = as_text(pl.col(column), types[column])
     if columns.sign is not None:
-        taken["sign"] = _meant(taken["sign"], _SIGNS, pl.Int8)
+        taken["sign"] = _meaning(taken["sign"], _SIGNS, pl.Int8)
     for place, (column, one) in enumerate(parts):
         given, kind = pl.col(column), "number" if one is None else one.kind
         said_so = as_text(given, types[column]) if kind in _TEXTS else part.number(given)
-        taken[f"part {place}"] = _meant(said_so, _FLAGS, pl.Boolean) if kind == "flag" else said_so
+        taken[f"part {place}"] = (
+            _meaning(said_so, _FLAGS, pl.Boolean) if kind == "flag" else said_so
+        )
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
@@ -429,7 +431,7 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 _SIGNS = {"1": 1, "+1": 1, "1.0": 1, "-1": -1, "-1.0": -1}
 
 
-def _meant(text: pl.Expr, meanings: Mapping[str, int], dtype: type[pl.DataType]) -> pl.Expr:
+def _meaning(text: pl.Expr, meanings: Mapping[str, int], dtype: type[pl.DataType]) -> pl.Expr:
     """Return what texts mean, whatever their case and the spaces around them; null if they have no
     meaning.
     """
