@@ -269,7 +269,18 @@ class Average(ClippedValues):
     def _estimate_of(self, cells: Cells, asked: str) -> Estimate:
         """Return the ``"mean"``, ``"sum"`` or ``"count"`` from released cells."""
         if self.number is not None:
-            return self._estimate_by_public_number(cells, asked)
+            start, stop = cells.ends
+            delay, total = cells.design.strategy.facts.delay, cells.one(0)
+            number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
+            if asked == "count":
+                return Formula(number)
+            if asked == "sum":
+                return total
+            if not number:
+                raise InvalidInput(
+                    "no value has been counted yet: ask for the mean after a later step"
+                )
+            return total.over(number, float(self.lower), float(self.upper))
         lower, upper, one = float(self.lower), float(self.upper), cells.std
         above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
         count = (above + below) / self.width
@@ -305,19 +316,6 @@ class Average(ClippedValues):
             return float(cells.halfwidths(np.array(one), level)) * weight
 
         return ClosedForm.around(value, half, one * weight, parts)
-
-    def _estimate_by_public_number(self, cells: Cells, name: str) -> Estimate:
-        start, stop = cells.ends
-        delay, one = cells.design.strategy.facts.delay, cells.one(0)
-        assert self.number is not None
-        count = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
-        if name == "count":
-            return Formula(count)
-        if name == "sum":
-            return one
-        if not count:
-            raise InvalidInput("no value has been counted yet: ask for the mean after a later step")
-        return one.over(count, float(self.lower), float(self.upper))
 
 
 class SumBesideNumber(Average):

@@ -180,26 +180,16 @@ class ContingencyReading(GridReading):
         return whole if fit.integers else np.asarray(whole * unit)
 
 
-def _label(names: Mapping[str, Any]) -> str:
-    """Return the label of a table row, such as "sex f, smokes no"; "total" if no column has a
-    value.
-    """
-    told = [f"{name} {value}" for name, value in names.items() if value is not None]
-    return ", ".join(told) or "total"
-
-
 def _chart_rows(table_of: Contingency, table: Table) -> Table:
-    names = list(table_of.columns)
-    values = [[None if one is None else str(one) for one in table[name]] for name in names]
-    rows = list(zip(*values, strict=True))
-    kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
-    called = [
-        next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
-        for row, wanted in zip(rows, kept, strict=True)
-        if wanted
+    """Select the rows of single values, such as "sex f": all other columns add up all values."""
+    columns = table_of.columns
+    named = [
+        [f"{name} {one}" for name, one in zip(columns, row, strict=True) if one is not None]
+        for row in zip(*(table[name] for name in columns), strict=True)
     ]
-    found = {name: column[kept] for name, column in table.items() if name not in names}
-    return {**found, "group": np.array(called)}
+    kept = np.array([len(names) == 1 for names in named])
+    found = {name: column[kept] for name, column in table.items() if name not in columns}
+    return {**found, "group": np.array([names[0] for names in named if len(names) == 1])}
 
 
 class Contingency(GridCells):
@@ -242,7 +232,10 @@ class Contingency(GridCells):
         f"shows the same numbers. The table has every margin; a column is empty where it adds up "
         f"all values.",
         phrase="contingency table of {columns}",
-        label=_label,
+        label=lambda names: (
+            ", ".join(f"{name} {value}" for name, value in names.items() if value is not None)
+            or "total"
+        ),
         chart=ChartSpec("Running {counted}", "{counted}", once="margins", choose=_chart_rows),
         also_called=("crosstab", "table"),
         options=(

@@ -256,7 +256,21 @@ class _Users(Exact):
                 steps = np.full(len(users), self._step + 1)
             else:
                 steps = self._step + 1 + np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
-            changes = self._count(users, come, steps, len(stops))
+            if this.stay is not None:
+                changes = self._count_stays(users.tolist(), steps.tolist(), len(stops))
+            else:
+                acted, own = np.unique(users, return_inverse=True)
+                did = self._did[acted]
+                self._remember(acted, did.copy())
+                order = np.argsort(own, kind="stable")  # each user's events in order
+                own, steps, come = own[order], steps[order], come[order]
+                if this.changes is None:
+                    counted, by = self._count_visits(own, steps, did)
+                else:
+                    counted, by = self._count_moves(own, come, did)
+                self._did[acted] = did
+                changes = np.zeros(len(stops), np.int64)
+                np.add.at(changes, steps[counted] - self._step - 1, by)
         except BaseException:
             self.undo()
             raise
@@ -278,40 +292,6 @@ class _Users(Exact):
         if new is digests:
             return np.arange(known, len(self._names))
         return np.fromiter(map(numbers.__getitem__, digests), np.int64, len(digests))
-
-    def _count(
-        self,
-        users: NDArray[np.int64],
-        come: NDArray[np.bool_],
-        steps: NDArray[np.int64],
-        count: int,
-    ) -> NDArray[np.int64]:
-        """Count events of users, and return the change of the number of users in each step.
-
-        Args:
-            users: number of each event's user.
-            come: for each event, True if the user comes, False if the user goes.
-            steps: step of each event.
-            count: number of steps.
-
-        Returns:
-            int64, shape ``(count,)``.
-        """
-        if self._statistic.stay is not None:
-            return self._count_stays(users.tolist(), steps.tolist(), count)
-        acted, own = np.unique(users, return_inverse=True)
-        did = self._did[acted]
-        self._remember(acted, did.copy())
-        order = np.argsort(own, kind="stable")  # each user's events in order
-        own, steps, come = own[order], steps[order], come[order]
-        if self._statistic.changes is None:
-            counted, by = self._count_visits(own, steps, did)
-        else:
-            counted, by = self._count_moves(own, come, did)
-        self._did[acted] = did
-        changes = np.zeros(count, np.int64)
-        np.add.at(changes, steps[counted] - self._step - 1, by)
-        return changes
 
     def _remember(self, acted: NDArray[np.int64], did: NDArray[np.int64]) -> None:
         self._before = (*self._before[:2], acted, did)

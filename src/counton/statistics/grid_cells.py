@@ -35,7 +35,6 @@ from counton.numbers.intervals import (
     smooth_halfwidth,
     weighted_halfwidth,
 )
-from counton.numbers.releases import StepRelease
 from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -97,13 +96,19 @@ class GridReading(Reading):
         cells has n + 1 prefix sums. For a reading between two steps, the sums published at the
         first step are subtracted from the sums published at the second step.
         """
-        now, *before = map(self._sums, self.release.between or (self.release,))
+        now, *before = (
+            rounded_sums(
+                np.array(
+                    self.statistic.grid.estimate(
+                        np.asarray(release.value, np.float64).reshape(self.statistic.cells)
+                    )
+                ),
+                self._bits,
+            )
+            for release in self.release.between or (self.release,)
+        )
         found: Integers = read_only(now - before[0] if before else now)
         return found
-
-    def _sums(self, release: StepRelease) -> Integers:
-        rows = np.asarray(release.value, np.float64).reshape(self.statistic.cells)
-        return rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
 
     @property
     def _grain(self) -> float:
@@ -150,17 +155,13 @@ class GridReading(Reading):
         # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
         # cases, and if that distribution takes too long, they come from the standard deviation,
         # with a margin for all that it leaves open.
-        if self.cells.one_draw:
-            return self._halves_of_draws(low, high, level)
-        std = self.cells.std * np.sqrt(self.statistic.grid.variance(low, high))
-        read = math.prod(self.statistic.cells)
-        return self.cells.halfwidths(std, check_level(level), read) + self._grain
-
-    def _halves_of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
         level, grid, terms = check_level(level), self.statistic.grid, self.release._design
         law = terms.law
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)
+        if not self.cells.one_draw:
+            std = self.cells.std * np.sqrt(grid.variance(low, high))
+            return self.cells.halfwidths(std, level, math.prod(self.statistic.cells)) + self._grain
         if (weight := grid.cell_weight) is not None:
             draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
             half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])

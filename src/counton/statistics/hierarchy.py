@@ -33,7 +33,6 @@ from counton.base.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
-from counton.numbers.releases import StepRelease
 from counton.numbers.table_fit import (
     AdjustedHierarchy,
     adjusted_hierarchy,
@@ -85,14 +84,15 @@ class HierarchyReading(Reading):
 
         The unit is a power of two, 2^-16 or larger.
         """
-        found, *before = map(self._nodes, self.release.between or (self.release,))
+        found, *before = (
+            self.statistic.measuring.share_to_nodes(
+                np.asarray(release.value, np.float64), self._bits
+            )
+            for release in self.release.between or (self.release,)
+        )
         if before:  # the difference of the published numbers
             found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
         return tuple(map(read_only, found))
-
-    def _nodes(self, release: StepRelease) -> list[Integers]:
-        cells = np.asarray(release.value, np.float64)
-        return list(self.statistic.measuring.share_to_nodes(cells, self._bits))
 
     @property
     def _grain(self) -> float:
@@ -665,7 +665,21 @@ def wanted_variances(
         )
     if not targets:
         raise InvalidInput("targets are empty; give at least one level, or None")
-    stds = {name: _target(tree, name, std) for name, std in targets.items()}
+    stds = dict[str, float]()
+    for name, std in targets.items():
+        if name not in tree.levels:
+            raise InvalidInput(
+                f"targets name {name!r}, which is not a level; the levels are "
+                f"{', '.join(tree.levels)}: give one of these"
+            )
+        try:
+            stds[name] = float(std)
+        except (TypeError, ValueError, OverflowError):
+            stds[name] = math.nan
+        if not 0 < stds[name] < math.inf:  # also refuses NaN
+            raise InvalidInput(
+                f"the target of {name!r} is {std!r}; it must be a finite number above 0"
+            )
     unit = max(stds.values()) if relative else 1.0
     for name, std in stds.items():
         if not _LEAST_STD <= std / unit <= _LARGEST_STD:
@@ -680,21 +694,6 @@ def wanted_variances(
         current = stds.get(name, current)
         variances.append((current / unit) ** 2)
     return variances, unit
-
-
-def _target(tree: Tree, name: str, std: float) -> float:
-    if name not in tree.levels:
-        raise InvalidInput(
-            f"targets name {name!r}, which is not a level; the levels are "
-            f"{', '.join(tree.levels)}: give one of these"
-        )
-    try:
-        value = float(std)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not 0 < value < math.inf:  # also refuses NaN
-        raise InvalidInput(f"the target of {name!r} is {std!r}; it must be a finite number above 0")
-    return value
 
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:

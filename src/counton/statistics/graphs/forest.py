@@ -190,40 +190,38 @@ class _Forest(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        before = len(self._nodes)
+        statistic, before = self._statistic, len(self._nodes)
         self._undone = None
         entered: list[int] = []
+        weights: list[int] = []  # in units of the resolution
         try:
             told = self._nodes.read(events, "its weight")
-            weights = [self._units(weight) for (weight,) in told.rest]
+            for (weight,) in told.rest:
+                held = weight.item() if isinstance(weight, np.generic) else weight
+                if type(held) is int and statistic.resolution == 1:
+                    units = held
+                else:
+                    units = round(exact(held, "weight") / statistic.resolution)
+                if not 1 <= units <= statistic.units:
+                    raise InvalidInput(
+                        f"the weight of an edge is {quote(held)}; it must be above 0, at most "
+                        f"{field('largest', text(statistic.largest))}, and a multiple of "
+                        f"{text(statistic.resolution)}: correct it, or start another stream with "
+                        "other bounds"
+                    )
+                weights.append(units)
         except BaseException:
             self._nodes.forget(before)
             raise
         self._grow()
         changes = np.zeros(len(stops), np.int64)
         steps = np.searchsorted(stops, told.places, side="right").tolist()
-        for key, weight, step in zip(keys_of(told.ends).tolist(), weights, steps, strict=True):
+        for key, units, step in zip(keys_of(told.ends).tolist(), weights, steps, strict=True):
             if key not in self._seen:
                 entered.append(key)
-                changes[step] += self._enter(key, weight)
+                changes[step] += self._enter(key, units)
         self._undone = before, entered
         return changes
-
-    def _units(self, weight: Any) -> int:
-        statistic = self._statistic
-        held = weight.item() if isinstance(weight, np.generic) else weight
-        if type(held) is int and statistic.resolution == 1:
-            units = held
-        else:
-            units = round(exact(held, "weight") / statistic.resolution)
-        if not 1 <= units <= statistic.units:
-            raise InvalidInput(
-                f"the weight of an edge is {quote(held)}; it must be above 0, at most "
-                f"{field('largest', text(statistic.largest))}, and a multiple of "
-                f"{text(statistic.resolution)}: correct it, or start another stream with other "
-                "bounds"
-            )
-        return units
 
     def _enter(self, key: int, weight: int) -> int:
         """Add an edge, and return by how much the weight of the spanning forest grows, in units of

@@ -260,35 +260,40 @@ class NodeNumbers:
             InvalidInput: an event is no edge. Nodes of earlier events may have been given numbers
                 before the error is raised.
         """
-        width = 2 if more is None else 3
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
-            return self._read_array(events)
-        listed = events.tolist() if isinstance(events, np.ndarray) else events
-        places = [place for place, event in enumerate(listed) if event is not None]
-        edges: Sequence[Any] = listed if len(places) == len(listed) else [listed[i] for i in places]
-        for event in edges:
-            if not isinstance(event, (tuple, list)) or len(event) != width:
-                third = "" if more is None else f" and {more}"
+            if events.ndim != 2 or events.shape[1] != 2:
                 raise InvalidInput(
-                    f"an event is {quote(event)}; give edges: the two nodes of each{third}"
+                    f"edges have shape {events.shape}; give pairs of nodes, a row for each edge"
                 )
-        nodes = edges if more is None else [event[:2] for event in edges]
-        ends = self.number(list(chain.from_iterable(nodes))).reshape(-1, 2)
-        return EdgeRows(
-            self._refuse_loops(ends), np.array(places, np.int64), [e[2:] for e in edges if more]
-        )
-
-    def _read_array(self, events: NDArray[Any]) -> EdgeRows:
-        if events.ndim != 2 or events.shape[1] != 2:
-            raise InvalidInput(
-                f"edges have shape {events.shape}; give pairs of nodes, a row for each edge"
+            values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            numbers = np.empty(len(values), np.int64)
+            numbers[order] = self.number(values[order].tolist())
+            edges = EdgeRows(numbers[inverse].reshape(-1, 2), np.arange(len(events)), [])
+        else:
+            listed = events.tolist() if isinstance(events, np.ndarray) else events
+            places = [place for place, event in enumerate(listed) if event is not None]
+            told: list[Any] = [event for event in listed if event is not None]
+            for event in told:
+                if not isinstance(event, (tuple, list)) or len(event) != (2 if more is None else 3):
+                    third = "" if more is None else f" and {more}"
+                    raise InvalidInput(
+                        f"an event is {quote(event)}; give edges: the two nodes of each{third}"
+                    )
+            nodes = told if more is None else [event[:2] for event in told]
+            edges = EdgeRows(
+                self.number(list(chain.from_iterable(nodes))).reshape(-1, 2),
+                np.array(places, np.int64),
+                [event[2:] for event in told if more],
             )
-        values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        numbers = np.empty(len(values), np.int64)
-        numbers[order] = self.number(values[order].tolist())
-        ends = numbers[inverse].reshape(-1, 2)
-        return EdgeRows(self._refuse_loops(ends), np.arange(len(ends)), [])
+        loops = edges.ends[:, 0] == edges.ends[:, 1]
+        if loops.any():
+            label = self.label(int(edges.ends[np.argmax(loops), 0]))
+            raise InvalidInput(
+                f"an edge joins node {quote(label)} with itself, but it must join two different "
+                "nodes: leave it out"
+            )
+        return edges
 
     def number(self, labels: list[Any]) -> NDArray[np.int64]:
         if not set(map(type, labels)) <= _LABELS:
@@ -302,16 +307,6 @@ class NodeNumbers:
                 "a graph has at most 2^31 nodes, and there are more: start another stream"
             )
         return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
-
-    def _refuse_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        loops = ends[:, 0] == ends[:, 1]
-        if loops.any():
-            label = self.label(int(ends[np.argmax(loops), 0]))
-            raise InvalidInput(
-                f"an edge joins node {quote(label)} with itself, but it must join two different "
-                "nodes: leave it out"
-            )
-        return ends
 
 
 def checked_label(label: Any) -> Any:

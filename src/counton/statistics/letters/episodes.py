@@ -159,30 +159,28 @@ class _Ends(WordTally):
 
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        for begin in range(self.read, stop, _BLOCK):
-            self._advance(letters[begin : min(begin + _BLOCK, stop)])
-        self.counts = np.array(self._found, np.int64)[self._asked]
-
-    def _advance(self, block: NDArray[Any]) -> None:
-        size = len(block)
-        every = (1 << size) - 1
-        here = {
-            letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
-            for letter in self._letters
-        }
-        # Bits of all other letters, and with a bit that waits at the first letter.
-        others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
         waits, found = self._waits, self._found
-        # For each length of the present word, the places after its occurrences.
-        after = [every << 1] + [0] * max(length for length, _ in self._nodes)
-        for node, (length, letter) in enumerate(self._nodes):
-            begins, waiting = after[length - 1], waits[node]
-            if not begins and not waiting:
-                after[length] = 0
-                continue
-            rest, bits = others[letter], here[letter]
-            passed = (rest[waiting] + (begins & rest[0])) | begins
-            ends = passed & bits
-            waits[node] = passed >> size > 0
-            found[node] += ends.bit_count()
-            after[length] = ends << 1
+        for begin in range(self.read, stop, _BLOCK):
+            block = letters[begin : min(begin + _BLOCK, stop)]
+            size = len(block)
+            every = (1 << size) - 1
+            here = {
+                letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
+                for letter in self._letters
+            }
+            # Bits of all other letters, and with a bit that waits at the first letter.
+            others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
+            # For each length of the present word, the places after its occurrences.
+            after = [every << 1] + [0] * max(length for length, _ in self._nodes)
+            for node, (length, letter) in enumerate(self._nodes):
+                begins, waiting = after[length - 1], waits[node]
+                if not begins and not waiting:
+                    after[length] = 0
+                    continue
+                rest, bits = others[letter], here[letter]
+                passed = (rest[waiting] + (begins & rest[0])) | begins
+                ends = passed & bits
+                waits[node] = passed >> size > 0
+                found[node] += ends.bit_count()
+                after[length] = ends << 1
+        self.counts = np.array(found, np.int64)[self._asked]

@@ -144,17 +144,16 @@ class _Codes(WordTally):
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
         for begin in range(self.read, stop, _BLOCK):
-            self._advance(letters, begin, min(begin + _BLOCK, stop))
-
-    def _advance(self, letters: NDArray[Any], begin: int, stop: int) -> None:
-        codes, length = letters[begin:stop].astype(np.int64), 1
-        for wanted, places, numbers in self._asked:
-            while length < wanted:
-                before = letters[max(begin - length, 0) : max(stop - length, 0)]
-                codes[len(codes) - len(before) :] += before * np.int64(self._base**length)
-                length += 1
-            whole = codes[max(wanted - 1 - begin, 0) :]  # the other words begin before the stream
-            self._add(whole, self._base**wanted, places, numbers)
+            end, length = min(begin + _BLOCK, stop), 1
+            codes = letters[begin:end].astype(np.int64)
+            for wanted, places, numbers in self._asked:
+                while length < wanted:
+                    before = letters[max(begin - length, 0) : max(end - length, 0)]
+                    codes[len(codes) - len(before) :] += before * np.int64(self._base**length)
+                    length += 1
+                # The other words begin before the stream.
+                whole = codes[max(wanted - 1 - begin, 0) :]
+                self._add(whole, self._base**wanted, places, numbers)
 
     def _add(
         self, codes: NDArray[np.int64], words: int, places: NDArray[Any], numbers: NDArray[Any]
