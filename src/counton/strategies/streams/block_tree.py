@@ -88,12 +88,8 @@ class BlockTree:
         self.unit = 1
         if self.top:
             self.unit = sum(self.shares) if norm == 1 else math.isqrt(squares - 1) + 1
-        self._combine()
-
-    def _combine(self) -> None:
-        """Compute two numbers for each level: the weight of the children in a node's estimate, in
-        units of 2^-8, and the variance of this estimate.
-        """
+        # For each level: the weight of the children in a node's estimate, in units of 2^-8, and
+        # the variance of this estimate.
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
         self._of_children = [0]

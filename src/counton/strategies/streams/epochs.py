@@ -88,15 +88,6 @@ class _Epoch(LookAhead):
         """
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
-    def within(self, steps: range) -> range:
-        """Return the part of ``steps`` that lies in this epoch; in the result, the epoch's first
-        step has the number 1.
-        """
-        return range(
-            max(steps.start - self.before, 1),
-            max(min(steps.stop - self.before, self.horizon + 1), 1),
-        )
-
     def summed_variance(self, steps: int) -> float:
         """Return the sum of the variances of the running totals within this epoch (a stretch of
         steps), over the epoch's first ``steps`` steps.
@@ -129,7 +120,7 @@ class _Epoch(LookAhead):
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
         over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step
         most = np.zeros(1)
-        size, kept = 1, _KEPT
+        size = 1
         for level, radix in enumerate(self.radices):
             own = float(self._trees.variances[level][0])
             children = np.arange(radix)[:, None]
@@ -137,17 +128,15 @@ class _Epoch(LookAhead):
             added = own * (children + (over / size) ** 2 - part**2 / radix)
             most, over = (most + added).ravel(), (children * size + over).ravel()
             size *= radix
-            if level == len(self.radices) - 1:
-                there = over <= steps
-                most, over = most[there], over[there]
-                return float((most + self.root * (over / size) ** 2).max(initial=first))
-            if len(most) > kept:
+            if level < len(self.radices) - 1 and len(most) > _KEPT:
                 # Of each group of neighbouring steps, keep the one with the largest variance.
-                pairs = len(most) // kept
-                best = most[: pairs * kept].reshape(kept, pairs).argmax(axis=1)
-                chosen = np.arange(kept) * pairs + best
+                pairs = len(most) // _KEPT
+                best = most[: pairs * _KEPT].reshape(_KEPT, pairs).argmax(axis=1)
+                chosen = np.arange(_KEPT) * pairs + best
                 most, over = most[chosen], over[chosen]
-        raise AssertionError("unreachable")
+        there = over <= steps
+        most, over = most[there], over[there]
+        return float((most + self.root * (over / size) ** 2).max(initial=first))
 
 
 def _squares(count: int) -> float:
@@ -189,11 +178,20 @@ class _EpochReader(Reader):
 
     def _epoch_by_epoch(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         for epoch in self._epochs._up_to(steps.stop - 1) if steps else []:
-            within = epoch.within(steps)
+            # The steps that lie in this epoch, whose first step has the number 1.
+            within = range(
+                max(steps.start - epoch.before, 1),
+                min(steps.stop - epoch.before, epoch.horizon + 1),
+            )
             if not within:
                 continue
             if epoch.number != self._number or self._of_epoch is None:
-                self._past = self._epochs._noise_before_epoch(epoch, field)
+                past = np.zeros(field.shape, np.int64)  # the noise of the total of earlier epochs
+                for earlier in self._epochs._before(epoch):
+                    trees = earlier._trees
+                    drawn = LevelNoise(earlier.field(field), trees.counts)
+                    past = past + trees.estimates(drawn, trees.top, range(1), trees.depths[-1])[0]
+                self._past = past
                 self._of_epoch, self._number = epoch._reader(epoch.field(field)), epoch.number
             for part in self._of_epoch.parts(within):
                 yield part + self._past
@@ -434,14 +432,3 @@ class Epochs(EndlessStrategy):
         epoch.
         """
         return _EpochReader(self, field)
-
-    def _noise_before_epoch(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
-        """Return the noise of the total of all epochs (stretches of steps) before ``epoch``, in the
-        shape of one node's noise.
-        """
-        past = np.zeros(field.shape, np.int64)
-        for earlier in self._before(epoch):
-            trees = earlier._trees
-            drawn = LevelNoise(earlier.field(field), trees.counts)
-            past = past + trees.estimates(drawn, trees.top, range(1), trees.depths[-1])[0]
-        return past

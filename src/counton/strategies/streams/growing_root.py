@@ -836,16 +836,6 @@ class GrowingSquareRoot(EndlessStrategy):
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
         return float((1 << self.weight_bits) / weight)
 
-    @cached_property
-    def _largest_within(self) -> float:
-        """Upper bound of the weight of the noise of a node inside a block, in any release."""
-        # The norm of the first column of the longest block.
-        steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
-        if not steps:
-            return 0.0
-        norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
-        return unit / math.floor(unit / norm)
-
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
         width, over all nodes and all releases up to the step.
@@ -863,7 +853,12 @@ class GrowingSquareRoot(EndlessStrategy):
             max(self._column_divisor(1), self._column_divisor(self._singles + 1)),
             self._column_divisor(1),
         )
-        within = np.where(blocks, math.sqrt(_WITHIN) * self._largest_within, 0.0)
+        # A node inside a block has at most the norm of the first column of the longest block.
+        steps, unit, inside = self._every[-1].size - 1, 1 << self.weight_bits, 0.0
+        if steps:
+            norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
+            inside = unit / math.floor(unit / norm)
+        within = np.where(blocks, math.sqrt(_WITHIN) * inside, 0.0)
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
@@ -958,17 +953,11 @@ class GrowingSquareRoot(EndlessStrategy):
 
         The unit is the variance of the noise inside blocks.
         """
-        if (start.kind, start.block) == (stop.kind, stop.block):
-            if stop.step < stop.kind.size:
-                inside = self._inside(stop.kind)
-                return float(inside.variance(stop.step, start.step))
-            return self._variance_inside_block(start)
-        return self._variance_inside_block(start) + self._variance_inside_block(stop)
-
-    def _variance_inside_block(self, at: _BlockPlace) -> float:
-        if at.step == at.kind.size:
-            return 0.0
-        return float(self._inside(at.kind)._variances[at.step - 1])
+        if (start.kind, start.block) == (stop.kind, stop.block) and stop.step < stop.kind.size:
+            return float(self._inside(stop.kind).variance(stop.step, start.step))
+        # The release at the last step of a block has no noise inside it.
+        some = [at for at in (start, stop) if at.step < at.kind.size]
+        return sum(float(self._inside(at.kind)._variances[at.step - 1]) for at in some)
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
@@ -1080,44 +1069,29 @@ class GrowingSquareRoot(EndlessStrategy):
         """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
-            low, high = max(steps.start, kind.before + 1), min(steps.stop - 1, kind.last)
-            if low <= high and kind.size == 1:
-                parts.append(over(range(low, high + 1)))
-            elif low <= high:
-                parts += self._noise_in_blocks(
-                    field, kind, self._place(low), self._place(high), over
-                )
+            wanted = range(max(steps.start, kind.before + 1), min(steps.stop, kind.last + 1))
+            if not wanted:
+                continue
+            if kind.size == 1:
+                parts.append(over(wanted))
+                continue
+            low, high = self._place(wanted[0]), self._place(wanted[-1])
+            window = range(max(low.node - 1, 1), high.node + 1)
+            root = over(window)
+            level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
+            size = max(1, nodes_per_chunk(field.shape) // kind.size)
+            for at in range(low.block, high.block + 1, size):
+                blocks = range(at, min(at + size, high.block + 1))
+                own = inside.noise(
+                    _field_of_blocks(field, level, kind.size, blocks), range(1, kind.size)
+                )  # all steps except the last, at which the root itself releases the block
+                before = kind.nodes + at - window.start  # the root's release before the block
+                ends = root[before : before + len(blocks) + 1, None]
+                values = np.concatenate([np.swapaxes(own, 0, 1) + ends[:-1], ends[1:]], axis=1)
+                values = values.reshape(-1, *field.shape)
+                stop = len(values) - (kind.size - high.step if blocks[-1] == high.block else 0)
+                parts.append(values[low.step - 1 if at == low.block else 0 : stop])
         return np.concatenate(parts)
-
-    def _noise_in_blocks(
-        self,
-        field: NodeNoise,
-        kind: _Kind,
-        low: _BlockPlace,
-        high: _BlockPlace,
-        root: Callable[[range], NDArray[np.int64]],
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield, in parts, the noise of the releases at the steps from ``low`` to ``high``, which
-        lie in blocks of one size (``kind``).
-
-        ``root`` is a function that returns the noise of the running totals at the ends of some
-        nodes (blocks of steps).
-        """
-        window = range(max(low.node - 1, 1), high.node + 1)
-        over = root(window)
-        level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
-        size = max(1, nodes_per_chunk(field.shape) // kind.size)
-        for at in range(low.block, high.block + 1, size):
-            blocks = range(at, min(at + size, high.block + 1))
-            own = inside.noise(
-                _field_of_blocks(field, level, kind.size, blocks), range(1, kind.size)
-            )  # all steps except the last, at which the root itself releases the block
-            before = kind.nodes + at - window.start  # the root's release before the block
-            ends = over[before : before + len(blocks) + 1, None]
-            values = np.concatenate([np.swapaxes(own, 0, 1) + ends[:-1], ends[1:]], axis=1)
-            values = values.reshape(-1, *field.shape)
-            stop = len(values) - (kind.size - high.step if blocks[-1] == high.block else 0)
-            yield values[low.step - 1 if at == low.block else 0 : stop]
 
 
 @lru_cache(maxsize=1)

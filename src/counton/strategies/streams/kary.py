@@ -302,13 +302,22 @@ class KAry(DigitTree):
         Raises:
             InvalidInput: a horizon that is not an integer above 0.
         """
+        # For a given height the smallest arity that reaches the horizon is best, or one of the next
+        # few, of the other parity.
+        largest = 2 * check_integer("horizon", horizon, 1) + 1
+        arities = set(range(2, min(largest, _ALL_ARITIES) + 1))
+
+        def height(arity: int) -> int:
+            return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
+
+        for wanted in range(height(largest), height(min(largest, _ALL_ARITIES))):
+            least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
+            arities.update(range(least, min(least + 4, largest + 1)))
         # For such units sensitivities are not a function of the height alone. Of two trees of one
         # height the wider has more error, and longer nodes, which hold more of a unit's steps; the
         # ends of nodes matter too. The eight smallest arities of each height contained the best in
         # all cases examined.
-        trees = (
-            cls(horizon, arity, subtraction) for arity in _useful_arities(horizon, subtraction)
-        )
+        trees = (cls(horizon, arity, subtraction) for arity in sorted(arities))
         of_height = groupby(trees, key=lambda tree: tree.height)  # the height falls with the arity
         return [tree for _, same in of_height for tree in islice(same, of_each)]
 
@@ -371,21 +380,3 @@ class KAry(DigitTree):
         """
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))
-
-
-def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return the numbers of children (arities) that are worth trying: the best one for every height
-    of the tree is among them.
-    """
-    # For a given height the smallest arity that reaches the horizon is best, or one of the next
-    # few, of the other parity.
-    largest = 2 * check_integer("horizon", horizon, 1) + 1
-    found = set(range(2, min(largest, _ALL_ARITIES) + 1))
-
-    def height(arity: int) -> int:
-        return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
-
-    for wanted in range(height(largest), height(min(largest, _ALL_ARITIES))):
-        least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
-        found.update(range(least, min(least + 4, largest + 1)))
-    return sorted(found)

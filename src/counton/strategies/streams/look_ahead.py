@@ -449,26 +449,19 @@ class LookAhead(StreamStrategy):
         # The mean of totals is computed from moments, the largest by branch and bound.
         check_metric(metric)
         if of == "windows":
-            return self._overall_of_steps(metric)
+            # Steps that are contained in the last node of the same levels have equal variance, so
+            # one step of each kind is computed. From some level up, a step is in the last nodes of
+            # all levels, and below it in none.
+            trees = zip(self._trees.counts, self._trees.widths, strict=True)
+            first = np.array([*((count - 1) * width + 1 for count, width in trees), 1])
+            alike = np.diff(first[::-1], append=self.horizon + 1)[::-1]
+            some, alike = first[alike > 0], alike[alike > 0]
+            alone = self.variance(some, some - 1)
+            return float(alone.max() if metric == "max" else alone @ alike / self.horizon)
         if metric == "max":
             return largest_variance(self._trees) * float(self.weights[0]) ** 2
         weights = [weight / self.weights[0] for weight in self.weights]
         return mean_variance(self.horizon, self.radices, weights)
-
-    def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or the largest variance of the counts of single steps."""
-        # Steps that are contained in the last node of the same levels have equal variance, so one
-        # step of each kind is computed. From some level up, a step is in the last nodes of all
-        # levels, and below it in none.
-        firsts = [
-            (count - 1) * width + 1
-            for count, width in zip(self._trees.counts, self._trees.widths, strict=True)
-        ]
-        first = np.array([*firsts, 1])
-        alike = np.diff(first[::-1], append=self.horizon + 1)[::-1]
-        some, alike = first[alike > 0], alike[alike > 0]
-        alone = self.variance(some, some - 1)
-        return float(alone.max() if metric == "max" else alone @ alike / self.horizon)
 
     @cached_property
     @override

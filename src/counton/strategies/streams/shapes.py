@@ -146,8 +146,14 @@ class Shape(NamedTuple):
         amplitudes = []
         for spacing, heights in zip(self.spacings, self.amplitudes, strict=True):
             if isinstance(spacing, int):
+                # The place of each knot on the shape's own knots 0, 1, ..., times ``cells``; the
+                # heights of the knots on both sides are mixed.
+                place = np.arange(-(-cells // spacing) + 1) * self.cells
+                left = np.minimum(place // cells, len(heights) - 2)
+                right = np.clip(place - left * cells, 0, cells)
+                mixed = heights[left] * (cells - right) + heights[left + 1] * right
                 spacings.append(spacing)
-                amplitudes.append(self._between(spacing, heights, cells))
+                amplitudes.append((2 * mixed + cells) // (2 * cells))
             else:
                 knots = (2 * spacing * cells + self.cells) // (2 * self.cells)
                 knots[0] = min(knots[0], cells - 1)
@@ -164,23 +170,6 @@ class Shape(NamedTuple):
             cells, spacings, [heights * finer for heights in amplitudes], self.norm, _LATTICE_BITS
         )
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
-
-    def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the heights of one level of triangular weights over ``cells`` cells, interpolated
-        from the shape's own heights over its own number of cells.
-
-        The peaks of the triangles are ``spacing`` cells apart, in the shape and in the result.
-        ``heights`` has the shape's heights at the peaks; heights are integers in units of 2^-12.
-        """
-        if cells == self.cells:
-            return heights
-        count = -(-cells // spacing) + 1
-        # place of each knot on the shape's own knots 0, 1, ..., times ``cells``
-        place = np.arange(count) * self.cells
-        left = np.minimum(place // cells, len(heights) - 2)
-        right = np.clip(place - left * cells, 0, cells)
-        mixed = heights[left] * (cells - right) + heights[left + 1] * right
-        return np.asarray((2 * mixed + cells) // (2 * cells))
 
 
 def strategies_of_shape(

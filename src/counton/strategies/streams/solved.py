@@ -668,12 +668,18 @@ class LeastSquaresFactorization(StreamStrategy):
             return self._overall_of_steps(metric)
         if self.horizon <= _CHUNK:
             variance = self._variance_at(np.arange(1, self.horizon + 1))
-            return (
-                float(variance.max())
-                if metric == "max"
-                else float(math.fsum(variance)) / (self.horizon)
-            )
-        return self._mean() if metric == "mean" else self._largest()
+            return float(variance.max() if metric == "max" else math.fsum(variance) / self.horizon)
+        if metric == "max":
+            return self._largest()
+        sums, singles, inverse = self._blocks_known
+        part, inside = self._places
+        whole = self.horizon // self._block
+        after = float(part.mean())
+        cut, tree = float((part * (1 - part)).mean()), float(inside.mean())
+        blocks = (1 - after) * sums[:whole] + after * sums[1 : whole + 1]
+        blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self._block
+        rest = self._variance_at(np.arange(whole * self._block + 1, self.horizon + 1))
+        return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     @cached_property
     @override
@@ -728,17 +734,6 @@ class LeastSquaresFactorization(StreamStrategy):
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
-
-    def _mean(self) -> float:
-        sums, singles, inverse = self._blocks_known
-        part, inside = self._places
-        whole = self.horizon // self._block
-        after = float(part.mean())
-        cut, tree = float((part * (1 - part)).mean()), float(inside.mean())
-        blocks = (1 - after) * sums[:whole] + after * sums[1 : whole + 1]
-        blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self._block
-        rest = self._variance_at(np.arange(whole * self._block + 1, self.horizon + 1))
-        return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
         """Return the largest variance of a total, in units of one node's noise variance."""

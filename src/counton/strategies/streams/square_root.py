@@ -179,6 +179,7 @@ class RootSeries:
     def __init__(self, count: int, bits: int) -> None:
         self.count, self.bits = count, bits
         self._exact_row: list[int] = []  # entry k is b_k * 2^(bits * k), an integer
+        #: The length of the last Fourier transform of the first column of B, and this transform.
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
 
     @cached_property
@@ -238,8 +239,10 @@ class RootSeries:
             slack = (nodes + 2) * 2.0**-53
         else:
             length = fft_length(nodes)
-            sums = np.fft.irfft(self._spectrum(length) * np.fft.rfft(reals, length), length)
-            sums = sums[:, :nodes]
+            kept = self._kept  # another thread may replace it meanwhile
+            if kept is None or kept[0] != length:
+                kept = self._kept = (length, np.fft.rfft(b[: length // 2], length))
+            sums = np.fft.irfft(kept[1] * np.fft.rfft(reals, length), length)[:, :nodes]
             slack = self._slack(length)
         # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_1 <=
         # sqrt(steps) |z|_2.
@@ -251,19 +254,6 @@ class RootSeries:
                 "2^60 in all): give a larger epsilon, rho or resolution"
             )
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
-
-    def _spectrum(self, length: int) -> NDArray[np.complex128]:
-        """Return the Fourier transform of the first column of the matrix B, which turns the noise
-        of nodes into the noise of releases.
-
-        ``length`` is the length of the transform. The result is kept until another length is
-        needed.
-        """
-        kept = self._kept  # another thread may replace it meanwhile
-        if kept is None or kept[0] != length:
-            b = self._coefficients[: length // 2]
-            kept = self._kept = (length, np.fft.rfft(b, length))
-        return kept[1]
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:

@@ -107,32 +107,31 @@ class Dividing:
         Raises:
             SumOverflow: z or s of 2^50 or more.
         """
-        parts = [self._next(z[at : at + _NEAR]) for at in range(0, len(z), _NEAR)]
-        return np.concatenate([np.empty((0, self._cells)), *parts])
-
-    def _next(self, z: NDArray[np.int64]) -> Floats:
-        stairs, start, cells = self._stairs, self.steps, self._cells
-        if np.abs(z).max(initial=0) >= 2**_ROOM:
-            raise _too_wide()
-        stop = start + len(z)
-        if stop > len(self._halves):
-            grown = np.empty((2 * len(self._halves), 2, cells))
-            grown[:start] = self._halves[:start]
-            self._halves = grown
-        far = np.zeros((len(z), 2, cells))
-        there = int(np.searchsorted(stairs.lags, stop))
-        pairs = zip(stairs.lags[:there].tolist(), stairs.falls[:there].tolist(), strict=True)
-        for lag, fall in pairs:
-            first = max(lag - start, 0)
-            seen = self._halves[start + first - lag : stop - lag]
-            far[first:] += seen if fall == 1.0 else fall * seen
-        for at in range(0, len(z), _BLOCK):
-            self._solve(z[at : at + _BLOCK], far[at : at + _BLOCK])
-        halves = self._halves[start:stop]
-        s = (halves[:, 0] * 2.0**stairs.half + halves[:, 1]) * 2.0**-stairs.point
-        if np.abs(s).max(initial=0.0) >= 2.0**_ROOM:
-            raise _too_wide()
-        return np.asarray(s)
+        stairs, cells, parts = self._stairs, self._cells, [np.empty((0, self._cells))]
+        # So few steps at once that terms with larger lags are all of earlier steps.
+        for some in (z[at : at + _NEAR] for at in range(0, len(z), _NEAR)):
+            if np.abs(some).max(initial=0) >= 2**_ROOM:
+                raise _too_wide()
+            start, stop = self.steps, self.steps + len(some)
+            if stop > len(self._halves):
+                grown = np.empty((2 * len(self._halves), 2, cells))
+                grown[:start] = self._halves[:start]
+                self._halves = grown
+            far = np.zeros((len(some), 2, cells))
+            there = int(np.searchsorted(stairs.lags, stop))
+            pairs = zip(stairs.lags[:there].tolist(), stairs.falls[:there].tolist(), strict=True)
+            for lag, fall in pairs:
+                first = max(lag - start, 0)
+                seen = self._halves[start + first - lag : stop - lag]
+                far[first:] += seen if fall == 1.0 else fall * seen
+            for at in range(0, len(some), _BLOCK):
+                self._solve(some[at : at + _BLOCK], far[at : at + _BLOCK])
+            halves = self._halves[start:stop]
+            s = (halves[:, 0] * 2.0**stairs.half + halves[:, 1]) * 2.0**-stairs.point
+            if np.abs(s).max(initial=0.0) >= 2.0**_ROOM:
+                raise _too_wide()
+            parts.append(s)
+        return np.concatenate(parts)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
         """Compute and store the quotient s of the next block of steps.

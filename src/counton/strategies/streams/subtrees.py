@@ -144,7 +144,16 @@ class Subtrees:
             self.depths = (0, *(1,) * self.top)
         self.by_depth: list[list[_Pair]] = [[(Fraction(1, w**2),) * 2 for w in self.weights]]
         for _ in range(max(self.depths)):
-            self.by_depth.append(self._improve(self.by_depth[-1]))
+            # The measurement of a node is combined with estimates of its children, with the least
+            # variance or with the weight ``own``.
+            improved = [self.by_depth[0][0]]
+            for weight, sums in zip(self.weights[1:], self._sums(self.by_depth[-1]), strict=True):
+                if own is None:
+                    whole, last = (both / (weight**2 * both + 1) for both in sums)
+                else:
+                    whole, last = (own**2 + (1 - own) ** 2 * both for both in sums)
+                improved.append((whole, last))
+            self.by_depth.append(improved)
         self.variances = [self.by_depth[self.depths[i]][i] for i in range(len(self.weights))]
         self.spreads = self._sums(self.variances)
 
@@ -205,24 +214,6 @@ class Subtrees:
             (whole * own, (last - 1) * own + tail)
             for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
         ]
-
-    def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return the variances of estimates that use one more level of measurements below the node
-        than the estimates in ``variances``.
-
-        The first number of a pair is for a complete node, the second for the last node of the
-        level.
-        """
-        # They combine a node's measurement with its children's estimates with the least variance,
-        # or with the weight ``own``.
-        improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
-        for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
-            if self._own is None:
-                whole, last = (both / (weight**2 * both + 1) for both in sums)
-            else:
-                whole, last = (self._own**2 + (1 - self._own) ** 2 * both for both in sums)
-            improved.append((whole, last))
-        return improved
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """Return the noise of the estimates of some nodes of a level, read-only, of shape

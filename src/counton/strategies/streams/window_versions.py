@@ -101,7 +101,19 @@ class WindowVersions(StreamStrategy):
 
     def __init__(self, horizon: int, inner: StreamStrategy, corrections: int = 0) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        self.inner = _checked_inner(inner)
+        given: object = inner
+        if not isinstance(given, StreamStrategy) or isinstance(given, EndlessStrategy):
+            raise InvalidInput(
+                f"the strategy of a window is {quote(given)}; give a strategy for as many steps as "
+                "a window has versions, such as SqrtToeplitz(15)"
+            )
+        bad = given.horizon is None or given.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
+        if bad or given.facts.workload != "totals" or given.facts.delay:
+            raise InvalidInput(
+                f"the strategy of a window is {given!r}, made for {given.facts.workload}; give a "
+                f"strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
+            )
+        self.inner = given
         self.corrections = check_integer("corrections", corrections, 0, MOST_CORRECTIONS)
         self.lags = (self.inner.horizon or 1) - 1
         facts = self.inner.facts
@@ -486,24 +498,18 @@ class WindowVersions(StreamStrategy):
         together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
         together = min(together, max(len(nights), 8))  # few nights need few versions
         for some in (windows[at : at + together] for at in range(0, len(windows), together)):
-            wanted = [_lags_of(nights, window, self.lags) for window in some]
+            # The lags at which each window is released on these nights: it is released at its own
+            # end, and at the ends of the next ``lags`` windows.
+            wanted = [
+                range(max(nights.start - window, 0), min(nights.stop - 1 - window, self.lags) + 1)
+                for window in some
+            ]
             lags = range(wanted[-1].start, wanted[0].stop)
             noise = self._versions(field, some, lags)
             for place, (window, own) in enumerate(zip(some, wanted, strict=True)):
                 at = np.arange(own.start, own.stop)
                 found[window + at - nights.start, at] = noise[at - lags.start, place]
         return np.moveaxis(found, 1, -1)
-
-
-def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags (ages, in windows) that the count of ``window`` has on those of ``nights`` on
-    which it is released.
-
-    Nights are numbered like windows: a night is the end of the window with its number. The count of
-    a window is released at this window's own end, with lag 0, and again, with late rows, at the end
-    of each of the next ``last`` windows.
-    """
-    return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
 
 class NightReader(Reader):
@@ -938,23 +944,3 @@ def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: F
     for first, last, weight in _stretches(stops, weights):
         found += weight**2 * float(strategy.variance([last], [first])[0])
     return found
-
-
-def _checked_inner(inner: object) -> StreamStrategy:
-    """Return the strategy of one window, if it is for running totals without delay.
-
-    Raises:
-        InvalidInput: another strategy, or one with too many steps.
-    """
-    if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
-        raise InvalidInput(
-            f"the strategy of a window is {quote(inner)}; give a strategy for as many steps as a "
-            "window has versions, such as SqrtToeplitz(15)"
-        )
-    bad = inner.horizon is None or inner.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
-    if bad or inner.facts.workload != "totals" or inner.facts.delay:
-        raise InvalidInput(
-            f"the strategy of a window is {inner!r}, made for {inner.facts.workload}; give a "
-            f"strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
-        )
-    return inner

@@ -134,7 +134,26 @@ class WindowsAndTotals(StreamStrategy):
         share: Fraction | int | str,
         law: NoiseDistribution,
     ) -> None:
-        self.windows, self.totals = _fitting(windows, totals)
+        given: object = windows
+        if not isinstance(given, WindowVersions):
+            raise InvalidInput(f"windows are {quote(given)}; give WindowVersions(...)")
+        if windows.horizon > MOST_WINDOWS:
+            raise InvalidInput(
+                f"there are {windows.horizon:,} windows, and with totals beside them at most "
+                f"{MOST_WINDOWS:,} are possible, because all are read together: give fewer"
+            )
+        other: object = totals
+        served = isinstance(other, StreamStrategy) and not isinstance(other, EndlessStrategy)
+        if not (served and totals.facts.workload == "totals" and not totals.facts.delay):
+            raise InvalidInput(
+                f"totals are {quote(totals)}; give a strategy of totals without a delay"
+            )
+        if totals.horizon is None or totals.horizon < windows.horizon:
+            raise InvalidInput(
+                f"the strategy of totals serves {totals.horizon} steps, but there are "
+                f"{windows.horizon:,} windows: give a strategy for that number"
+            )
+        self.windows, self.totals = windows, totals
         self.horizon, self.share, self.law = windows.horizon, checked_share(share), law
         self._known: tuple[NoiseDistribution, NightContrasts] | None = None
         facts, beside = windows.facts, totals.facts
@@ -812,27 +831,3 @@ def checked_share(share: Any) -> Fraction:
             "totals get beside revised windows, and must be above 0 and below 1: try 0.1"
         )
     return found
-
-
-def _fitting(windows: Any, totals: Any) -> tuple[WindowVersions, StreamStrategy]:
-    """Return the strategies of windows and of totals, if they can be combined.
-
-    Raises:
-        InvalidInput: they cannot: see `WindowsAndTotals`.
-    """
-    if not isinstance(windows, WindowVersions):
-        raise InvalidInput(f"windows are {quote(windows)}; give WindowVersions(...)")
-    if windows.horizon > MOST_WINDOWS:
-        raise InvalidInput(
-            f"there are {windows.horizon:,} windows, and with totals beside them at most "
-            f"{MOST_WINDOWS:,} are possible, because all are read together: give fewer"
-        )
-    served = isinstance(totals, StreamStrategy) and not isinstance(totals, EndlessStrategy)
-    if not (served and totals.facts.workload == "totals" and not totals.facts.delay):
-        raise InvalidInput(f"totals are {quote(totals)}; give a strategy of totals without a delay")
-    if totals.horizon is None or totals.horizon < windows.horizon:
-        raise InvalidInput(
-            f"the strategy of totals serves {totals.horizon} steps, but there are "
-            f"{windows.horizon:,} windows: give a strategy for that number"
-        )
-    return windows, totals
