@@ -231,7 +231,8 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     # over steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one
     # cell to another take the difference of the two cells.)
     if isinstance(guarantee, PureDP):
-        return _least_pure(float_above(guarantee.epsilon)) * _SAFE
+        epsilon = float_above(guarantee.epsilon)
+        return (0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0) * _SAFE
     if isinstance(guarantee, ZCDP):
         doubled = 2 * float_above(guarantee.rho)
         return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
@@ -241,15 +242,6 @@ def least_noise_variance(guarantee: Guarantee) -> float:
             "ApproxDP(epsilon, delta) or ZCDP(rho)"
         )
     return _least_approximate(float_above(guarantee.epsilon), float_above(guarantee.delta)) * _SAFE
-
-
-def _least_pure(epsilon: float) -> float:
-    """Return the least variance of noise on the integers under pure privacy.
-
-    Probabilities of consecutive integers then differ by a factor of at most e^epsilon. The result
-    is 0 from an epsilon of 700 on.
-    """
-    return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
 
 
 @lru_cache(maxsize=128)
@@ -747,17 +739,6 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
     )
 
 
-def _refusal_of_single_step_bounds(design: Design) -> str | None:
-    """Return in words why bounds for units that count in one step do not apply to a design; None if
-    they do.
-    """
-    if not design.contribution.acts_once:
-        return "stated for units that count in one step"
-    if design.contribution.relation == "replace" and design.cells > 1:
-        return "stated for units that are added or removed"
-    return None
-
-
 def _unit(design: Design) -> float:
     return design.contribution.per_cell * float(design.units.exact)
 
@@ -815,14 +796,18 @@ def _largest_error_bounds(design: Design) -> Iterator[LowerBound]:
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "largest on coin flips"
-    why = _refusal_of_single_step_bounds(design)
-    if why is None and design.errors.release == "windows":
+    why = ""
+    if not design.contribution.acts_once:
+        why = "stated for units that count in one step"
+    elif design.contribution.relation == "replace" and design.cells > 1:
+        why = "stated for units that are added or removed"
+    elif design.errors.release == "windows":
         why = "stated for totals"
-    if why is None and not isinstance(guarantee, PureDP):
+    elif not isinstance(guarantee, PureDP):
         why = "stated for pure privacy"
-    if why is not None or not isinstance(guarantee, PureDP):
-        yield LowerBound(all_errors, None, None, str(why), expiration)
-        yield LowerBound(flips, None, None, str(why), elders)
+    if why or not isinstance(guarantee, PureDP):
+        yield LowerBound(all_errors, None, None, why, expiration)
+        yield LowerBound(flips, None, None, why, elders)
         return
     unit = _unit(design)
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
@@ -856,17 +841,15 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
     yield LowerBound("minimum cut or degree", None, None, graphs, source)
     guarantee, cells = design.guarantee, design.cells
     quantity, source = "counts of letters", "Constant Matters, Theorem 6"
-    why: str | None
+    why = ""
     if cells == 1:
         why = "of several cells, not of one"
     elif not isinstance(guarantee, PureDP):
         why = "printed without its constant unless privacy is pure"
     elif not design.contribution.acts_once or design.errors.release == "windows":
         why = "stated for totals of units that count in one step"
-    else:
-        why = None
-    if why is not None or not isinstance(guarantee, PureDP):
-        yield LowerBound(quantity, None, None, str(why), source)
+    if why or not isinstance(guarantee, PureDP):
+        yield LowerBound(quantity, None, None, why, source)
         return
     # An added unit may enter any cell; a replaced unit has left one of them.
     replaced = design.contribution.relation == "replace"

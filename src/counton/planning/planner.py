@@ -197,14 +197,21 @@ class Plan(Generic[D]):
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
         names = self.shown if full else self.brief or self.shown
-        cells = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
-        texts = [isinstance(rows[0][name], str) for name in names]
+        cells = [
+            [
+                str(row["rank"]),
+                *(row[one] if isinstance(row[one], str) else figures(row[one]) for one in names),
+            ]
+            for row in rows
+        ]
         heads = [
             ("", True),
-            *((name.replace("_", " "), not text) for name, text in zip(names, texts, strict=True)),
+            *((name.replace("_", " "), not isinstance(rows[0][name], str)) for name in names),
         ]
         lines = align_lines(TextTable(heads, cells))
-        below = self.foot() if full else [_rest(len(self) - len(rows))]
+        more = len(self) - len(rows)
+        others = f"{more:,} more choice{'s' * (more > 1)}, " if more else ""
+        below = self.foot() if full else [f"{others}parameters, lower bounds: describe(full=True)"]
         return "\n".join([*self.head(full=full), *lines, *below])
 
     def __str__(self) -> str:
@@ -282,11 +289,6 @@ def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | 
     return 1 + int(np.argmax(std))
 
 
-def _rest(more: int) -> str:
-    others = f"{more:,} more choice{'s' * (more > 1)}, " if more else ""
-    return f"{others}parameters, lower bounds: describe(full=True)"
-
-
 def loss_of(guarantee: Guarantee) -> str:
     """Return the parameters of a guarantee as text, without its name, such as "epsilon = 1".
 
@@ -294,10 +296,6 @@ def loss_of(guarantee: Guarantee) -> str:
     'epsilon = 1 and delta = 1e-6'
     """
     return str(guarantee).partition(" with ")[2]
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else figures(value)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -728,7 +726,8 @@ def ranked_designs(
         found = tuple(
             one
             for one in found
-            if one.kind in of_kinds or (published and _is_published(one.members))
+            if one.kind in of_kinds
+            or (published and any(paper_of(each.sources) is not None for each in one.members))
         )
         if listed == [names.PUBLISHED] and not found:
             steps = "any number of" if horizon is None else f"{horizon:,}"
@@ -796,10 +795,6 @@ def ranked_designs(
         )
     choices.sort(key=lambda pair: (pair[0].errors.by(metric), pair[0].errors.by(other)))
     return choices, notes
-
-
-def _is_published(members: Sequence[StreamStrategy]) -> bool:
-    return any(paper_of(one.sources) is not None for one in members)
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
@@ -887,15 +882,6 @@ class _Question(NamedTuple):
         return front
 
 
-def _published_installed() -> bool:
-    """Return True if the package ``strategies.published`` is installed; it is an optional part."""
-    try:
-        import_module("counton.strategies.published")
-    except ModuleNotFoundError:
-        return False
-    return True
-
-
 def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if question.plain:
         return known.KAry.undominated_trees(question.horizon, question.metric, subtraction)
@@ -910,7 +896,7 @@ def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
-def _smooth(question: _Question) -> Iterable[StreamStrategy]:
+def _smooth(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if question.plain:
         return known.SmoothBinary.candidates(question.horizon, of_each=1)
     trees = _smooth_trees(question.horizon)
@@ -928,17 +914,6 @@ def _smooth_trees(horizon: int) -> list[known.SmoothBinary]:
     return known.SmoothBinary.candidates(horizon)
 
 
-def _look_ahead(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    return known.LookAhead.candidates(
-        question.horizon,
-        question.metric,
-        question.release,
-        steps=question.steps,
-        separation=question.separation,
-        every=question.every,
-    )
-
-
 def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if norm == 1 and question.horizon > _LONG_SERIES:
         raise InvalidInput(
@@ -946,26 +921,6 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
             f"times the noise of a tree"
         )
     return [known.SqrtToeplitz(question.horizon)]
-
-
-def _normalised_sqrt(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    # With fine weights, sums of wide noise may overflow; the plan then leaves the strategy out.
-    return [known.NormalisedSqrt(question.horizon), known.NormalisedSqrt(question.horizon, 8)]
-
-
-def _octave(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    if question.horizon < _SHORTEST_OCTAVE:
-        return ()
-    return [
-        known.MultiscaleInterpolation(question.horizon, question.metric, bits) for bits in (16, 12)
-    ]
-
-
-def _whole_octave(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    return [
-        known.MultiscaleInterpolation(question.horizon, question.metric, bits, whole=True)
-        for bits in (16, 12)
-    ]
 
 
 class _StrategyKind(NamedTuple):
@@ -1021,18 +976,56 @@ _BOTH: tuple[_StrategyKind, ...] = (
         ),
         simple=False,
     ),
-    _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),
+    _StrategyKind(
+        names.LOOK_AHEAD,
+        lambda question, norm: known.LookAhead.candidates(
+            question.horizon,
+            question.metric,
+            question.release,
+            steps=question.steps,
+            separation=question.separation,
+            every=question.every,
+        ),
+        simple=False,
+    ),
     _StrategyKind(names.SUBTRACTING, lambda question, norm: _kary(question, subtraction=True)),
-    _StrategyKind(names.NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
-    _StrategyKind(names.OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
-    _StrategyKind(names.WHOLE_OCTAVE, _whole_octave, (2,), (2,), only_simple=True),
+    _StrategyKind(
+        names.NORMALISED,
+        # With fine weights, sums of wide noise may overflow; the plan then leaves the strategy out.
+        lambda question, norm: [
+            known.NormalisedSqrt(question.horizon),
+            known.NormalisedSqrt(question.horizon, 8),
+        ],
+        norms=(2,),
+        contends=(2,),
+        simple=False,
+    ),
+    _StrategyKind(
+        names.OCTAVE,
+        lambda question, norm: [
+            known.MultiscaleInterpolation(question.horizon, question.metric, bits)
+            for bits in (16, 12)
+            if question.horizon >= _SHORTEST_OCTAVE
+        ],
+        norms=(2,),
+        contends=(2,),
+        simple=False,
+    ),
+    _StrategyKind(
+        names.WHOLE_OCTAVE,
+        lambda question, norm: [
+            known.MultiscaleInterpolation(question.horizon, question.metric, bits, whole=True)
+            for bits in (16, 12)
+        ],
+        norms=(2,),
+        contends=(2,),
+        only_simple=True,
+    ),
     _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
     _StrategyKind(
         names.KARY, lambda question, norm: _kary(question, subtraction=False), contends=()
     ),
-    _StrategyKind(
-        names.SMOOTH, lambda question, norm: _smooth(question), contends=(), published=True
-    ),
+    _StrategyKind(names.SMOOTH, _smooth, contends=(), published=True),
     _StrategyKind(
         names.EVEN_SMOOTH,
         lambda question, norm: [known.SmoothBinary.even(question.horizon)],
@@ -1211,7 +1204,11 @@ def candidates(
      'smooth binary, even height', 'binary', 'noise for each step']
     """
     question = _Question(horizon, metric, release, steps, separation, every)
-    several = several and _published_installed()
+    if several:
+        try:
+            import_module("counton.strategies.published")
+        except ModuleNotFoundError:  # it is an optional part
+            several = False
     return tuple(
         _contenders(question, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)

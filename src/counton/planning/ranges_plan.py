@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +24,8 @@ from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensi
 from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.privacy.guarantees import one_guarantee
-from counton.strategies import Norm
-from counton.strategies.lines import Grid, LineStrategy, Workload, workload
+from counton.strategies import Norm, lines
+from counton.strategies.lines import Grid, LineStrategy, Workload
 from counton.strategies.lines.grid import axis_bits
 from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
 
@@ -33,6 +33,7 @@ Asked = str | Workload | ArrayLike
 
 #: A strategy, or the name of one, for every axis.
 Strategies = tuple[str | LineStrategy, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +124,16 @@ def plan_cells(
     shape = _shape(cells)
     guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
     unit = Contribution.add_remove() if contribution is None else contribution
-    workloads = _workloads_of(workload, shape)
-    names = _strategies_by_name(line, shape)
+    asked: tuple[Asked, ...] = _by_axis("workloads", workload, shape)
+    workloads = tuple(lines.workload(*each) for each in zip(asked, shape, strict=True))
+    names: Strategies = _by_axis("strategies", line, shape)
+    for name in names:
+        known = isinstance(name, str) and name in ("auto", *NAMES)
+        if not known and not isinstance(name, LineStrategy):
+            raise InvalidInput(
+                f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
+                "strategy, or a tuple with one of these for each axis"
+            )
 
     def attempt(family: Family, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, workloads, NORMS[family])
@@ -166,10 +175,10 @@ def plan_cells(
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
     cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
-    for count in cells:
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-            cells = []
-    if not cells:
+    if not cells or any(
+        isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1
+        for count in cells
+    ):
         raise InvalidInput(
             f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
             "each axis"
@@ -177,31 +186,14 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(count) for count in cells)
 
 
-def _strategies_by_name(
-    line: str | LineStrategy | Strategies, cells: tuple[int, ...]
-) -> Strategies:
-    names = line if isinstance(line, tuple) else (line,) * len(cells)
-    if len(names) != len(cells):
+def _by_axis(what: str, given: T | tuple[T, ...], shape: tuple[int, ...]) -> tuple[T, ...]:
+    """Return one item for each axis: the given ones, or the same for all axes."""
+    each = given if isinstance(given, tuple) else (given,) * len(shape)
+    if len(each) != len(shape):
         raise InvalidInput(
-            f"{len(names)} strategies are given for {len(cells)} axes: give one for each axis"
+            f"{len(each)} {what} are given for {len(shape)} axes: give one for each axis"
         )
-    for name in names:
-        known = isinstance(name, str) and name in ("auto", *NAMES)
-        if not known and not isinstance(name, LineStrategy):
-            raise InvalidInput(
-                f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
-                "strategy, or a tuple with one of these for each axis"
-            )
-    return names
-
-
-def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
-    kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
-    if len(kinds) != len(cells):
-        raise InvalidInput(
-            f"{len(kinds)} workloads are given for {len(cells)} axes: give one for each axis"
-        )
-    return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
+    return each
 
 
 def _combinations(
@@ -235,32 +227,22 @@ def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tup
         workloads: the queries along each axis.
         norm: 1 for Laplace noise, 2 for Gaussian noise.
     """
-    axes = [
-        _axis(name, work, norm, len(workloads)) for name, work in zip(names, workloads, strict=True)
-    ]
-    return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
-
-
-def _axis(
-    name: str | LineStrategy, queries: Workload, norm: Norm, axes: int
-) -> tuple[LineStrategy, float]:
-    """Return the strategy of one axis of a grid, and the summed variance of its answers to the
-    axis's queries.
-    """
-    if not isinstance(name, str):
-        return name, queries.total(_fitting(name, queries))
-    bits = axis_bits(axes)
-    chosen = _best_name(queries, norm, bits, axes) if name == "auto" else name
-    return build(chosen, queries, norm, bits), total_variance(chosen, queries, norm, bits)
-
-
-def _fitting(strategy: LineStrategy, queries: Workload) -> LineStrategy:
-    if strategy.cells != queries.cells:
-        raise InvalidInput(
-            f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "
-            f"{queries.cells}: build it for that number"
-        )
-    return strategy
+    axes: list[LineStrategy] = []
+    variance, bits = 1.0, axis_bits(len(workloads))
+    for name, queries in zip(names, workloads, strict=True):
+        if isinstance(name, str):
+            chosen = _best_name(queries, norm, bits, len(names)) if name == "auto" else name
+            axes.append(build(chosen, queries, norm, bits))
+            variance *= total_variance(chosen, queries, norm, bits)
+            continue
+        if name.cells != queries.cells:
+            raise InvalidInput(
+                f"the strategy {name.name} measures {name.cells} cells, but there are "
+                f"{queries.cells}: build it for that number"
+            )
+        axes.append(name)
+        variance *= queries.total(name)
+    return Grid(tuple(axes)), variance
 
 
 def _best_name(queries: Workload, norm: Norm, bits: int, axes: int) -> str:

@@ -36,11 +36,11 @@ planned error and every bound is kept. Comments at the beginning of this file ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from counton.base.distributions import BoundedChange, scaled_norms
@@ -170,23 +170,32 @@ def split(
     >>> [round(error) for error in found.errors]
     [30, 63, 32]
     """
-    _check(costs, guarantee, noise, by)
+    if not costs or not all(isinstance(cost, Cost) for cost in costs):
+        raise InvalidInput(
+            f"costs are {quote(costs)}; give a list with a Cost for each part of the report"
+        )
+    loss_of(guarantee)  # refuses guarantees of other kinds
+    if by not in ("shares", "errors"):
+        raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
     if noise is None:
+        if by == "errors" or any(cost.within is not None for cost in costs):
+            raise InvalidInput(
+                "noise is missing, the error of a cell, on which the cost of a bound on errors "
+                "depends; give noise=last_halfwidth(steps)"
+            )
         power = _norms(guarantee)[0].power
         return _with_whole_weights(
             costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power
         )
-    found: list[Split] = []
-    for norm in _norms(guarantee):
-        try:
-            found.append(_split(costs, guarantee, noise, by, norm))
-        except _BeyondReach:
-            continue
-        if by == "shares":
-            break
+    possible = _splits(costs, guarantee, noise, by)
+    found = [*(islice(possible, 1) if by == "shares" else possible)]
     if not found:
         raise _error_of_bounds(costs, guarantee, noise)
-    return min(found, key=lambda one: _total(costs, one))
+    weights = [float(exact(cost.weight, "weight")) for cost in costs]
+    return min(
+        found,
+        key=lambda one: sum(v * e**2 for v, e in zip(weights, one.errors or (), strict=True)),
+    )
 
 
 def last_halfwidth(
@@ -231,26 +240,6 @@ def last_halfwidth(
     return halfwidth
 
 
-def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by: str) -> None:
-    if not costs or not all(isinstance(cost, Cost) for cost in costs):
-        raise InvalidInput(
-            f"costs are {quote(costs)}; give a list with a Cost for each part of the report"
-        )
-    loss_of(guarantee)
-    if by not in ("shares", "errors"):
-        raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
-    bounded = [cost for cost in costs if cost.within is not None]
-    if noise is None and (bounded or by == "errors"):
-        raise InvalidInput(
-            "noise is missing, the error of a cell, on which the cost of a bound on errors "
-            "depends; give noise=last_halfwidth(steps)"
-        )
-
-
-class _BeyondReach(InvalidInput):
-    """No division of the budget keeps all wanted bounds on errors."""
-
-
 class _Norm(NamedTuple):
     """A norm of the sensitivity to which noise may be calibrated.
 
@@ -286,11 +275,18 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
     return _Norm(2, True), _Norm(1, True), _Norm(2, False), _Norm(1, False)
 
 
-def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
+def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -> Iterator[Split]:
+    """Yield the divisions of a budget that keep all bounds on errors, in the order of `_norms`."""
+    found = (_split(costs, guarantee, noise, by, norm) for norm in _norms(guarantee))
+    return (one for one in found if one is not None)
+
+
+def _split(
+    costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm
+) -> Split | None:
     """Divide a budget among the parts of a report, with noise calibrated to one norm.
 
-    Raises:
-        _BeyondReach: no weights keep all bounds on errors.
+    None: no weights keep all bounds on errors.
     """
     # Weights of parts determine the joint norm, the norm determines the strategy and its error, and
     # the error determines the weights. Rounds repeat until the error changes no more.
@@ -299,13 +295,13 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
     for turn in range(_MOST_ROUNDS):
         needed = _needed_shares(costs, power, unit)
         if sum(needed) > _largest_share_for_bounds(costs):
-            break
+            return None
         found = _with_whole_weights(costs, _share_out(needed, costs, by, power, unit), power)
         size = norm.of(found)
         error = noise(guarantee, found.l1, found.l2_squared)
         here = error / size
         if norm.strict and here < (1 - _TOLERANCE) * _unit_error(noise, guarantee, power, size):
-            break
+            return None
         errors = tuple(
             error * cost.each / weight for cost, weight in zip(costs, found.weights, strict=True)
         )
@@ -316,7 +312,7 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
         if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
             return found._replace(errors=errors)
         unit = here
-    raise _BeyondReach("the given bounds on errors cannot be kept together")
+    return None
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
@@ -330,12 +326,6 @@ def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> 
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
-
-
-def _total(costs: Sequence[Cost], found: Split) -> float:
-    assert found.errors is not None
-    weights = [float(exact(cost.weight, "weight")) for cost in costs]
-    return sum(v * one**2 for v, one in zip(weights, found.errors, strict=True))
 
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
@@ -386,7 +376,7 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
         least_guarantee(budget_factor, 1.0, name, delta, loss * exact(budget_factor(guarantee), ""))
     )[1]
     least = max(least, next_loss(loss * Fraction(1001, 1000)))
-    while not _reaches(costs, with_loss(guarantee, least), noise):
+    while not any(_splits(costs, with_loss(guarantee, least), noise, "shares")):
         least = next_loss(least * Fraction(1001, 1000))
     wanted = " and ".join(
         f"{cost.name or f'part {place}'} within {figures(float(cost.within))}"
@@ -398,14 +388,6 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
         f"{field(name, text(loss))} is not enough for {wanted}; give {field(name, text(least))} or "
         f"more{rest}, or allow larger errors"
     )
-
-
-def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
-    for norm in _norms(guarantee):
-        with suppress(_BeyondReach):
-            _split(costs, guarantee, noise, "shares", norm)
-            return True
-    return False
 
 
 def _share_out(
@@ -472,29 +454,21 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
     ]
     smallest = min(ideal)
     for size in range(1, _MOST_SIZE):
-        weights = [max(1, round(size * one / smallest)) for one in ideal]
-        found = _split_of_weights(costs, weights, power)
-        if found.l1 > _MOST:
+        weights = tuple(max(1, round(size * one / smallest)) for one in ideal)
+        norms = [
+            scaled_norms(cost.l1, cost.l2_squared, by=weight)
+            for cost, weight in zip(costs, weights, strict=True)
+        ]
+        l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
+        if l1 > _MOST:
             break
+        got = tuple(Fraction(own[power - 1], (l1, l2_squared)[power - 1]) for own in norms)
         if all(
             abs((float(share) / wanted) ** (1 / power) - 1) <= _TOLERANCE / 4
-            for share, wanted in zip(found.shares, shares, strict=True)
+            for share, wanted in zip(got, shares, strict=True)
         ):
-            return found
+            return Split(weights, l1, l2_squared, got, None)
     raise InvalidInput(
-        f"one unit would change all parts together by {found.l1:,}, more than 2^40, the most that "
+        f"one unit would change all parts together by {l1:,}, more than 2^40, the most that "
         "noise can hide: give a coarser resolution for one of them"
     )
-
-
-def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the division of the privacy budget among parts of a report whose cells are multiplied
-    by these integer weights.
-
-    The norms and shares in the result are exact; it states no errors.
-    """
-    pairs = list(zip(costs, weights, strict=True))
-    norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
-    l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
-    shares = [Fraction(own[0], l1) if power == 1 else Fraction(own[1], l2_squared) for own in norms]
-    return Split(tuple(weights), l1, l2_squared, tuple(shares), None)
