@@ -163,7 +163,10 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     """
     by = table.columns[0]
     groups, drawn, words = _largest_groups(table, _PATTERNS, words)
-    columns, letters = _legend_columns(drawn, words.width)
+    letters = max(int((words.width - 1.5) / _LETTER), 10)  # that a name may have
+    longest = min(max(map(len, drawn)), letters)
+    fit = int((words.width - 1) / (0.5 + _LETTER * longest))
+    columns = max(min(fit, len(drawn), 4), 1)  # names side by side above the axes
     lines = -(-len(drawn) // columns) if len(groups) > 1 else 0
     figure, bottom, top = frame(words, 3.2, above=0.12 + _LEGEND * lines, below=0.9)
     wide = words.width
@@ -188,23 +191,6 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
         for one in legend.get_texts():
             one.set_parse_math(False)
     return figure
-
-
-def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return how many names fit side by side above a chart, and the number of letters that a name
-    may have.
-
-    Args:
-        names: the names.
-        width: width of the chart in inches.
-
-    >>> _legend_columns(["north", "south"], 7.5), _legend_columns(["n" * 200], 7.5)
-    ((2, 76), (1, 76))
-    """
-    most = max(int((width - 1.5) / _LETTER), 10)
-    longest = min(max(map(len, names)), most)
-    fit = int((width - 1) / (0.5 + _LETTER * longest))
-    return max(min(fit, len(names), 4), 1), most
 
 
 #: Height in inches of a line of names, and of a day in a chart of the hours of the week.

@@ -97,7 +97,9 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
             "curves to draw; draw a plan of counts"
         )
     steps = ranked.steps
-    shown = _parts(steps)
+    # Parts of the time axis that grow with time, and some steps of each: shape (parts, steps).
+    edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
+    shown = np.rint(np.linspace(edges[:-1], edges[1:] - 1, _OF_EACH, axis=1)).astype(np.int64)
     middles = np.sqrt(shown[:, 0] * shown[:, -1].astype(np.float64))
     curves = _curves(ranked, shown)
     subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
@@ -250,18 +252,6 @@ def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
     windows = ranked.best.errors.release == "windows"
     std = choice.errors.window_std(flat - 1, flat) if windows else choice.errors.std(flat.tolist())
     return np.asarray(std.reshape(shown.shape))
-
-
-def _parts(steps: int) -> Integers:
-    """Divide the steps into parts that grow with time, and return some steps of each part.
-
-    The shape is ``(parts, steps of each part)``.
-    """
-    edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
-    if len(edges) == 1:
-        edges = np.array([1, 2])
-    parts = zip(edges[:-1], edges[1:] - 1, strict=True)
-    return np.array([np.rint(np.linspace(a, b, _OF_EACH)) for a, b in parts]).astype(np.int64)
 
 
 def _short(value: float) -> str:

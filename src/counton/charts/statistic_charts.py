@@ -164,7 +164,9 @@ def plot_statistic(
     curve = np.array([columns.get(name, -1) for name in names.tolist()])
     grids = np.full((3, len(steps), len(drawn)), np.nan)
     grids[:, place[curve >= 0], curve[curve >= 0]] = [end[curve >= 0] for end in ends]
-    _leave_out_unknown(inner, grids)
+    if how.bounds is not None:  # an interval of all possible values says nothing
+        least, most = how.bounds
+        grids[:, (grids[1] <= least) & (grids[2] >= most)] = np.nan
     starts = None
     if begins is not None and (begins < steps - 1).any():
         begun = np.asarray(times(range(int(steps[-1]))))[begins]
@@ -223,21 +225,6 @@ def _begun_anew(
     blank[:, 1] = 0.0
     times = np.insert(ends, twice, begun[twice])
     return times, np.insert(grids, twice, np.tile(blank, (1, len(first), 1)), axis=1)
-
-
-def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
-    """Replace means and quantiles by NaN if their interval contains all possible values.
-
-    Args:
-        statistic: the statistic.
-        grids: estimates, lower and upper ends of intervals, shape ``(3, steps, curves)``; changed
-            in place.
-    """
-    bounds = statistic.card.chart.bounds
-    if bounds is None:
-        return
-    least, most = bounds
-    grids[:, (grids[1] <= least) & (grids[2] >= most)] = np.nan
 
 
 def _upper(words: str) -> str:

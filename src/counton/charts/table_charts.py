@@ -543,7 +543,11 @@ def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
 
     cells = len(reading.statistic.labels)
     lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
-    spread = np.array([_spread(reading, int(length)) for length in lengths])
+    spread = np.zeros((len(lengths), 3))
+    for place, length in enumerate(lengths.tolist()):
+        low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
+        std = reading.boxes(low[None], low[None] + length)[1]
+        spread[place] = std.min(), std.mean(), std.max()
     between = local_text("least to largest")
     ax.fill_between(
         lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label=between
@@ -560,13 +564,6 @@ def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
     ax.legend(frameon=False, fontsize=9, loc="lower right")
     _write_panel_name(ax, local_text("Standard deviation of an interval, by its length"))
     clean(ax, grid="y")
-
-
-def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
-    cells = len(reading.statistic.labels)
-    low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
-    std = reading.boxes(low[None], low[None] + length)[1]
-    return float(std.min()), float(std.mean()), float(std.max())
 
 
 @drawing

@@ -340,6 +340,8 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
 def _one_chart(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
     wide = words.width
     below = wide < NARROW  # if names are below
     labels = Labels.of(*curves.last, room=wide - 0.6 if below else None)
@@ -365,9 +367,15 @@ def _one_chart(
         hspace=0.16,
     )
     shades = curves.colours
-    for ax, panel in zip(axes, panels, strict=True):
+    for place, (ax, panel) in enumerate(zip(axes, panels, strict=True)):
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
-    _name_axes(list(axes), panels, words.axis, curves, 5 if below else 8)
+        ax.yaxis.set_major_formatter(number_ticks())
+        ax.yaxis.set_major_locator(MaxNLocator(4 if place else 6))
+        name = local_text("the {count} smallest, enlarged", count=str(len(panel)))
+        if place == 0:
+            name = "\n".join(axis_lines(words.axis, wide))
+        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    name_times(axes[-1], curves, 3, 5 if below else 8)
     if below:
         order = [index for panel in panels for index in panel]
         _list_below(figure, labels, order, shades, bottom - 0.55 / figure.get_figheight())
@@ -606,22 +614,6 @@ def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
     if times.dtype.kind != "M":
         return np.asarray(times, np.float64)
     return np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]
-
-
-def _name_axes(
-    axes: Sequence[Axes], panels: list[list[int]], ylabel: str, curves: Curves, most: int
-) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    for place, ax in enumerate(axes):
-        ax.yaxis.set_major_formatter(number_ticks())
-        ax.yaxis.set_major_locator(MaxNLocator(6 if place == 0 else 4))
-        wide = ax.figure.get_figwidth()  # type: ignore[union-attr]
-        name = local_text("the {count} smallest, enlarged", count=str(len(panels[place])))
-        if place == 0:
-            name = "\n".join(axis_lines(ylabel, wide))
-        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
-    name_times(axes[-1], curves, 3, most)
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:

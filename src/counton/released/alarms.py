@@ -399,7 +399,8 @@ def _residuals(
     values = numbers
     if spectrum is not None:
         missed = numbers - design @ np.linalg.lstsq(design, numbers)[0]
-        spread = _spread_of_counts(missed, *spectrum)
+        own, axes = spectrum
+        spread = _likeliest_spread(own, (axes.T @ missed) ** 2, float(missed.var()))
         design, values = _whiten(noise, spread, design, numbers)
     missed, squares = np.array(list(_forecasts(design, values, least))).T
     degrees = np.arange(least, len(numbers)) - design.shape[1]
@@ -421,16 +422,6 @@ def _normal_errors(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) 
 
     student = missed / np.sqrt(np.maximum(squares, 1e-300))
     return np.asarray(np.clip(special.ndtri(special.stdtr(degrees, student)), -8.0, 8.0))
-
-
-def _spread_of_counts(missed: Floats, own: Floats, axes: Floats) -> float:
-    """Estimate the variance of true counts around their level by maximum likelihood.
-
-    Args:
-        missed: numbers minus their level.
-        own, axes: eigenvalues and eigenvectors of the covariance of the noise.
-    """
-    return _likeliest_spread(own, (axes.T @ missed) ** 2, float(missed.var()))
 
 
 def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:

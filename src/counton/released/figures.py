@@ -35,6 +35,7 @@ from counton.released.stream_words import (
     series_in_words,
     subject_in_words,
     times_in_words,
+    title_in_words,
 )
 from counton.statistics import Statistic
 from counton.statistics.catalogue import statistic_named
@@ -114,13 +115,13 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         if released.delay:
             times += local_text(", each point released {count} windows later", count=released.delay)
         running = local_text("Running {what}", what=what)
-        drawn["totals"] = (totals_curves(part), _by(running, grouped), times)
+        drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     apart = released.together is None
     if definition.release == "windows" or (definition.release == "both" and apart):
         most = () if apart else (len(released.shown_steps),)
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
-        drawn["windows"] = curves, _by(what, grouped), times
+        drawn["windows"] = curves, title_in_words(what, grouped), times
     level = local_number(percent(released.level))
     together = "" if apart else local_text(", which hold together")
     return {
@@ -142,16 +143,6 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         )
         for kind, (curves, said, times) in drawn.items()
     }
-
-
-def _by(what: str, grouped: str | None) -> str:
-    """Return a chart's title, made of the counted quantity (``what``) and the names of the grouping
-    columns (``grouped``; None: there are none).
-    """
-    begin = f"{what[0].upper()}{what[1:]}"
-    if grouped is None:
-        return begin
-    return local_text("{what}, by {groups}", what=begin, groups=grouped)
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:
@@ -335,7 +326,11 @@ def figure_of_answers(
     when = definition.cut.span(steps)
     if other_steps is not None:
         when += f", against {definition.cut.span(other_steps)}"
-    drawn = [_for_chart(one, f" ({when})") for one in answers]
+    drawn = []
+    for one in answers:  # the heading states the time; shares of groups in all are in per cent
+        times = 100 if one.per_cent else 1
+        ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
+        drawn.append(replace(one, what=one.what.removesuffix(f" ({when})"), **ends))
     subtitle = f"{when}; with {percent(released.level)}% intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
     return plot_answers(
@@ -347,17 +342,6 @@ def figure_of_answers(
             foot_of(definition, None, released.notes),
         ),
     )
-
-
-def _for_chart(one: Answer, time: str) -> Answer:
-    """Return an answer in the form in which a chart shows it.
-
-    A share of a group in all groups is shown in per cent. The answer's time is left out, because
-    the heading states it.
-    """
-    times = 100 if one.per_cent else 1
-    ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
-    return replace(one, what=one.what.removesuffix(time), **ends)
 
 
 def figure_of_pattern(
@@ -383,7 +367,7 @@ def figure_of_pattern(
         far = quantity(half, half)
         intervals = f"each is within {far} of the true one with probability {level}"
     words = Caption(
-        f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
+        title_in_words(subject, grouped),
         f"the average {AVERAGES[','.join(named)]}, {times}; {intervals}",
         subject,
         foot_of(definition, None, released.notes),

@@ -333,7 +333,15 @@ class Inspection:
                 "a sweep compares bounds on the events of a user, but this is a look at values of "
                 "a column: inspect the events of users instead"
             )
-        bounds = self._candidates() if most is None else [check_integer("most", m, 1) for m in most]
+        if most is None:
+            found = [one for one in self.answers if isinstance(one, Most)]
+            last = max(one.upper or self.at_most if one.most is None else one.most for one in found)
+            rounded = [factor * 10**power for power in range(13) for factor in _TRIED]
+            beyond = next(bound for bound in rounded if bound >= last)
+            tried = {bound for bound in rounded if bound <= beyond}
+            bounds = sorted(tried | {one.most for one in found if one.most is not None})
+        else:
+            bounds = [check_integer("most", bound, 1) for bound in most]
         planned = planned_halfwidths(
             bounds, steps, guarantee, of, self.level, most_a_window=most_a_window, **options
         )
@@ -341,14 +349,6 @@ class Inspection:
             Swept(bound, *self._kept_share(bound), half)
             for bound, half in zip(bounds, planned, strict=True)
         )
-
-    def _candidates(self) -> list[int]:
-        found = [one for one in self.answers if isinstance(one, Most)]
-        last = max(one.upper or self.at_most if one.most is None else one.most for one in found)
-        steps = [factor * 10**power for power in range(13) for factor in _TRIED]
-        beyond = next(step for step in steps if step >= last)
-        tried = [step for step in steps if step <= beyond]
-        return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
         """Return the share of all events that count under a bound: its estimate, and the ends of

@@ -202,6 +202,10 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
     periods = [_period(*row) for row in table.select("window_start", "window_end").rows()]
     parts, comment = [], " ".join(f"{note}." for note in released.notes)
     for prefix, measure in there.items():
+        whole = table.schema[f"{prefix}estimate"].is_integer()
+        # As the noise justifies. A code list of SDMX, CL_DECIMALS, has the numbers 0 to 15.
+        stds = table[f"{prefix}std"]
+        digits = [0 if whole else decimals(std) if std > 0 else 12 for std in stds]
         parts.append(
             table.select(
                 pl.lit("dataflow").alias("STRUCTURE"),
@@ -217,23 +221,8 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
                 pl.lit(facts["level"]).alias("LEVEL"),
                 pl.lit(facts["unit"]).alias("UNIT_MEASURE"),
                 pl.lit("E").alias("OBS_STATUS"),  # estimated
-                _decimals(table, prefix).alias("DECIMALS"),
+                pl.Series("DECIMALS", digits, dtype=pl.Int64),
                 *([pl.lit(comment).alias("COMMENT_TS")] if comment else []),
             )
         )
     return pl.concat(parts)
-
-
-def _decimals(table: pl.DataFrame, prefix: str) -> pl.Series:
-    """Return the number of decimals of each row's number: 0 for integers, otherwise as the noise
-    justifies.
-
-    Args:
-        table: the table.
-        prefix: prefix of the names of the number's columns.
-    """
-    if table.schema[f"{prefix}estimate"].is_integer():
-        return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
-    # A code list of SDMX, CL_DECIMALS, has the numbers 0 to 15.
-    found = [decimals(std) if std > 0 else 12 for std in table[f"{prefix}std"]]
-    return pl.Series(found, dtype=pl.Int64)

@@ -181,13 +181,12 @@ class _Triangle:
         window.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
-        return {night: self._ratios(night) for night in range(first, self.nights)}
-
-    def _ratios(self, night: int) -> Floats:
-        growth = np.ones((self.last + 1, self.season))
-        for lag in range(self.last):
-            growth[lag] = self._growth(night, lag)
-        return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
+        found = {}
+        for night in range(first, self.nights):
+            growth = [self._growth(night, lag) for lag in range(self.last)]
+            steps = np.array([*growth, np.ones(self.season)])
+            found[night] = np.cumprod(steps[::-1], axis=0)[::-1]
+        return found
 
     def _growth(self, night: int, lag: int) -> Floats:
         """Return the factor by which a window's count grows from one release to the next, for each

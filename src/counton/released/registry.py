@@ -139,19 +139,14 @@ def _lines(value: Mapping[str, Any], indent: str) -> list[str]:
         elif isinstance(one, Sequence) and not isinstance(one, str):
             found += [f"{indent}{name}:", *(f"{indent}  - {_plain(each)}" for each in one)]
         elif isinstance(one, str) and len(one) > _WIDTH - 20:
-            found += [f"{indent}{name}: {'|-' if chr(10) in one else '>-'}", *_block(one, indent)]
+            inner, style, lines = f"{indent}  ", "|-", one.split("\n")
+            if len(lines) == 1:
+                style, width = ">-", _WIDTH - len(inner)
+                lines = textwrap.wrap(one, width, break_long_words=False, break_on_hyphens=False)
+            found += [f"{indent}{name}: {style}", *(f"{inner}{line}" for line in lines)]
         else:
             found.append(f"{indent}{name}: {_plain(one)}")
     return found
-
-
-def _block(text: str, indent: str) -> list[str]:
-    inner = f"{indent}  "
-    if "\n" in text:
-        return [f"{inner}{line}" for line in text.split("\n")]
-    width = _WIDTH - len(inner)
-    whole = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-    return [f"{inner}{line}" for line in whole]
 
 
 def _plain(value: Any) -> str:

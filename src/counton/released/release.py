@@ -378,7 +378,13 @@ class Release:
         named = None if second.statistic.card.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
         many = at_once * max(first._comparisons, second._comparisons)
-        words = _pair_in_words(first, one, steps, other, later, of, second, how)
+        left, right = _question_in_words(one, of), _question_in_words(other, named)
+        begin, end = _within_words(first, steps), _within_words(second, later)
+        if second is not first:
+            left, right = f"{left} of {first.design.name}", f"{right} of {second.design.name}"
+        elif steps == later:  # the times stand only once, at the end
+            begin = ""
+        words = f"{left}{begin} {how} {right}{end}"
         return answer(found, first.level, at_once=many, what=words)
 
     def share(
@@ -1025,33 +1031,6 @@ def _may_share_noise(one: Design, other: Design) -> bool:
         return one.noise_id == other.noise_id
     mine = one.name, one.guarantee, one.strategy
     return mine == (other.name, other.guarantee, other.strategy)
-
-
-def _pair_in_words(
-    numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
-    of: str | None, second: ReleasedNumbers, how: str,
-) -> str:  # fmt: skip
-    """Return the words of a comparison, such as "home (in May) minus shop (in June)".
-
-    If both numbers are of one stream and the same steps, the times stand only once, at the end.
-
-    Args:
-        numbers: the release that has the first number.
-        one, steps: group and steps of the first number.
-        other, later: group and steps of the second number.
-        of: the name of the number, if a statistic has several; None: it has one.
-        second: the release that has the second number.
-        how: the word between both numbers, such as "minus".
-    """
-    apart = second is not numbers
-    counts = apart and second.statistic.card.additive
-    first, last = _question_in_words(one, of), _question_in_words(other, None if counts else of)
-    begin, end = _within_words(numbers, steps), _within_words(second, later)
-    if apart:
-        first, last = f"{first} of {numbers.design.name}", f"{last} of {second.design.name}"
-    elif steps == later:
-        begin = ""
-    return f"{first}{begin} {how} {last}{end}"
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:

@@ -217,6 +217,14 @@ def about(
     'pure differential privacy with epsilon = 1'
     """
     unit, guarantee = terms.contribution, terms.guarantee
+    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
+    if len(steps) and not once:
+        last = int(steps[-1])
+        std, of = noise_at(terms, last, since)
+        noise |= {"std": std, **({} if of is None else {"of": of}), "step": last}
+        if terms.statistic is None and since is None:
+            reads = node_reads(terms.strategy, terms.law, last)
+            noise |= {} if reads is None else {"reads": reads._asdict()}
     return {
         "name": terms.name,
         "released": once or "stream",
@@ -230,33 +238,10 @@ def about(
             "contribution": unit.to_dict(),
         },
         "strategy": repr(terms.strategy),
-        "noise": _noise(terms, () if once else steps, since),
+        "noise": noise,
         "level": level,
         "written_by": software(),
     }
-
-
-def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, Any]:
-    """Return the noise distribution, and the standard deviation at the last step in data units.
-
-    Args:
-        terms: the design of the stream (strategy, guarantee and noise).
-        steps: the steps in the table.
-        since: if the last row is a sum of several steps, the step before the first of them; None:
-            it is a single release.
-    """
-    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
-    if not len(steps):
-        return noise
-    last = int(steps[-1])
-    std, of = noise_at(terms, last, since)
-    found = noise | {"std": std, **({} if of is None else {"of": of}), "step": last}
-    reads = (
-        None
-        if terms.statistic is not None or since is not None
-        else node_reads(terms.strategy, terms.law, last)
-    )
-    return found if reads is None else found | {"reads": reads._asdict()}
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:

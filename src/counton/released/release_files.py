@@ -209,7 +209,15 @@ def _release_of(
     terms = Design.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
-    _check_steps(files, described, terms)
+    last = max(map(_File.last, files)) or int(described.get("steps", 0))
+    horizon = terms.strategy.horizon
+    if horizon is not None and last > horizon:
+        raise InvalidInput(
+            f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
+            "the row"
+        )
+    if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
+        raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
     of = _readings
     if definition.statistic.card.additive and not definition.ranks:
         of = _cells
@@ -274,21 +282,6 @@ def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]
         ) from error
 
 
-def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
-    """Raise an error for files with steps that the stream cannot have, or with more numbers than
-    are allowed in memory.
-    """
-    last = max(map(_File.last, files)) or int(described.get("steps", 0))
-    horizon = terms.strategy.horizon
-    if horizon is not None and last > horizon:
-        raise InvalidInput(
-            f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
-            "the row"
-        )
-    if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
-        raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
-
-
 def _read_one(
     place: str,
     name: str | None,
@@ -349,7 +342,12 @@ def _from_database(kept: FromDatabase) -> _File:
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:
-        rows = pl.DataFrame({name: _numbers(name, values) for name, values in kept.columns.items()})
+        columns = {}
+        for name, values in kept.columns.items():
+            whole = name == "step" or all(isinstance(one, int | None) for one in values)
+            kind = pl.String if name == "group" else pl.Int64 if whole else pl.Float64
+            columns[name] = pl.Series(name, values, dtype=kind)
+        rows = pl.DataFrame(columns)
         if "shown" not in described:
             described["steps"] = kept.last
         elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
@@ -370,18 +368,6 @@ def _width(described: Mapping[str, Any]) -> int:
     if since is None:
         return math.prod(described["terms"]["shape"])
     return len(since) * cells_from_dict(described["discovery"]).compared.places
-
-
-def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """Return a column of JSON values as a polars series.
-
-    The column "group" has texts. Other columns have integers, or floats if a value is not an
-    integer.
-    """
-    if name == "group":
-        return pl.Series(name, values, dtype=pl.String)
-    whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
-    return pl.Series(name, values, dtype=pl.Int64 if whole else pl.Float64)
 
 
 def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
@@ -779,14 +765,6 @@ def _parts(
     return found
 
 
-def _steps_there(files: Sequence[_File], steps: range) -> range:
-    """Return the range from the first to the last step with a row; ``steps`` if there are no
-    rows.
-    """
-    there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
-    return range(min(there), max(there) + 1) if there else steps
-
-
 def _rows_there(
     files: Sequence[_File],
     released: ReleasedNumbers,
@@ -894,7 +872,8 @@ def _readings(
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
         found = ReleasedNumbers.of(definition, terms, np.concatenate(parts), level, shown=shown)
-    found = found.only(_steps_there(files, found.steps))
+    there = pl.concat([one.rows["step"] for one in files]).sort()
+    found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
     if (
         definition.domain is not None
         and "group" in files[0].rows.columns

@@ -387,7 +387,19 @@ class ReleasedNumbers:
                 place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
         if isinstance(self.published, CellValues):
-            return self if groups == self.groups else self._of_cells(groups)
+            if groups == self.groups:
+                return self
+            of = GroupNames(self.groups).places(groups)
+            again = np.ones(len(of), np.bool_)
+            again[np.unique(of, return_index=True)[1]] = False
+            if (wrong := again | (of < 0)).any():
+                number = int(np.argmax(wrong))
+                why = "twice" if of[number] >= 0 else "which is not a group of this release"
+                raise InvalidInput(
+                    f"{field('groups')} names {groups[number]!r}, {why}; choose from "
+                    f"{some_of(self.groups)}, each once"
+                )
+            return self._groups_at(of)
         if not isinstance(self.statistic, Grouped) or isinstance(self.published, Releases):
             raise InvalidInput(
                 f"{field('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
@@ -396,20 +408,6 @@ class ReleasedNumbers:
         for group in groups:
             self.statistic.group(group)
         return replace(self, chosen=groups)
-
-    def _of_cells(self, groups: tuple[str, ...]) -> Self:
-        """Return the release of counts or sums for the named groups only."""
-        of = GroupNames(self.groups).places(groups)
-        again = np.ones(len(of), np.bool_)
-        again[np.unique(of, return_index=True)[1]] = False
-        if (wrong := again | (of < 0)).any():
-            number = int(np.argmax(wrong))
-            why = "twice" if of[number] >= 0 else "which is not a group of this release"
-            raise InvalidInput(
-                f"{field('groups')} names {groups[number]!r}, {why}; choose from "
-                f"{some_of(self.groups)}, each once"
-            )
-        return self._groups_at(of)
 
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return the release of counts or sums for the groups with these indices only."""

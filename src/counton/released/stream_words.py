@@ -553,6 +553,16 @@ def groups_in_words(definition: Description) -> str | None:
     return first
 
 
+def title_in_words(what: str, grouped: str | None) -> str:
+    """Return the title of a chart or a page: the counted quantity (``what``), and the names of the
+    grouping columns (``grouped``; None: there are none).
+    """
+    begin = f"{what[0].upper()}{what[1:]}"
+    if grouped is None:
+        return begin
+    return local_text("{what}, by {groups}", what=begin, groups=grouped)
+
+
 def subject_in_words(subject: str) -> str:
     """Return words for a counted or summed quantity, such as "number of visits", in the chart's
     language.

@@ -161,19 +161,28 @@ def watch(
     held = released.numbers
     definition, name, known = held.definition, held.design.name, held.groups
     chart, named = rule_of(definition, name, known, groups, false_alarms=false_alarms, over=over)
-    steps, numbers, noise = _numbers_of_windows(held)
+    last, first = last_watched(held), held.steps.start
+    if last < first:
+        raise InvalidInput(
+            f"alarms look at final windows, and no window of {name!r} is final yet; wait until one "
+            "is"
+        )
+    stops = np.arange(max(first, last + 1 - _MOST), last + 1)
+    if (series := held.windows) is None:
+        numbers = np.asarray(held.between(stops - 1, stops).estimates, float)
+    else:
+        numbers = np.asarray(series.estimates, float)[stops - first]
+    noise = _noise_of_windows(held.design, stops)  # of one group
     season = season_of(definition.windows.every)
     place = {group: number for number, group in enumerate(known)}
     some = numbers[:, [place[group] for group in named]]
-    alarms = find_changes(some, noise, chart, start=int(steps[0]), season=season, trend=trend)
+    alarms = find_changes(some, noise, chart, start=int(stops[0]), season=season, trend=trend)
     found = dict(zip(named, alarms, strict=True))
     delays = {}
     if change is not None:
         own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())
         spreads = [max(alarms.std**2 - own, 0.0) for alarms in found.values()]
-        each = alarm_delays(
-            held.design, int(steps[-1]), change, spreads, chart, season=season, trend=trend
-        )
+        each = alarm_delays(held.design, last, change, spreads, chart, season=season, trend=trend)
         delays = {group: (change, delay) for group, delay in zip(found, each, strict=True)}
     return WatchReport(released, chart, found, false_alarms, delays)
 
@@ -368,26 +377,6 @@ def why_without_alarms(definition: Description, called: str) -> str | None:
             f"{definition.kind}; watch a count or a sum"
         )
     return None
-
-
-def _numbers_of_windows(
-    released: ReleasedNumbers,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the watched steps, their numbers with shape ``(steps, groups)``, and the covariance of
-    one group's noise.
-    """
-    last, first = last_watched(released), released.steps.start
-    if last < first:
-        raise InvalidInput(
-            f"alarms look at final windows, and no window of {released.design.name!r} is final "
-            "yet; wait until one is"
-        )
-    stops = np.arange(max(first, last + 1 - _MOST), last + 1)
-    if (series := released.windows) is None:
-        numbers = np.asarray(released.between(stops - 1, stops).estimates, float)
-    else:
-        numbers = np.asarray(series.estimates, float)[stops - first]
-    return stops, numbers, _noise_of_windows(released.design, stops)
 
 
 def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:

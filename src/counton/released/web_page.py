@@ -6,6 +6,7 @@ It loads nothing and runs no program, because it contains its pictures and files
 from __future__ import annotations
 
 import io
+import json
 import os
 from base64 import b64encode
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from counton.released.stream_words import (
     promise_in_words,
     statistic_in_words,
     subject_in_words,
+    title_in_words,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +124,12 @@ def _page(
         look: words, width and language of the chart.
     """
     definition = released.definition
-    heading = _title(released) if title is None else title
+    heading = title
+    if heading is None and isinstance(released.published, CellValues):
+        subject = subject_in_words(definition.subject)
+        heading = title_in_words(subject, groups_in_words(definition))
+    elif heading is None:
+        heading = f"{released.design.name}: {statistic_in_words(definition)}"
     screen, table = screen_of(released), released.table()
     shown = "\n".join(
         _table(one, screen.heading.strip() if not place else "")
@@ -154,7 +161,11 @@ def _page(
     partly = "" if whole else lang
     files = (
         _download(csv, f"{name}.csv", "text/csv"),
-        _download(_as_json(facts), f"{name}.csv.json", "application/json"),
+        _download(
+            json.dumps(facts, indent=2, sort_keys=True) + "\n",
+            f"{name}.csv.json",
+            "application/json",
+        ),
     )
     return f"""<!DOCTYPE html>
 <html lang="{escape(present().language)}">
@@ -186,18 +197,6 @@ style-src 'unsafe-inline'">
 </body>
 </html>
 """
-
-
-def _title(released: ReleasedNumbers) -> str:
-    """Return the title of a page: the counted quantity, and the grouping columns."""
-    definition = released.definition
-    if not isinstance(released.published, CellValues):
-        return f"{released.design.name}: {statistic_in_words(definition)}"
-    grouped, what = groups_in_words(definition), subject_in_words(definition.subject)
-    begin = f"{what[0].upper()}{what[1:]}"
-    if grouped is None:
-        return begin
-    return local_text("{what}, by {groups}", what=begin, groups=grouped)
 
 
 def _about_files(table: str, facts: str, level: str) -> str:
@@ -246,20 +245,19 @@ def _picture(figures: Sequence[Figure], says: str) -> str:
         figures: the chart in both widths, the wider one first.
         says: description of the chart for people who cannot see it.
     """
-    wide, narrow = (_data(_svg(figure), "image/svg+xml") for figure in figures)
+    from counton.charts.style import quietly
+
+    sources = []
+    for figure in figures:
+        drawn = io.StringIO()
+        with quietly():
+            figure.savefig(drawn, format="svg", facecolor="white", metadata={"Date": None})
+        sources.append(_data(drawn.getvalue(), "image/svg+xml"))
+    wide, narrow = sources
     return (
         f'<picture><source media="(max-width: {_NARROW}px)" srcset="{narrow}">'
         f'<img alt="{escape(says)}" src="{wide}"></picture>'
     )
-
-
-def _svg(figure: Figure) -> str:
-    from counton.charts.style import quietly
-
-    drawn = io.StringIO()
-    with quietly():
-        figure.savefig(drawn, format="svg", facecolor="white", metadata={"Date": None})
-    return drawn.getvalue()
 
 
 def _download(text: str, name: str, media: str) -> str:
@@ -269,9 +267,3 @@ def _download(text: str, name: str, media: str) -> str:
 
 def _data(text: str, media: str) -> str:
     return f"data:{media};charset=utf-8;base64,{b64encode(text.encode()).decode('ascii')}"
-
-
-def _as_json(facts: Any) -> str:
-    import json
-
-    return json.dumps(facts, indent=2, sort_keys=True) + "\n"

@@ -78,7 +78,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
     import xlsxwriter
     from xlsxwriter.exceptions import XlsxWriterException
 
-    lengths = table.select(pl.col(_texts(table)).str.len_chars().max()).rows()
+    lengths = table.select(cs.string().str.len_chars().max()).rows()
     longest: int = max((length or 0 for row in lengths for length in row), default=0)
     if longest > _TEXT:
         raise OSError(
@@ -303,9 +303,7 @@ class _Sheet(_Part):
             return _unescape(text)
         if self._kind in ("inlineStr", "str"):
             return _unescape(value)
-        if self._kind == "b":
-            return bool(int(value))
-        return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+        return bool(int(value)) if self._kind == "b" else _number(value)
 
 
 def _unescape(text: str) -> str:
@@ -353,10 +351,6 @@ def _column(place: str) -> int:
     for letter in re.sub(r"\d", "", place)[:4]:
         number = 26 * number + ord(letter) - ord("A") + 1
     return number - 1
-
-
-def _texts(table: pl.DataFrame) -> list[str]:
-    return [name for name, kind in table.schema.items() if kind == pl.String]
 
 
 def _fill(book: Any, table: pl.DataFrame) -> None:
