@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ import polars as pl
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import percent, quantity
-from counton.cli.print_forms import Console, print_json
+from counton.cli.print_forms import Console, print_json, print_json_rows
 from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
@@ -253,9 +251,8 @@ def _answer(
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
-        head_facts = {"name": released.numbers.design.name, "level": released.numbers.level}
-        head = json.dumps({**head_facts, "about": promise_of(released.numbers)})
-        sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
+        head = {"name": released.numbers.design.name, "level": released.numbers.level}
+        print_json_rows({**head, "about": promise_of(released.numbers)}, table)
         return
     console = Console()
     numbers = released.numbers

@@ -187,14 +187,9 @@ def _command(
     app.command(name=name, cls=page, rich_help_panel=heading)(takes(*kinds)(command))
 
 
-def _statistic(app: typer.Typer) -> None:
-    """Add the command ``statistic``, under which all further statistics have their commands."""
-    app.command(name="statistic", rich_help_panel=RELEASE, **_PASSED_ON)(statistic)
-
-
 #: Functions that add each command, in the order of the list of commands.
-_ADD: dict[str, Callable[[typer.Typer], None]] = {
+_ADD: dict[str, Callable[[typer.Typer], object]] = {
     **{name: partial(_beside, name, says) for name, says in BESIDE.items()},
-    "statistic": _statistic,
+    "statistic": lambda app: app.command(rich_help_panel=RELEASE, **_PASSED_ON)(statistic),
     **{name: partial(_command, name, *about) for name, about in _COMMANDS.items()},
 }

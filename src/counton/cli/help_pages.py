@@ -78,14 +78,13 @@ class _PlainWords:
             return self._parser(value)
         elif self._kind is str and isinstance(value, str):
             return value
-        elif self._kind is Path and isinstance(value, str) and _can_be_read(value):
+        elif (
+            self._kind is Path
+            and isinstance(value, str)
+            and (os.access(value, os.R_OK) or not os.path.exists(value))
+        ):
             return Path(value)
         return self._by_typer().coerce(value, param=param, ctx=ctx)
-
-
-def _can_be_read(path: str) -> bool:
-    """Return False if a path exists and cannot be read."""
-    return os.access(path, os.R_OK) or not os.path.exists(path)
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:

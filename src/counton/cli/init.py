@@ -96,7 +96,13 @@ def perform(options: InitOptions) -> None:
         raise InvalidInput(
             "standard input can be read only once, but a job runs every night: name a file"
         )
-    values = _read_options(options)
+    values: JobValues = {"state": default_state(options.events)} | {
+        one.name: stated
+        for one in fields(options)
+        if one.name not in _OF_FILE
+        and (stated := options.option(one.name)) is not None
+        and stated is not False  # 0 is stated
+    }
     if (date := last_date(job_of(values))) is not None:
         raise InvalidInput(
             f"{field('until', date)} would stop every later night's run at this date, too: leave "
@@ -119,22 +125,6 @@ def perform(options: InitOptions) -> None:
     runs = _check_rows(job, look, plan.definition, interactive=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save, runs=runs)
-
-
-def _read_options(options: InitOptions) -> JobValues:
-    """Return the fields of a job that the options of ``init`` state. If no option names a state,
-    its default path is added.
-    """
-    found = {
-        one.name: options.option(one.name)
-        for one in fields(options)
-        if one.name not in _OF_FILE and not _is_open(options.option(one.name))
-    }
-    return {"state": default_state(options.events)} | found
-
-
-def _is_open(stated: object) -> bool:
-    return stated is None or stated is False  # 0 is stated
 
 
 def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) -> None:
@@ -666,8 +656,16 @@ class _Questions:
             )
         if "watermark" not in self.values:
             usual["watermark"] = self.usual_watermark()
-            late = self.words(_late_row(self.job) + _words_of_revising(self.job))
-            self.say(f"  A row that comes after its window is released {late}.")
+            job = self.job
+            late = _late_row(job)
+            if job.times.revise is None:
+                known = holds_new_events(job.events) or job.rows.append or job.rows.id is not None
+                id_too = "" if known else f" {field('id')} COLUMN"
+                late += (
+                    "; to count it in its own, published anew for two days, begin init again with "
+                    f"{field('revise', '2d')}{id_too}"
+                )
+            self.say(f"  A row that comes after its window is released {self.words(late)}.")
         text = "rows that lack something (skip; refuse stops at bad rows), the wait for late ones"
         self.choose(text, usual, self.take_rows, ["domain"])
 
@@ -762,20 +760,6 @@ def _late_row(job: Job) -> str:
     if new or job.rows.id is not None or job.people.user is not None:
         return "counts in the next one"
     return "does not count: in a file of all events without ids late rows cannot be told apart"
-
-
-def _words_of_revising(job: Job) -> str:
-    """Name the options that would let late rows count in their own window, if the user began
-    ``init`` again with them.
-
-    Return "" if the job lets late rows do so already.
-    """
-    if job.times.revise is not None:
-        return ""
-    option = field("revise", "2d")
-    if not (holds_new_events(job.events) or job.rows.append or job.rows.id is not None):
-        option += f" {field('id')} COLUMN"
-    return f"; to count it in its own, published anew for two days, begin init again with {option}"
 
 
 def _zone_here() -> str:

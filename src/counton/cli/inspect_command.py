@@ -84,7 +84,12 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     errors, arguments = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
     if options.bounds is not None:
         refuse(options, _BOUNDS, field("bounds", options.bounds))
-    tried = _bounds_to_try(options.sweep)
+    tried = None if options.sweep is None else numbers_of(options.sweep, "sweep")
+    if not all(number.is_integer() and number >= 1 for number in tried or ()):
+        raise InvalidInput(
+            f"{field('sweep', options.sweep)} is not a list of whole numbers of at least 1; write "
+            "it as in 1,2,5,10"
+        )
     if options.plot is not None and options.plan is None:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} shows left-out events beside noise, and the noise "
@@ -104,9 +109,12 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     warn_of_weak(errors, definition.guarantee, definition.unit, loss)
     swept: Sequence[Swept] = ()
     if not found.of_values:
-        swept = found.sweep(tried, **planned)
-    if options.plot is not None:
-        _draw_private(options, found, swept)
+        swept = found.sweep(None if tried is None else [*map(int, tried)], **planned)
+    if options.plot is not None and found.events is not None:  # else it finds no user
+        noise = [(one.halfwidth or 0.0) / found.events for one in swept]
+        lost = [1 - (one.kept or 0.0) for one in swept]
+        what = "estimated from a private release; noise: half-width of the last total"
+        _draw(options, [one.most for one in swept], noise, lost, what)
     if options.json:
         print_json(
             {
@@ -141,19 +149,6 @@ def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
         )
     found = {name: value for name, value in vars(options).items() if name not in _PRINTED}
     return {**found, "share": numbers_of(options.share, "share")}
-
-
-def _bounds_to_try(given: str | None) -> list[int] | None:
-    if given is None:
-        return None
-    numbers = numbers_of(given, "sweep")
-    for number in numbers:
-        if number != int(number) or number < 1:
-            raise InvalidInput(
-                f"{field('sweep', given)} is not a list of whole numbers of at least 1; write it "
-                "as in 1,2,5,10"
-            )
-    return [int(number) for number in numbers]
 
 
 def _protection(found: Inspection) -> list[tuple[str, str]]:
@@ -196,16 +191,6 @@ def _print_sweep(
         console.write_line(
             "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
         )
-
-
-def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Swept]) -> None:
-    whole = found.events
-    if whole is None:
-        return  # the private answer finds no user
-    noise = [(one.halfwidth or 0.0) / whole for one in swept]
-    lost = [1 - (one.kept or 0.0) for one in swept]
-    what = "estimated from a private release; noise: half-width of the last total"
-    _draw(options, [one.most for one in swept], noise, lost, what)
 
 
 def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:

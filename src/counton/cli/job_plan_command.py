@@ -34,7 +34,6 @@ from counton.run.job_plan import (
     planned_job,
     planned_jobs,
 )
-from counton.run.revised_plan import PlannedDelay
 from counton.run.totals_plan import PlannedTotals
 from counton.statistics.by_group import inner_of, members_of
 
@@ -296,25 +295,6 @@ def _table(
     return table
 
 
-def _delays(job: PlannedJob) -> Table:
-    """Return a table with a row for each planned delay (number of later windows after which a
-    window is final). Columns are the standard deviations of a window's first, typical and final
-    number, and of the sums over a week and a year.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("final after", overflow="fold")
-    for name in ("first", "typical", "final", "a week", "a year"):
-        table.add_column(name, justify="right")
-    for one in job.delays:
-        often = f"{one.corrections:,} correction{'s' * (one.corrections != 1)}"
-        corrected = f", {often}" if job.definition.corrections else ""
-        mark = " (asked)" if one == _asked_delay(job) else ""
-        stds = [one.first, one.mean, one.final, one.week, one.year]
-        cells = ["" if std is None else figures(std) for std in stds]
-        table.add_row(f"{one.lags:,} more{corrected}{mark}", *cells)
-    return table
-
-
 def _write_sizes(console: Console, job: PlannedJob) -> None:
     """Print how large a group must be to be shown, if groups are found in the rows."""
     if job.sizes is None:
@@ -334,12 +314,26 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     """
     if not job.delays:
         return
-    console.write_table(_delays(job))
+    cut, corrections = job.definition.cut, job.definition.corrections
+    stated = cut.lags, corrections  # further rows are for other delays
+    asked = next(one for one in job.delays if (one.lags, one.corrections) == stated)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("final after", overflow="fold")
+    for name in ("first", "typical", "final", "a week", "a year"):
+        table.add_column(name, justify="right")
+    for one in job.delays:
+        often = f"{one.corrections:,} correction{'s' * (one.corrections != 1)}"
+        corrected = f", {often}" if corrections else ""
+        mark = " (asked)" if one == asked else ""
+        stds = [one.first, one.mean, one.final, one.week, one.year]
+        cells = ["" if std is None else figures(std) for std in stds]
+        table.add_row(f"{one.lags:,} more{corrected}{mark}", *cells)
+    console.write_table(table)
     console.write_line(
         "standard deviations of the first version of a window, of a typical one and of the final "
         "one, and of all final windows of a week and of a year together"
     )
-    by_lag = _asked_delay(job).by_lag
+    by_lag = asked.by_lag
     shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
     message = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
     console.write_line(f"standard deviation by the number of windows that ended later: {message}")
@@ -371,14 +365,6 @@ def _write_totals(console: Console, found: PlannedTotals) -> None:
 
 #: Largest number of versions of a window whose standard deviations are shown.
 _SHOWN_LAGS = 16
-
-
-def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """Return the planned errors of a job's revised windows (released again when late rows come) for
-    the delay and the corrections that the job states. Plans for other delays are left out.
-    """
-    cut, corrections = job.definition.cut, job.definition.corrections
-    return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:

@@ -24,12 +24,11 @@ from counton.cli.print_forms import (
     working,
 )
 from counton.cli.show_options import ShowOptions
-from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
+from counton.privacy import Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation, base_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.state.stream_facts import record_in
-from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
     from counton.numbers.design import Design
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from counton.run import Definition
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
+    from counton.state.reader import JournalReader
     from counton.strategies import StreamStrategy
 
 
@@ -443,25 +443,28 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     promised = promise_of(numbers)
     last = numbers.last_rows(_ROWS)
     paper = origin_of(terms.strategy.sources)
+    gone = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
     if as_json:
+        from polars import selectors
+
         public = definition.public()
+        first, newest = (steps[0], steps[-1]) if steps else (None, None)
+        there = {"paper": paper, "first": first, "last": newest, "missing_steps": gone}
         described = {
             **promised,
             **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
             "publishes": definition.release,
-            **({} if once else {"paper": paper}),
-            **({} if once else _steps_there(steps)),
-            "rows": last.with_columns(_as_text(last)).to_dicts(),
+            **({} if once else there),
+            "rows": last.with_columns(selectors.temporal().dt.to_string("iso:strict")).to_dicts(),
         }
         print_json(described)
         return
-    there = "once" if once else "none"
+    covers = "once" if once else "none"
     if steps:
-        gone = steps[-1] - steps[0] + 1 - len(steps)
-        there = f"{len(steps):,} {definition.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
-        there += f"; missing between them: {gone:,}" if gone else ""
+        covers = f"{len(steps):,} {definition.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
+        covers += f"; missing between them: {gone:,}" if gone else ""
     console = Console()
-    console.write_line(f"stream {terms.name}, as it was released: {there}", bold=True)
+    console.write_line(f"stream {terms.name}, as it was released: {covers}", bold=True)
     _write_last(console, numbers)
     console.write_line(f"promise: {promise_in_words(definition)}")
     if not once:
@@ -472,7 +475,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     console.write_line("")
     rows = [
         ("holds", definition.holds),
-        ("released", there),
+        ("released", covers),
         ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
         *([("by group", promised["by_group"])] if "by_group" in promised else []),
@@ -535,15 +538,6 @@ def _mechanism(strategy: StreamStrategy, noun: str = "step") -> list[tuple[str, 
     return [("strategy", words), ("paper", origin_of(strategy.sources))]
 
 
-def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
-    """Return, as JSON values, the first and last step that a table has, and how many steps between
-    them are missing.
-    """
-    first, last = (steps[0], steps[-1]) if steps else (None, None)
-    missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
-    return {"first": first, "last": last, "missing_steps": missing}
-
-
 def publishes(release: str) -> str:
     periods = "of each period in which users are counted anew, its number so far"
     return {"both": "totals and windows", "periods": periods}.get(release, release)
@@ -560,14 +554,6 @@ def _noise(std: float, of: str | None, *, once: bool) -> str:
     if once:
         return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
     return f"standard deviation {figures(std)}{what}, at the last one"
-
-
-def _as_text(table: Any) -> list[Any]:
-    """Return polars expressions that convert a table's times to text for JSON."""
-    import polars as pl
-
-    times = [name for name, kind in table.schema.items() if kind.is_temporal()]
-    return [pl.col(name).dt.to_string("iso:strict") for name in times]
 
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
@@ -587,76 +573,52 @@ def _print_stream(
     console: Console, stream: dict[str, Any], store: Store, *, full: bool = False
 ) -> None:
     """Print a stream's last numbers, guarantee and strategy; with ``full`` all public facts."""
-    from counton.run.definition import KIND
+    from counton.cli.run_words import promise
+    from counton.run.definition import KIND, Definition
+    from counton.run.journal_values import read_released
+    from counton.statistics.catalogue import statistic_from_dict
 
-    terms, details = stream["terms"], stream["details"]
-    of_events = details.get("kind") == KIND
-    (_write_events if of_events else _write_steps)(console, stream, store)
+    details, reader = stream["details"], store.reader(stream["name"])
+    design = reader.design
+    if details.get("kind") == KIND:
+        definition, after = Definition.reopen(design, reader.details), stream["step"]
+        there = definition.cut.progress(after) if after else "nothing released yet"
+        console.write_line(f"stream {stream['name']}: {there}", bold=True)
+        if after and "refused" not in stream:
+            _write_last(console, read_released(reader, definition, None))
+        console.write_line(f"promise: {promise(definition)}")
+        if definition.cut.goes_on:
+            console.write_line(f"strategy: {_strategy(design, definition.cut.noun)}")
+        described = _of_events(stream, reader, definition) if full else []
+    else:  # a program gives the inputs of each step directly
+        step, unit, last = stream["step"], details.get("unit"), stream["last"]
+        there = "once" if details.get("once") else f"{step:,} step{'s' * (step != 1)}"
+        console.write_line(f"stream {stream['name']}: {there}", bold=True)
+        if last is not None and last["values"] is not None:
+            values = shorten(str(last["values"]), 200, placeholder=" ...")
+            console.write_line(f"step {last['step']:,}: {values}")
+        protected, guarantee = design.contribution.describe(unit), design.guarantee
+        for _, words in _error(stream):
+            console.write_line(f"error: {words}")
+        console.write_line(f"promise: {protected} ({str(guarantee).partition(' with ')[2]})")
+        console.write_line(f"strategy: {_strategy(design)}")
+        described = [
+            ("released", there),
+            ("protected", protected),
+            ("guarantee", f"{guarantee}, {guarantee.scope}"),
+            *_mechanism(design.strategy),
+            *_error(stream),
+        ]
+        if (saved := stream["terms"].get("statistic")) is not None:
+            parameters = {name: value for name, value in saved.items() if name != "batched"}
+            described.insert(0, ("statistic", repr(statistic_from_dict(parameters))))
     if "refused" in stream:
         console.write_line(f"not shown: {_in_words(stream['refused'])}")
-    if not full:
-        return
-    first = [("created", stream["created"])]
-    if terms.get("statistic") is not None and not of_events:
-        first.append(("statistic", _statistic(terms["statistic"])))
-    last = [("key", f"fingerprint {stream['key_fingerprint']}")]
-    console.write_line("")
-    described = _of_events if of_events else _of_steps
-    console.write_words([*first, *described(stream, store), *last])
-    console.write_line("")
-
-
-def _write_events(console: Console, stream: dict[str, Any], store: Store) -> None:
-    from counton.cli.run_words import promise
-    from counton.run.definition import Definition
-    from counton.run.journal_values import read_released
-
-    after, reader = stream["step"], store.reader(stream["name"])
-    definition = Definition.reopen(reader.design, reader.details)
-    there = definition.cut.progress(after) if after else "nothing released yet"
-    console.write_line(f"stream {stream['name']}: {there}", bold=True)
-    if after and "refused" not in stream:
-        _write_last(console, read_released(reader, definition, None))
-    console.write_line(f"promise: {promise(definition)}")
-    if definition.cut.goes_on:
-        console.write_line(f"strategy: {_strategy(reader.design, definition.cut.noun)}")
-
-
-def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """Print the last values, the error, the guarantee and the strategy of a stream whose inputs a
-    program gives directly, and not as events.
-    """
-    design, last = store.reader(stream["name"]).design, stream["last"]
-    console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
-    if last is not None and last["values"] is not None:
-        values = shorten(str(last["values"]), 200, placeholder=" ...")
-        console.write_line(f"step {last['step']:,}: {values}")
-    for _, words in _error(stream):
-        console.write_line(f"error: {words}")
-    unit, loss = stream["details"].get("unit"), str(design.guarantee).partition(" with ")[2]
-    console.write_line(f"promise: {design.contribution.describe(unit)} ({loss})")
-    console.write_line(f"strategy: {_strategy(design)}")
-
-
-def _steps_of(stream: dict[str, Any]) -> str:
-    step = stream["step"]
-    return "once" if stream["details"].get("once") else f"{step:,} step{'s' * (step != 1)}"
-
-
-def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """Describe a stream whose inputs a program gives directly, as pairs of name and words."""
-
-    terms, details = stream["terms"], stream["details"]
-    guarantee = guarantee_from_dict(terms["guarantee"])
-    contribution = Contribution.from_dict(terms["contribution"])
-    strategy = strategy_from_dict(terms["strategy"])
-    rows = [
-        ("released", _steps_of(stream)),
-        ("protected", contribution.describe(details.get("unit"))),
-        ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        *_mechanism(strategy),
-    ]
-    return [*rows, *_error(stream)]
+    if full:
+        created, key = ("created", stream["created"]), stream["key_fingerprint"]
+        console.write_line("")
+        console.write_words([created, *described, ("key", f"fingerprint {key}")])
+        console.write_line("")
 
 
 def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
@@ -666,18 +628,16 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
     return [("error", _noise(last["std"], last.get("of"), once=once))]
 
 
-def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
+def _of_events(
+    stream: dict[str, Any], reader: JournalReader, definition: Definition
+) -> list[tuple[str, str]]:
     """Describe a stream of events, or a table of events, as pairs of name and words."""
     from counton.cli.run_words import protection
     from counton.released.periods import period_starts
-    from counton.run.definition import Definition
     from counton.run.journal_values import read_released
     from counton.statistics.live_statistic import noise_at
 
-    after = stream["step"]
-    reader = store.reader(stream["name"])
-    definition = Definition.reopen(reader.design, reader.details)
-    cut, groups = definition.cut, definition.domain
+    after, cut, groups = stream["step"], definition.cut, definition.domain
     counted = definition.cells.found_in(f"{len(groups or ()):,} by {definition.by}", definition.by)
     rows = [
         ("released", cut.progress(after)),
@@ -708,13 +668,6 @@ def _errors_besides_noise(definition: Description) -> list[tuple[str, str]]:
 
     lines = besides_noise(definition)
     return [("besides" * (line == lines[0]), line) for line in lines]
-
-
-def _statistic(saved: dict[str, Any]) -> str:
-    from counton.statistics.catalogue import statistic_from_dict
-
-    parameters = {name: value for name, value in saved.items() if name != "batched"}
-    return repr(statistic_from_dict(parameters))
 
 
 def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]:

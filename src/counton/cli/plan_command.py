@@ -24,7 +24,6 @@ from counton.statistics.tally_statistic import is_tallied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counton.numbers.design import Design
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
@@ -54,7 +53,20 @@ def perform(options: PlanOptions) -> None:
                 f"{field(name, str(getattr(options, name)))} is for the plan of a job file; name "
                 "the job file, as in: counton plan nightly.toml --simulate true.csv"
             )
-    options, planned, whom = _with_subject(_with_steps(options))
+    if options.asked is not None:
+        steps = options.asked.replace(",", "").replace("_", "")
+        if not steps.isdecimal():
+            raise InvalidInput(
+                f"{options.asked!r} is neither a number of windows nor a job file; give one of "
+                "them, such as 8760 or nightly.toml"
+            )
+        if options.steps is not None:
+            raise InvalidInput(
+                f"{field('steps', options.steps)} and {options.asked} both give the number of "
+                "windows: leave one of them out"
+            )
+        options = replace(options, asked=None, steps=int(steps))
+    options, planned, whom = _with_subject(options)
     _print_plan(options, planned, whom)
 
 
@@ -208,13 +220,15 @@ def _write_strategies(
 def _write_limits(console: Console, ranked: StreamPlan) -> None:
     """Print how the best strategy compares with the papers' strategies and with lower bounds."""
     from counton.base.literature import origin_of
+    from counton.numbers.strategy_words import named_constants
 
     console.write_line(
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
         f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"
     )
-    if with_parameters := list(filter(None, map(_parameters, ranked))):
-        console.write_line(f"parameters: {'; '.join(dict.fromkeys(with_parameters))}")
+    constants = [(choice.kind, ", ".join(named_constants(choice.strategy))) for choice in ranked]
+    if parameters := dict.fromkeys(f"{kind} ({stated})" for kind, stated in constants if stated):
+        console.write_line(f"parameters: {'; '.join(parameters)}")
     console.write_line(ranked.published_in_words)
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
@@ -234,16 +248,6 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
         console.write_line(f"note: {note}")
 
 
-def _parameters(choice: Design) -> str:
-    """Return the kind of a design's strategy, with the strategy's parameters as papers name them;
-    "" if the strategy has no such parameters.
-    """
-    from counton.numbers.strategy_words import named_constants
-
-    stated = ", ".join(named_constants(choice.strategy))
-    return stated and f"{choice.kind} ({stated})"
-
-
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
     """Complete the options with the statistic that ``--of`` describes in words.
 
@@ -253,7 +257,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     """
     if options.of is None:
         check_most(options.most)
-        unit = Contribution.add_remove(unit="count")
+        unit, whom = Contribution.add_remove(unit="count"), "one count"
         if options.most is not None:
             check_most_a_window(options.most_a_window, options.most)
             protected = "user"
@@ -265,7 +269,10 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
             unit = Contribution.events(
                 options.most, most_a_step=options.most_a_window, unit=protected
             )
-        whom = _whom(unit.unit, options.most, options.most_a_window)
+            most, few = f"{options.most:,} event{'s' * (options.most > 1)}", ""
+            if options.most_a_window is not None:
+                few = f", {options.most_a_window:,} in each window,"
+            whom = f"one {protected} with up to {most}{few}"
         return options, {"contribution": unit}, f"{whom} more or less"
     from counton.cli.statistic_command import parse_words
 
@@ -317,30 +324,3 @@ def _target(options: PlanOptions) -> dict[str, Any]:
         return {"guarantee": require_guarantee(guarantee_from(*numbers)), **stated}
     refuse(options, EXCLUDED["within"], field("within", options.within))
     return {"within": options.within, "delta": options.delta, **stated}
-
-
-def _with_steps(options: PlanOptions) -> PlanOptions:
-    """Complete the options with the number of steps, if the user gave it as the argument of the
-    command.
-    """
-    if options.asked is None:
-        return options
-    steps = options.asked.replace(",", "").replace("_", "")
-    if not steps.isdecimal():
-        raise InvalidInput(
-            f"{options.asked!r} is neither a number of windows nor a job file; give one of them, "
-            "such as 8760 or nightly.toml"
-        )
-    if options.steps is not None:
-        raise InvalidInput(
-            f"{field('steps', options.steps)} and {options.asked} both give the number of windows: "
-            "leave one of them out"
-        )
-    return replace(options, asked=None, steps=int(steps))
-
-
-def _whom(unit: str, most: int | None, a_window: int | None) -> str:
-    if most is None:
-        return "one count"
-    few = "" if a_window is None else f", {a_window:,} in each window,"
-    return f"one {unit} with up to {most:,} event{'s' * (most > 1)}{few}"

@@ -187,6 +187,13 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
 
 
+def print_json_rows(about: Mapping[str, Any], table: pl.DataFrame) -> None:
+    """Print, as one JSON object on one line, what is known about a table's rows, and the rows under
+    ``rows``.
+    """
+    sys.stdout.write(f'{json.dumps(about)[:-1]}, "rows": {table.write_json()}}}\n')
+
+
 def _without_passwords(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         return {name: _without_passwords(one, str(name)) for name, one in value.items()}

@@ -76,19 +76,12 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
     accurate it would be.
     """
     job = job.having(replace=job.option("replace") or once.move)
-    if printing.plan:
-        _print_table_plan(job, printing)
-    else:
+    if not printing.plan:
         perform(job, printing)
-
-
-def _print_table_plan(job: Job, printing: Printing) -> None:
-    """Print the planned accuracy of a table. Only public facts are read, and nothing is
-    released.
-    """
+        return
     from counton.run.job_plan import planned_table
 
-    words, rows = planned_table(job)
+    words, rows = planned_table(job)  # reads public facts alone
     if printing.json:
         print_json({"released": False, **words, "errors": rows})
         return
@@ -307,17 +300,6 @@ def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     needed = settled.saved is None and not settled.job.times.yes
     if not (needed and console.is_terminal and sys.stdin.isatty()):
         return
-    console.write_line(_new_in_one_line(settled, ended))
-    try:
-        answer = console.ask_line("Release? [y/N] ")
-    except (EOFError, KeyboardInterrupt):
-        answer = ""
-    if answer.lower() not in ("y", "yes"):
-        console.write_line("nothing is released or spent")
-        raise SystemExit(int(ExitCode.FAILED))
-
-
-def _new_in_one_line(settled: SettledJob, ended: int) -> str:
     from counton.cli.look_commands import publishes
     from counton.released.stream_words import groups_in_words, statistic_in_words
 
@@ -331,7 +313,14 @@ def _new_in_one_line(settled: SettledJob, ended: int) -> str:
         now = f"{ended:,} {cut.noun}{'s' * (ended != 1)}"
         what += f": {publishes(definition.release)} {ever}, {now} now"
     loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
-    return (
+    console.write_line(
         f"New stream {settled.job.keeping.name!r} publishes the {what}, and spends {loss} of the "
         f"privacy of each {definition.unit}. Neither can be taken back."
     )
+    try:
+        answer = console.ask_line("Release? [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        answer = ""
+    if answer.lower() not in ("y", "yes"):
+        console.write_line("nothing is released or spent")
+        raise SystemExit(int(ExitCode.FAILED))

@@ -73,9 +73,11 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         waits: True if windows wait for late rows (``watermark``).
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
+    others = counts.quarantined - aside
+    beside = f" (beside {others:,} that were there before)" if others > 0 else ""
     of_each = [
         ("rows with a missing value, not counted", counts.skipped),
-        (_aside(aside, counts.quarantined), aside),
+        (f"rows that cannot be read, set aside{beside}", aside),
         ("rows beyond their user's limit, not counted", counts.beyond_most),
     ]
     gone = ("rows that were counted and are gone, which stay counted", counts.gone)
@@ -177,11 +179,6 @@ def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
     return [f"{what}: {rows:,}" for what, rows in numbers if rows]
 
 
-def _aside(new: int, now: int) -> str:
-    others = f" (beside {now - new:,} that were there before)" if now > new else ""
-    return f"rows that cannot be read, set aside{others}"
-
-
 #: Name and words for the attacker that every guarantee assumes.
 _AGAINST = (
     "against",
@@ -238,7 +235,14 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         if definition.people_note is not None:
             lines.append(("", definition.people_note))
     if not definition.cut.goes_on:
-        return [*lines, *_of_table(definition, law)]
+        of = getattr(definition.statistic, "mechanism", "")
+        return [
+            *lines,
+            *_guarantee_lines(definition, definition.contribution.unit),
+            ("cost", cost_in_words(definition)),
+            ("against", "readers who know or choose all other rows"),
+            ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
+        ]
     lines += _guarantee_lines(definition, definition.unit)
     if definition.expires:
         from counton.cli.privacy_by_age import loss_in_words
@@ -284,19 +288,6 @@ def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
     right = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
     words = "somebody who otherwise tosses a coin guesses right, after all releases, with a"
     return [("", f"{words} probability of at most {right}%, always")]
-
-
-def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """Describe the guarantee of a table that is released once, in pairs of name and words."""
-    from counton.released.stream_words import cost_in_words
-
-    of = getattr(definition.statistic, "mechanism", "")
-    return [
-        *_guarantee_lines(definition, definition.contribution.unit),
-        ("cost", cost_in_words(definition)),
-        ("against", "readers who know or choose all other rows"),
-        ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
-    ]
 
 
 def _statistic_in_words(definition: Definition) -> str:

@@ -28,7 +28,16 @@ _STEP, _GROUP, _NUMBER = "step", "group", "number"
 def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> None:
     """Simulate the releases of one job, and print or write them."""
     assert options.simulate is not None
-    job, path = _which(options.simulate, jobs)
+    name, _, file = options.simulate.partition("=")
+    if name in jobs and file:
+        job, path = jobs[name], Path(file)
+    elif len(jobs) == 1 and not file:  # a file alone is enough
+        (job,), path = jobs.values(), Path(options.simulate)
+    else:
+        raise InvalidInput(
+            f"{field('simulate', options.simulate)} names no job of the file; write NAME=FILE, "
+            f"where NAME is one of {some_of([*jobs])}"
+        )
     out = None if options.out is None else checked_file(options.out, job.state)
     (made,) = job.simulate(_numbers(path, job))
     numbers = made.numbers
@@ -46,21 +55,6 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
         console.write_line(f"written to {out}")
 
 
-def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
-    """Find the job and the file that ``--simulate NAME=FILE`` names; a file alone is enough if
-    there is one job.
-    """
-    name, _, path = given.partition("=")
-    if name in jobs and path:
-        return jobs[name], Path(path)
-    if len(jobs) == 1 and not path:
-        return next(iter(jobs.values())), Path(given)
-    raise InvalidInput(
-        f"{field('simulate', given)} names no job of the file; write NAME=FILE, where NAME is one "
-        f"of {some_of([*jobs])}"
-    )
-
-
 def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
     """Read the true number of each step and group from a CSV file; it is 0 where the file has no
     row.
@@ -75,10 +69,20 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
         )
     grouped = definition.domain is not None
     wanted = [_STEP, *([_GROUP] if grouped else []), _NUMBER]
-    rows = _rows(path, wanted)
+    kinds: dict[str, Any] = dict.fromkeys(wanted, pl.String)
+    kinds |= {_STEP: pl.Int64, _NUMBER: pl.Float64}
+    try:
+        rows = pl.read_csv(path, schema_overrides=kinds)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InvalidInput(f"{path} cannot be read as CSV: {error}") from None
+    if missing := [name for name in wanted if name not in rows.columns]:
+        raise InvalidInput(
+            f"{path} has no column {missing[0]!r}; it needs the columns {', '.join(wanted)}, and a "
+            "row for each step"
+        )
     places = {group: place for place, group in enumerate(definition.groups)}
     found: dict[tuple[int, int], float] = {}
-    for row in rows.iter_rows(named=True):
+    for row in rows.select(wanted).iter_rows(named=True):
         group = str(row[_GROUP]) if grouped else definition.groups[0]
         step, number = row[_STEP], row[_NUMBER]
         if group not in places or step is None or step < 1 or number is None:
@@ -95,18 +99,3 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
     for (step, place), number in found.items():
         numbers[step - 1, place] = number
     return numbers
-
-
-def _rows(path: Path, wanted: list[str]) -> pl.DataFrame:
-    kinds: dict[str, Any] = dict.fromkeys(wanted, pl.String)
-    kinds |= {_STEP: pl.Int64, _NUMBER: pl.Float64}
-    try:
-        found = pl.read_csv(path, schema_overrides=kinds)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InvalidInput(f"{path} cannot be read as CSV: {error}") from None
-    if missing := [name for name in wanted if name not in found.columns]:
-        raise InvalidInput(
-            f"{path} has no column {missing[0]!r}; it needs the columns {', '.join(wanted)}, and a "
-            "row for each step"
-        )
-    return found.select(wanted)

@@ -6,7 +6,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.print_forms import Console, print_json
 from counton.cli.show_options import WatchOptions
 from counton.released.release_facts import promise_of
-from counton.released.watching import WatchReport, watch
+from counton.released.watching import watch
 from counton.run.exports import released_in
 from counton.run.job_alarms import report
 from counton.run.read_back import read_public
@@ -34,17 +34,13 @@ def perform(options: WatchOptions) -> None:
         }
         print_json({**report(found), "delays": delays, "about": promise_of(found.released.numbers)})
     else:
-        _print(found)
+        console = Console()
+        console.write_line(found.released.describe().splitlines()[0], bold=True)
+        table = found.table()
+        if table.height:
+            console.write_released(table)
+        else:
+            console.write_line("No alarm.")
+        console.write_folded(found.describe())
     if found.newest:
         raise SystemExit(int(ExitCode.ALARM))
-
-
-def _print(found: WatchReport) -> None:
-    console, released = Console(), found.released
-    console.write_line(released.describe().splitlines()[0], bold=True)
-    table = found.table()
-    if table.height:
-        console.write_released(table)
-    else:
-        console.write_line("No alarm.")
-    console.write_folded(found.describe())
