@@ -283,17 +283,14 @@ class Committer:
                     last = True
                     break
                 together.append(one)
-            self._commit(together)
+            try:
+                verdicts = self._inbox.put([batch for batch, _ in together])
+            except Exception as error:
+                self._broken(error)
+                for _, done in together:
+                    done.set_exception(error)
+            else:
+                for (_, done), verdict in zip(together, verdicts, strict=True):
+                    done.set_result(verdict)
             if last:
                 return
-
-    def _commit(self, together: list[tuple[Batch, Future[Verdict]]]) -> None:
-        try:
-            verdicts = self._inbox.put([batch for batch, _ in together])
-        except Exception as error:
-            self._broken(error)
-            for _, done in together:
-                done.set_exception(error)
-            return
-        for (_, done), verdict in zip(together, verdicts, strict=True):
-            done.set_result(verdict)

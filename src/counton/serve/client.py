@@ -102,14 +102,18 @@ class Client:
             ReplayMismatch: another batch was sent with this id.
             StateUnavailable: the service has not answered within the client's patience.
         """
-        body = rows if isinstance(rows, bytes) else _lines(rows)
+        if not isinstance(rows, bytes):
+            rows = "".join(json.dumps(dict(row)) + "\n" for row in rows).encode()
         begun, tried, reason = time.monotonic(), 0, ""
         while True:
-            found, wait = self._try(batch, body)
+            found, wait = self._try(batch, rows)
             if isinstance(found, Receipt):
                 return found
             reason = found
-            wait = max(wait, _wait(batch, tried))
+            # Batches wait for different times, so that their senders do not come together.
+            spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
+            own = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
+            wait = max(wait, own)
             tried += 1
             if time.monotonic() + wait - begun > self._patience:
                 raise StateUnavailable(
@@ -145,20 +149,6 @@ class Client:
             return f"{getattr(error, 'reason', error) or type(error).__name__}", 0.0
         except (ValueError, LookupError, TypeError):
             return "its answer is not a receipt", 0.0
-
-
-def _wait(batch: str, tried: int) -> float:
-    """Return how many seconds to wait before a batch is sent again.
-
-    The wait doubles with each attempt (``tried``) up to a largest value. It differs between
-    batches, so that senders do not come at the same time.
-    """
-    spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
-    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
-
-
-def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    return "".join(json.dumps(dict(row)) + "\n" for row in rows).encode()
 
 
 def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Exception:

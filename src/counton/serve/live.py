@@ -90,7 +90,11 @@ class Feed:
             while not self._closed:
                 changed, step = self._changed, self._step
                 if known < step:
-                    for number, text in await self._since(known, step):
+                    events = [one for one in self._texts if known < one[0] <= step]
+                    if len({number for number, _ in events}) < step - known:  # not kept any more
+                        read = await asyncio.to_thread(self._read, max(known, step - _KEPT))
+                        events = [one for one in read if known < one[0] <= step]
+                    for number, text in events:
                         yield text
                         known = number
                     known = max(known, step)
@@ -101,10 +105,3 @@ class Feed:
                     yield b": alive\n\n"
         finally:
             self.listeners -= 1
-
-    async def _since(self, known: int, step: int) -> list[tuple[int, bytes]]:
-        kept = [(number, text) for number, text in self._texts if known < number <= step]
-        if len({number for number, _ in kept}) == step - known:
-            return kept
-        found = await asyncio.to_thread(self._read, max(known, step - _KEPT))
-        return [(number, text) for number, text in found if known < number <= step]

@@ -173,10 +173,13 @@ class Journal:
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
+        what = definition.subject if definition.inner.card.additive else definition.what
+        if not definition.inner.card.additive and is_keyword(what):
+            what = statistic_named(what).card.says
         return {
             "name": self.name,
             "statistic": definition.what,
-            "what": _what(definition),
+            "what": what,
             "unit": definition.unit,
             "guarantee": str(definition.guarantee),
             "protected": definition.contribution.describe(definition.unit),
@@ -334,7 +337,21 @@ class Journal:
         if not self.step:
             return SeriesAnswer(self.name, level, _nothing(self.definition.windows), self.promise())
         released = self.read(level)
-        steps = self._steps(len(released.steps), start, until, last, since)
+        windows = self.definition.windows
+        # Revised windows that were not final at step `since` have changed: return them again. With
+        # totals beside them, all windows are read anew.
+        anew = since if windows.lags and self.definition.release == "both" else windows.lags
+        first, stop = max(1, since + 1 - anew), len(released.steps) + 1
+        ends = windows.ends(range(stop))  # from the stream's beginning
+        if start is not None:
+            begin = microseconds(parse_time(start, windows.timezone))
+            first = max(first, int(np.searchsorted(ends[:-1], begin, "left")) + 1)
+        if until is not None:
+            end = microseconds(parse_time(until, windows.timezone))
+            stop = min(stop, int(np.searchsorted(ends[1:], end, "right")) + 1)
+        if last is not None:
+            first = max(first, stop - last)
+        steps = range(first, stop)
         if not steps:
             nothing = released.only(range(1, 2)).plain_table(of).head(0)
             return SeriesAnswer(self.name, level, nothing, self.promise())
@@ -345,25 +362,6 @@ class Journal:
                 f"for fewer steps ({field('last', 1000)}) or groups"
             )
         return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
-
-    def _steps(
-        self, released: int, start: str | None, until: str | None, last: int | None, since: int
-    ) -> range:
-        windows = self.definition.windows
-        # Revised windows that were not final at step `since` have changed: return them again. With
-        # totals beside them, all windows are read anew.
-        anew = since if windows.lags and self.definition.release == "both" else windows.lags
-        first, stop = max(1, since + 1 - anew), released + 1
-        ends = windows.ends(range(released + 1))  # from the stream's beginning
-        if start is not None:
-            begin = microseconds(parse_time(start, windows.timezone))
-            first = max(first, int(np.searchsorted(ends[:-1], begin, "left")) + 1)
-        if until is not None:
-            end = microseconds(parse_time(until, windows.timezone))
-            stop = min(stop, int(np.searchsorted(ends[1:], end, "right")) + 1)
-        if last is not None:
-            first = max(first, stop - last)
-        return range(first, max(first, stop))
 
     def difference(
         self,
@@ -524,13 +522,6 @@ class Journal:
         all details.
         """
         return Release(self.read()).methods(full=full)
-
-
-def _what(definition: Definition) -> str:
-    if definition.inner.card.additive:
-        return definition.subject
-    named = is_keyword(definition.what)
-    return statistic_named(definition.what).card.says if named else definition.what
 
 
 def _nothing(windows: Windows) -> pl.DataFrame:

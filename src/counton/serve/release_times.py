@@ -33,7 +33,7 @@ from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
-from counton.run.runs import Outcome, check_rows, read_rows, run
+from counton.run.runs import check_rows, read_rows, run
 from counton.run.settlement import open_job, resolve
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
@@ -183,7 +183,14 @@ class Releaser:
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until no more batches are taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))
-            released |= self._take(fold, min(self._cut(fold.last), self.last - 1))
+            us = min(self._cut(fold.last), self.last - 1)
+            try:
+                released |= self._run(fold, us)
+            except BaseException as error:
+                if not _may_come_from_rows(error):
+                    raise
+                # Nothing was counted. The batches at fault are left out, the others come again.
+                self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
             past = self.last - 1  # another server has taken a batch that came in time
         return self._release(past) or released
@@ -207,21 +214,6 @@ class Releaser:
         window was due.
         """
         return self._due(us) and self._run(None, us)
-
-    def _take(self, fold: Fold, us: int) -> bool:
-        """Count the batches of a fold (a group counted together) at time ``us``; return whether a
-        step was released.
-
-        If the run fails because of rows, nothing is counted. The batches with these rows are
-        removed from the fold and kept for the operator; the other batches are counted later.
-        """
-        try:
-            return self._run(fold, us)
-        except BaseException as error:
-            if not _may_come_from_rows(error):
-                raise
-            self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
-        return False  # the other batches are the next fold
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Remove batches that no run can count from their fold (the group counted together), keep
@@ -287,15 +279,24 @@ class Releaser:
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else self._removal(fold)
         with run(job, also=taken, now=moment(us)) as outcome:
-            self._step = outcome.after
-            self._note(outcome, monotonic() - began)
+            self._step, seconds = outcome.after, monotonic() - began
+            counts, new = self.counts, outcome.after - outcome.before
+            counts.runs, counts.seconds = counts.runs + 1, seconds
+            counts.releases += new
+            exact = outcome.for_operator()
+            counts.rows += exact.rows
+            counts.over += exact.beyond_most
+            counts.known += exact.known
+            counts.closed += exact.closed
+            if new:
+                counts.late += exact.late  # they are counted now
+                note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
         self._unwritten |= fold is not None and fold.has_aside
         if self._unwritten:
             self._set_aside()
-        new = outcome.after > outcome.before
         if new and self._served.alarm is not None:
             self._look_for_alarms(self._served.alarm)
-        return new
+        return new > 0
 
     def _look_for_alarms(self, terms: AlarmTerms) -> None:
         """Report an alarm of the newest window to the log, the metrics and the webhook.
@@ -345,19 +346,6 @@ class Releaser:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
         return self.due_by(us) > self._step
-
-    def _note(self, outcome: Outcome, seconds: float) -> None:
-        counts, new = self.counts, outcome.after - outcome.before
-        counts.runs, counts.seconds = counts.runs + 1, seconds
-        counts.releases += new
-        exact = outcome.for_operator()
-        counts.rows += exact.rows
-        counts.over += exact.beyond_most
-        counts.known += exact.known
-        counts.closed += exact.closed
-        if new:
-            counts.late += exact.late  # they are counted now
-            note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
         """Write unreadable rows from the inbox (the store of rows that wait to be counted) to the

@@ -26,7 +26,7 @@ from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
-from counton.run.settlement import OpenedJob, open_job, resolve
+from counton.run.settlement import open_job, resolve
 from counton.run.shared_paths import JobStates, refuse_shared
 from counton.run.unordered_rows import reading_of
 
@@ -178,46 +178,43 @@ def serve_job(name: str, job: Job, alarm: AlarmTerms | None = None) -> ServedJob
     """
     refuse_of_service(job)
     with open_job(job) as opened:
-        return _as_served(name, opened, alarm)
-
-
-def _as_served(name: str, opened: OpenedJob, alarm: AlarmTerms | None) -> ServedJob:
-    job, known = opened.job, opened.saved
-    named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
-    columns = tuple(name for name in named if name is not None)
-    opened = opened.having(
-        **dict.fromkeys(("out", "plot", "sums")),
-        events=empty_inbox(columns or ("time",)),
-        append=True,
-        yes=True,
-    )
-    job = opened.job
-    if known is not None and known.details.get("once"):
-        raise InvalidInput(
-            f"{job.keeping.name!r} is a table that was released once, but a service releases at "
-            f"the end of each window: give another {field('name')} with {field('time')}, or leave "
-            "the job out"
+        job, known = opened.job, opened.saved
+        named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
+        columns = tuple(name for name in named if name is not None)
+        opened = opened.having(
+            **dict.fromkeys(("out", "plot", "sums")),
+            events=empty_inbox(columns or ("time",)),
+            append=True,
+            yes=True,
         )
-    if isinstance(job.what, str) and job.times.time is None and known is None:
-        raise InvalidInput(
-            "the job has no column of times, so it releases once or after each row, but a service "
-            f"releases at the end of each window: give {field('time')}, or use counton run"
-        )
-    if known is not None and known.details.get("ended") is not None:
-        definition = Definition.reopen(known.design, known.details)  # no run goes on with it
-    else:
-        definition = resolve(opened).definition
-        if alarm is not None:
-            from counton.run.job_alarms import rule_of_job
+        job = opened.job
+        if known is not None and known.details.get("once"):
+            raise InvalidInput(
+                f"{job.keeping.name!r} is a table that was released once, but a service releases "
+                f"at the end of each window: give another {field('name')} with {field('time')}, or "
+                "leave the job out"
+            )
+        if isinstance(job.what, str) and job.times.time is None and known is None:
+            raise InvalidInput(
+                "the job has no column of times, so it releases once or after each row, but a "
+                f"service releases at the end of each window: give {field('time')}, or use counton "
+                "run"
+            )
+        if known is not None and known.details.get("ended") is not None:
+            definition = Definition.reopen(known.design, known.details)  # no run goes on with it
+        else:
+            definition = resolve(opened).definition
+            if alarm is not None:
+                from counton.run.job_alarms import rule_of_job
 
-            rule_of_job(job, alarm, definition)
-    check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
-    definition.counting.check_any_order(
-        definition.what,
-        "but a service gets them in any order; use counton run with files, or a statistic such as "
-        "count, sum, average, quantiles, distinct, top-k or a table over time",
-    )
-    return ServedJob(name, job, definition, reading_of(job, definition), alarm)
+                rule_of_job(job, alarm, definition)
+        check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
+        definition.counting.check_any_order(
+            definition.what,
+            "but a service gets them in any order; use counton run with files, or a statistic such "
+            "as count, sum, average, quantiles, distinct, top-k or a table over time",
+        )
+        return ServedJob(name, job, definition, reading_of(job, definition), alarm)
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:

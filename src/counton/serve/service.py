@@ -73,7 +73,11 @@ class State:
             self.turn.close()
             raise
         self.store = Store(address)
-        self.committer = Committer(self.inbox, _QUEUE, _warn_of_failure)
+        self.committer = Committer(
+            self.inbox,
+            _QUEUE,
+            lambda error: warn("batches could not be committed", error=type(error).__name__),
+        )
         self.waiting_bytes: dict[str, int] = {}  # by sender
         self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams that this process may release
@@ -91,10 +95,6 @@ class State:
         self.inbox.close()
         self.store.close()
         self.turn.close()
-
-
-def _warn_of_failure(error: Exception) -> None:
-    warn("batches could not be committed", error=type(error).__name__)
 
 
 class Service:
@@ -134,20 +134,16 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._wait: dict[str, tuple[int, float]] = {}
         try:
-            self._open()
+            self._each(begin)
+            self._each(self._open_stream)
+            for address, state in self.states.items():
+                self._watch(address, state)
+            if not self.served:
+                first, *more = self.failed.values()
+                raise type(first)("\n".join(map(str, (first, *more))))
         except BaseException:
             self.close()
             raise
-
-    def _open(self) -> None:
-        """Open the databases of all jobs; if one fails, the other jobs are served."""
-        self._each(begin)
-        self._each(self._open_stream)
-        for address, state in self.states.items():
-            self._watch(address, state)
-        if not self.served:
-            first, *more = self.failed.values()
-            raise type(first)("\n".join(map(str, (first, *more))))
 
     def _each(self, work: Callable[[ServedJob], None]) -> None:
         """Call a function for each job; stop serving the jobs for which it fails."""

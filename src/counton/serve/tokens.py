@@ -71,7 +71,11 @@ class Tokens:
         Raises:
             InvalidInput: the file cannot be read, holds no tokens, or others may write it.
         """
-        stamp = self._stat()
+        try:
+            found = self.file.stat()
+            stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
+        except OSError:
+            stamp = None
         if stamp != self._stamp:
             self._known, self._numbered = ((), 0) if stamp is None else self._read()
             self._stamp = stamp
@@ -133,13 +137,6 @@ class Tokens:
                 f"{known}"
             )
         self._write(rest)
-
-    def _stat(self) -> tuple[int, ...] | None:
-        try:
-            found = self.file.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
     def _read(self) -> tuple[tuple[Token, ...], int]:
         """Read from the file what it stores about all tokens (permissions to use the service), and
