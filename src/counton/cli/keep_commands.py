@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from counton.base.errors import InvalidInput, field
@@ -14,9 +12,6 @@ from counton.cli.keep_options import (
     KeyOptions,
     UpgradeOptions,
 )
-
-if TYPE_CHECKING:
-    from counton.run.erasure import Forgetting
 
 
 def print_end(options: EndOptions) -> None:
@@ -91,7 +86,7 @@ def print_forgotten(options: ForgetOptions) -> None:
     The printed words do not reveal whether the person was known.
     """
     from counton.cli.print_forms import Console
-    from counton.run.erasure import forget, forget_older
+    from counton.run.erasure import BUCKETS, forget, forget_older
 
     state, name, key = options.state, options.name, options.key
     if (options.person is None) == (options.age is None):
@@ -113,28 +108,27 @@ def print_forgotten(options: ForgetOptions) -> None:
         )
     console = Console()
     for one in done:
-        console.write_line(_outcome_in_words(one))
+        stream = f"Stream {one.name!r}"
+        if one.keeps == "sums":
+            console.write_line(
+                f"{stream} keeps sums and no rows of persons: there is nothing to delete."
+            )
+            continue
+        whom = "this person"
+        then = (
+            f"From now on, one in {BUCKETS:,} of all people who are new to the stream is not "
+            "counted, so that a forgotten person is not counted twice."
+        )
+        if one.before is not None:
+            whom = f"everybody in the periods that ended by {one.before:%Y-%m-%d %H:%M} UTC"
+            then = (
+                "From now on, rows of these periods are not counted, so that nobody is counted "
+                "twice."
+            )
+        if one.over:
+            then = "The stream has ended, and counts nobody any more."
+        console.write_line(f"{stream} has forgotten {whom}. {then}")
     console.write_line(
         "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
         "copies of the state."
     )
-
-
-def _outcome_in_words(one: Forgetting) -> str:
-    from counton.run.erasure import BUCKETS
-
-    if one.keeps == "sums":
-        return f"Stream {one.name!r} keeps sums and no rows of persons: there is nothing to delete."
-    whom = "this person"
-    then = (
-        f"From now on, one in {BUCKETS:,} of all people who are new to the stream is not counted, "
-        "so that a forgotten person is not counted twice."
-    )
-    if one.before is not None:
-        whom = f"everybody in the periods that ended by {one.before:%Y-%m-%d %H:%M} UTC"
-        then = (
-            "From now on, rows of these periods are not counted, so that nobody is counted twice."
-        )
-    if one.over:
-        then = "The stream has ended, and counts nobody any more."
-    return f"Stream {one.name!r} has forgotten {whom}. {then}"
