@@ -53,7 +53,20 @@ def check(
     >>> check(Binary)
     """
     if isinstance(subject, type):
-        _check_class(subject)
+        examples: Any = getattr(subject, "examples", None)
+        if examples is None or not issubclass(subject, Statistic | StreamStrategy | LineStrategy):
+            raise InvalidInput(
+                f"class {subject.__name__} has no examples: give a single object, or write a class "
+                "method examples(). A statistic's examples() returns pairs of a statistic and the "
+                "events of each step; a strategy's examples(horizon) returns strategies"
+            )
+        if issubclass(subject, Statistic):
+            for statistic, events in examples():
+                check(statistic, events)
+            return
+        for size in SIZES:
+            for strategy in examples(size):
+                check(strategy)
         return
     if isinstance(subject, Statistic):
         if batches is None:
@@ -66,20 +79,3 @@ def check(
             laws(subject)
             return
     raise InvalidInput(f"there are no laws for {subject!r}: give a statistic or a strategy")
-
-
-def _check_class(kind: type) -> None:
-    examples: Any = getattr(kind, "examples", None)
-    if examples is None or not issubclass(kind, Statistic | StreamStrategy | LineStrategy):
-        raise InvalidInput(
-            f"class {kind.__name__} has no examples: give a single object, or write a class method "
-            "examples(). A statistic's examples() returns pairs of a statistic and the events of "
-            "each step; a strategy's examples(horizon) returns strategies"
-        )
-    if issubclass(kind, Statistic):
-        for statistic, batches in examples():
-            check(statistic, batches)
-        return
-    for size in SIZES:
-        for strategy in examples(size):
-            check(strategy)

@@ -43,10 +43,7 @@ _WIDE: tuple[NoiseDistribution, ...] = (
     DiscreteLaplace(Fraction(2**30)),
     DiscreteGaussian(Fraction(2**60)),
 )
-_NARROW: tuple[NoiseDistribution, ...] = (
-    DiscreteLaplace(Fraction(3, 2)),
-    DiscreteGaussian(Fraction(1, 3)),
-)
+_NARROW = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
 #: Allowed relative error of variances, which are sums of some hundred floats.
 _NEAR = 1e-9
 _METRICS: tuple[Metric, ...] = ("mean", "max")
@@ -76,7 +73,13 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     windows = strategy.facts.workload == "windows"
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
-    for law in (*_WIDE, *_narrow(strategy)):
+    # Measurements are integers in this unit; narrow noise is a few units of data at most.
+    unit, (laplace, gaussian) = 1 << strategy.facts.lattice_bits, _NARROW
+    narrow = (
+        DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
+        DiscreteGaussian(gaussian.sigma_squared * unit**2),
+    )
+    for law in (*_WIDE, *narrow):
         if not accepts(strategy, law):
             continue
         laws = [node_law(strategy, law, level) for level in levels]
@@ -96,22 +99,6 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         found = noise_variance(strategy, law, stops[single].tolist())
         names = f"noise_variance() with the noise {law}", found, exact[single], more[single]
         _compare(*names, stops[single], starts[single])
-
-
-def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Return a Laplace and a Gaussian distribution so narrow that noise is a few units of data at
-    most.
-
-    Their parameters are in units of 2^-lattice_bits, the unit in which measurements are integers.
-    """
-    unit = 1 << strategy.facts.lattice_bits
-    laplace, gaussian = _NARROW
-    assert isinstance(laplace, DiscreteLaplace)
-    assert isinstance(gaussian, DiscreteGaussian)
-    return (
-        DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
-        DiscreteGaussian(gaussian.sigma_squared * unit**2),
-    )
 
 
 def _compare(

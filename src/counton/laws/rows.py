@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,16 +152,28 @@ def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
         _KEPT.reset(token)
 
 
-def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]) -> _Table:
-    kept = _KEPT.get()
-    if kept is None or kept[0] is not strategy:
-        return write()
-    if which not in kept[1]:
-        kept[1][which] = write()
-    table: _Table = kept[1][which]
-    return table
+def _once(
+    write: Callable[Concatenate[StreamStrategy, _Given], _Table],
+) -> Callable[Concatenate[StreamStrategy, _Given], _Table]:
+    """Decorate a function that computes a table of a strategy: within `tables_kept` of this
+    strategy, it is called once for the same arguments.
+    """
+
+    @wraps(write)
+    def run(strategy: StreamStrategy, /, *given: _Given.args, **more: _Given.kwargs) -> _Table:
+        subject, tables = _KEPT.get() or (None, {})
+        if subject is not strategy:
+            return write(strategy, *given, **more)
+        which = (write.__name__, given, *more.items())
+        if which not in tables:
+            tables[which] = write(strategy, *given, **more)
+        table: _Table = tables[which]
+        return table
+
+    return run
 
 
+@_once
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
     """Return rows of the matrix B: for each step, the weight of each node's noise in the release at
     this step.
@@ -170,27 +182,24 @@ def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address
     node to its weight. It has all steps up to ``count``. Exception: if some weights are fractions
     and ``count`` is above 64, it has only four of these steps.
     """
-    return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
-
-
-def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
         chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
     return {step: _weights(row_of(strategy, step)) for step in chosen}
 
 
+@_once
 def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
-    return _once(strategy, ("row", step), lambda: strategy.row(step))
+    return strategy.row(step)
 
 
+@_once
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
     """Return the nodes (measurements) that the count of ``step`` enters, with its weight in each.
 
     If the strategy has no horizon, nodes whose noise is in no release up to ``last`` are left out.
     """
-    which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
-    return _once(strategy, which, lambda: column_until(strategy, step, last))
+    return column_until(strategy, step, last)
 
 
 class Reads(NamedTuple):
@@ -236,6 +245,7 @@ class Reads(NamedTuple):
         return first[first <= last], last[first <= last]
 
 
+@_once
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
     """Return the weight of each node's noise in the released totals of the first 0, 1, ...,
     ``count`` steps.
@@ -243,10 +253,6 @@ def reads_of(strategy: StreamStrategy, count: int) -> Reads:
     A node is one noisy measurement. If the strategy releases counts of single steps, they are added
     up to totals. Totals are left out if `rows_by_step` left out rows that they need.
     """
-    return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
-
-
-def _reads(strategy: StreamStrategy, count: int) -> Reads:
     rows = rows_by_step(strategy, count)
     nodes = sorted(set().union(*rows.values()))
     place = {node: i for i, node in enumerate(nodes)}
@@ -260,6 +266,7 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
     return Reads(steps, nodes, weights)
 
 
+@_once
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
     """Return the first ``count`` columns of the measurement matrix C, one for each step.
 
@@ -267,14 +274,8 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
     in each node. Weights are integers, in units of 2^-lattice_bits. If the strategy has no horizon,
     nodes whose noise is in no release up to ``count`` are left out.
     """
-    return _once(
-        strategy,
-        ("columns", count),
-        lambda: [
-            lattice_units(strategy, column_of(strategy, item, count))
-            for item in range(1, count + 1)
-        ],
-    )
+    items = range(1, count + 1)
+    return [lattice_units(strategy, column_of(strategy, item, count)) for item in items]
 
 
 def largest_entry(strategy: StreamStrategy, count: int) -> int:

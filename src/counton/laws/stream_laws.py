@@ -423,6 +423,10 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
     levels = {level for column in columns for level, _ in column}
+    # Each step alone (counted from 0), and two or three together.
+    ends = sorted({0, 1, count // 2, count - 1} & set(range(count)))
+    sets: list[tuple[int, ...]] = [(item,) for item in range(count)]
+    sets += [*itertools.combinations(ends, 2), *[(0, 1, 2)] * (count > 2)]
     for norm in _NORMS:
         try:
             bound = (strategy.l1_sensitivity, strategy.squared_sensitivity)[norm - 1]()
@@ -440,7 +444,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
             if widths in tried:
                 continue
             tried.append(widths)
-            for chosen in _some_sets(count):
+            for chosen in sets:
                 moved: dict[Address, int] = {}
                 for item in chosen:
                     for node, weight in columns[item].items():
@@ -461,13 +465,6 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                     f"{message}, but the stated bound is {claimed and float(claimed)}; return "
                     "an upper bound",
                 )
-
-
-def _some_sets(count: int) -> list[tuple[int, ...]]:
-    """Return some sets of steps, counted from 0: each step alone, and two or three together."""
-    ends = {0, 1, count // 2, count - 1} & set(range(count))
-    pairs = itertools.combinations(sorted(ends), 2)
-    return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
 
 
 def _stated_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
 from counton.laws.rows import (
@@ -225,7 +225,13 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
         LawBroken: estimates are biased; or a variance, a covariance or the variance of a weighted
             sum of nodes is not the stated one.
     """
-    matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
+    nodes, matrix = tree_matrix(strategy)
+    # The weight of each measurement's noise in each node's estimate: shape (nodes, measurements).
+    reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
+        estimates = _estimates(strategy, np.zeros(matrix.shape[1], np.int64), one)
+        reads[:, row] = estimates * 2.0**-_BITS / _SPREAD
     below = np.vstack(_membership(strategy.tree))
     unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
     require(unbiased, "the estimates are biased: without noise they are not the sums of the leaves")
@@ -247,19 +253,6 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
         require(
             right, f"the stated variance of a sum of nodes must be {expected:.6g}, but it differs"
         )
-
-
-def _reads(strategy: TreeStrategy) -> Floats:
-    """Return the weight of each measurement's noise in each node's estimate: shape (nodes,
-    measurements).
-    """
-    nodes, matrix = tree_matrix(strategy)
-    nothing = np.zeros(matrix.shape[1], np.int64)
-    reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
-    for row, node in enumerate(nodes):
-        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
-        reads[:, row] = _estimates(strategy, nothing, one) * 2.0**-_BITS / _SPREAD
-    return reads
 
 
 def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:

@@ -154,21 +154,14 @@ class NormalField:
         if words[:pairs].min() < _RARE:
             rare = np.flatnonzero(words[:pairs] < _RARE)
             words = words.copy()  # the next call overwrites the scratch space
-            exact = words[rare].astype(np.float64)
-            uniform[rare] = exact + self._fractions(address, index, rare + tile.first_column)
+            columns = (rare + tile.first_column).astype(np.uint64)
+            rows = np.full(len(rare), index, np.uint64)
+            more = self._source.refine(address, rows, columns, LAST_LANE)
+            # 32 more bits as a fraction between 0 and 1, never 0
+            fraction = ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
+            uniform[rare] = words[rare].astype(np.float64) + fraction
         _box_muller(uniform, words[pairs:].view(np.int32), space[:pairs], space[pairs:])
         return space[:length]
-
-    def _fractions(
-        self, address: BlockAddress, index: int, columns: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Return 32 more random bits for each column, as a fraction between 0 and 1, never 0.
-
-        They refine a 32-bit uniform number that is too small to be exact enough.
-        """
-        rows = np.full(len(columns), index, np.uint64)
-        more = self._source.refine(address, rows, columns.astype(np.uint64), LAST_LANE)
-        return ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
 
 
 def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
