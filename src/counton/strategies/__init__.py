@@ -132,18 +132,12 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
         raise InvalidInput(
             f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
-    return built_from(kind, {name: _inner(value) for name, value in description.items()})
-
-
-def _inner(value: Any) -> Any:
-    """Rebuild the strategy that a parameter's JSON value describes; return any other value
-    unchanged.
-
-    Some strategies have another strategy as a parameter.
-    """
     from counton.strategies import lines
 
-    named = value.get("strategy") if isinstance(value, Mapping) else None
-    if named in lines.__all__ or stream_strategy_named(named) is None:
-        return value
-    return strategy_from_dict(value)
+    given = {}
+    for parameter, value in description.items():
+        # Some strategies have another strategy as a parameter, which is rebuilt too.
+        named = value.get("strategy") if isinstance(value, Mapping) else None
+        other = named not in lines.__all__ and stream_strategy_named(named) is not None
+        given[parameter] = strategy_from_dict(value) if other else value
+    return built_from(kind, given)

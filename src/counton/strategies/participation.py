@@ -320,7 +320,10 @@ def sensitivities(
     # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        return _cached_sensitivity(strategy, schedule, _schedule_sensitivity)
+        known = _known_sensitivities(strategy)
+        if schedule not in known:
+            known[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
+        return known[schedule]
     unit, steps = 1 << strategy.facts.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
@@ -339,23 +342,13 @@ def sensitivities(
     return Sensitivity(*scaled_norms(int(columns[0]), int(columns[1]), by=steps), entries)
 
 
-def _cached_sensitivity(
-    strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
-) -> Sensitivity:
-    """Return the sensitivity ``find(strategy, question)``, computed once and then kept on the
-    strategy object.
-
-    ``question`` identifies what is computed, such as the steps in which a unit may count.
+def _known_sensitivities(strategy: _StepNodes) -> dict[object, Sensitivity]:
+    """Return the sensitivities that were computed for a strategy object, by the steps in which a
+    unit may count; new ones are kept in it.
     """
     # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-    if question not in known:
-        known[question] = find(strategy, question)
-    return known[question]
-
-
-def _schedule_sensitivity(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
-    return _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
+    return known
 
 
 def sensitivity(
@@ -522,23 +515,29 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
     # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
     # changes fell into one step.
-    return _cached_sensitivity(strategy, pattern, _pattern_sensitivity)
-
-
-def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
+    known = _known_sensitivities(strategy)
+    if pattern in known:
+        return known[pattern]
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
         if not strategy.structure.aligned():
             l2_squared = one.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
-        l1, l2_squared = _alternating(strategy, pattern)
+        changes, cells = pattern.changes, pattern.cells
+        if pattern.together:  # the changes of all cells, in any order
+            l1, l2_squared = (changes * each_alternating(strategy, norm) for norm in _NORMS)
+            cells = 1
+        else:
+            l1, l2_squared = (largest_alternating(strategy, norm, changes) for norm in _NORMS)
+        l1, l2_squared = (cells * most for most in scaled_norms(l1, l2_squared, by=pattern.size))
     else:
-        l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in (1, 2))
+        l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
             l2_squared = one.l2_squared * changes**2
-    return _either_bounds(l1, l2_squared)
+    known[pattern] = _either_bounds(l1, l2_squared)
+    return known[pattern]
 
 
 def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
@@ -615,17 +614,6 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
         return None
     lengths, products = _products(strategy)
     return _sums_of_next(lengths, length) if norm == 1 else _sums_of_squares(products, length)
-
-
-def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
-    size, cells = pattern.size, pattern.cells
-    if pattern.together:
-        each = (each_alternating(strategy, norm) for norm in (1, 2))
-        l1, l2_squared = (pattern.changes * one for one in each)
-        return scaled_norms(l1, l2_squared, by=size)
-    l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in (1, 2))
-    l1, l2_squared = scaled_norms(l1, l2_squared, by=size)
-    return cells * l1, cells * l2_squared
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:

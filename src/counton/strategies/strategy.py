@@ -774,7 +774,12 @@ def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
             check_step(strategy, min(steps[0], steps[-1]))
             check_step(strategy, max(steps[0], steps[-1]))
         return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
-    array = steps if isinstance(steps, np.ndarray) else _numbers(steps)
+    try:
+        array = steps if isinstance(steps, np.ndarray) else np.array(list(steps))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):  # no collection, or a ragged one
+        raise InvalidInput(
+            f"steps are {quote(steps)}; give a list of integers of at least 1"
+        ) from None
     if array.size == 0:
         return np.zeros(array.shape, np.int64)
     if array.dtype.kind not in "iu":
@@ -816,15 +821,6 @@ def check_ends(
         )
     check_step(strategy, max(int(last.max()), 1))
     return first.astype(np.int64), last.astype(np.int64)
-
-
-def _numbers(steps: Any) -> NDArray[Any]:
-    try:
-        return np.array(list(steps))
-    except (TypeError, ValueError, OverflowError):  # no collection, or a ragged one
-        raise InvalidInput(
-            f"steps are {quote(steps)}; give a list of integers of at least 1"
-        ) from None
 
 
 def matrices(

@@ -426,7 +426,10 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
     """
     if cells == 1:
         return [(1.0, (1, 1))]
-    best = _least_laplace(cells) if norm == 1 else _least_gaussian(cells)
+    # The best weight of the sum, relative to that of a cell. For Gaussian noise: with unit columns,
+    # the summed variance is least if the eigenvalues of C^T C are proportional to the roots of
+    # those of the workload's Gram matrix.
+    best = _least_laplace(cells) if norm == 1 else math.sqrt((math.sqrt(cells + 1) - 1) / cells)
     found: list[_Weighed] = []
     for cell in (*range(1, _SMALL + 1), *(1 << bits for bits in range(7, LATTICE_BITS + 1))):
         below = math.floor(best * cell)  # 0 leaves the sum unmeasured, which can be best
@@ -436,7 +439,7 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
     return found
 
 
-def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
+def _error(cells: int, norm: Norm, cell: int, whole: float) -> float:
     """Return the summed error if each cell is measured with weight ``cell`` and their sum with
     ``whole``.
 
@@ -446,26 +449,14 @@ def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
     return size * ((cells - 1) / cell**2 + (1 + cells) / (cell**2 + cells * whole**2))
 
 
-def _least_gaussian(cells: int) -> float:
-    """Return the ratio of weights that has the least error with Gaussian noise: weight of the sum
-    of all cells / weight of a cell.
-    """
-    # With unit columns, the summed variance is least if the eigenvalues of C^T C are proportional
-    # to the roots of those of the workload's Gram matrix.
-    return math.sqrt((math.sqrt(cells + 1) - 1) / cells)
-
-
 def _least_laplace(cells: int) -> float:
     """Return the ratio of weights that has the least error with Laplace noise: weight of the sum of
     all cells / weight of a cell.
     """
-
-    def error(b: float) -> float:
-        return (1 + b) ** 2 * (cells - 1 + (1 + cells) / (1 + cells * b * b))
-
     low, high = 1e-9, 1.0
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(60):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if error(left) < error(right) else (left, high)
+        falls = _error(cells, 1, 1, left) < _error(cells, 1, 1, right)
+        low, high = (low, right) if falls else (left, high)
     return low

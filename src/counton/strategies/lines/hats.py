@@ -298,8 +298,7 @@ class Hats(OwnCells):
         if lag >= self.cells:
             return 0
         products = np.zeros(self.cells - lag, np.int64)
-        for level in self._levels:
-            interval = np.repeat(np.arange(len(level.starts)), level.lengths)
+        for level, interval in zip(self._levels, self._intervals, strict=True):
             ends = level.starts + level.lengths - 1
             tops = np.zeros(len(level.starts) + 1, np.int64)
             tops[:-1], tops[1:] = level.falls[level.starts], level.rises[ends]
@@ -648,34 +647,27 @@ class _HatEquations(NormalEquations):
         scaled = np.empty((len(right), self._strategy.rows))
         for part in _slices(len(right), rows):
             scaled[part] = self._strategy.over(right[part] / self._precision)
-        hats = np.ascontiguousarray(self._solve(np.ascontiguousarray(scaled.T)).T)
+        # K^-1 times each column, with the factors of K from `_factor`
+        columns, own = np.ascontiguousarray(scaled.T), self._own.tolist()
+        if len(right) == 1:
+            columns[:, 0] = self._solve_column(own, columns[:, 0].tolist())
+        else:
+            for event, hat in enumerate(own):
+                columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
+            columns[self._own] /= self._pivots[:, None]
+            for event in range(len(own) - 1, -1, -1):
+                columns[own[event]] -= self._ratios[event] @ columns[self._others[event]]
+        hats = np.ascontiguousarray(columns.T)
         found = np.empty_like(right)
         for part in _slices(len(right), rows):
             found[part] = (right[part] - self._strategy.under(hats[part])) / self._precision
         return found
 
-    def _solve(self, right: Floats) -> Floats:
-        """Return K^-1 ``right`` for the matrix K = I + H D^-1 H^T, which `_factor` has factored.
-
-        H has a row for each hat (a triangle of weights), with its weight in every cell; D is
-        diag(precision). ``right`` has the shape (hats, columns) and is overwritten.
-        """
-        own = self._own.tolist()
-        if right.shape[1] == 1:
-            right[:, 0] = self._solve_column(own, right[:, 0].tolist())
-            return right
-        for event, hat in enumerate(own):
-            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
-        right[self._own] /= self._pivots[:, None]
-        for event in range(len(own) - 1, -1, -1):
-            right[own[event]] -= self._ratios[event] @ right[self._others[event]]
-        return right
-
     def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
         """Return K^-1 ``right`` for a single column, with K = I + H D^-1 H^T, by a loop over Python
         numbers.
 
-        For one column this is faster than the arrays of `_solve`. K has a row for each hat, a
+        For one column this is faster than the arrays of `solve`. K has a row for each hat, a
         triangle of weights. ``own`` has the indices of all hats in the order in which they were
         eliminated, and ``right`` a number for each hat; it is overwritten.
         """

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from counton.strategies.published.dyadic import Dyadic
 
 
-def _optimal(workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    return optimal_laplace(workload, bits) if norm == 1 else optimal_gaussian(workload, bits)
-
-
 def _dyadic() -> type[Dyadic]:
     """Return the class `Dyadic`.
 
@@ -49,7 +45,9 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "dyadic": lambda workload, norm, bits: _dyadic()(workload.cells),
     "hierarchy": Nodes.best,
     "square_root": lambda workload, norm, bits: SquareRoot(workload.cells),
-    "optimal": _optimal,
+    "optimal": lambda workload, norm, bits: (
+        optimal_laplace(workload, bits) if norm == 1 else optimal_gaussian(workload, bits)
+    ),
 }
 #: Names of all strategies that `counton.plan_cells` takes, besides "auto".
 NAMES = tuple(_BUILDERS)

@@ -174,41 +174,32 @@ class Nodes(WeightedTree):
                 np.multiply(sums, weight, out=measured[rows.start : rows.stop])
         return measured
 
-    def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances: of the nodes' estimates, and of the sums of their
-        children's estimates.
-
-        A list has an array for each level, shape (nodes,), leaves first. Here the estimate of a
-        node uses only the measurements of the node and of the nodes below it. For leaves, both
-        lists have the variance of the leaf's own measurement.
-        """
-        counts = self._counts()
-        own = np.full(counts[0], 1 / self.weights[0] ** 2)
-        spread, sums = [own], [own]
-        for level, radix in enumerate(self.radices):
-            total = np.add.reduceat(spread[-1], np.arange(0, counts[level], radix))
-            sums.append(total)
-            spread.append(1 / (1 / total + self.weights[level + 1] ** 2))
-        return spread, sums
-
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return least-squares estimates of the cells from noisy measurements: shape (measurements,
         ...) to (cells, ...).
         """
+        # Upwards, each node is estimated from its own measurement and those below it. Lists have an
+        # array for each level, leaves first: these estimates, the sums of the children's estimates,
+        # and the variances of both.
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
-        spread, sums = self._spread()
         rows = self.rows()
-        upward = [measured[rows[0].start : rows[0].stop] / self.weights[0]]
-        summed: list[Floats] = [upward[0]]
-        for level, radix in enumerate(self.radices):
-            total = np.add.reduceat(upward[-1], np.arange(0, len(upward[-1]), radix), axis=0)
+        upward: list[Floats] = [measured[rows[0].start : rows[0].stop] / self.weights[0]]
+        summed = [upward[0]]
+        spread = [np.full(self.cells, 1 / self.weights[0] ** 2)]
+        sums = [spread[0]]
+        for level, (radix, weight) in enumerate(
+            zip(self.radices, self.weights[1:], strict=True), 1
+        ):
+            starts = np.arange(0, len(upward[-1]), radix)
+            total = np.add.reduceat(upward[-1], starts, axis=0)
             summed.append(total)
-            weight = self.weights[level + 1]
+            sums.append(np.add.reduceat(spread[-1], starts))
+            spread.append(1 / (1 / sums[-1] + weight**2))
             if weight:
-                own = measured[rows[level + 1].start : rows[level + 1].stop]
-                precise = total / sums[level + 1][extra] + own * float(weight)
-                total = precise * spread[level + 1][extra]
+                own = measured[rows[level].start : rows[level].stop]
+                precise = total / sums[-1][extra] + own * float(weight)
+                total = precise * spread[-1][extra]
             upward.append(total)
         final = upward[-1]
         for level in range(len(self.radices) - 1, -1, -1):
@@ -283,12 +274,11 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
     cells = workload.cells
     few = workload.costly and cells > _LARGEST_FAMILY
     branching = _FEW_BRANCHING if few else _BRANCHING
-    found = [
-        (error, radices, weights)
-        for radices in _uniform(cells, branching)
-        for error, weights in [_weigh(workload, radices, norm)]
-    ]
-    error, radices, weights = min(found, key=lambda entry: entry[0])
+    trees = {_complete_radices(cells, (radix,) * 64) for radix in branching}
+    if cells <= _LARGEST_FAMILY:
+        trees.add(_complete_radices(cells, ()))  # the root has all cells as children
+    found = [(*_weigh(workload, radices, norm), radices) for radices in sorted(trees)]
+    error, weights, radices = min(found, key=lambda entry: entry[0])
     for place in range(min(2, len(radices) - 1)):
         for radix in branching:
             changed = _complete_radices(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
@@ -332,19 +322,6 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
             kept.append(radix)
             left = -(-left // radix)
     return (*kept, left) if left > 1 else tuple(kept)
-
-
-def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return trees over a number of cells in which all nodes, on every level, have the same number
-    of children.
-
-    A tree is given by the numbers of children of its levels, lowest first. If there are few cells,
-    the tree whose root has all cells as children is added.
-    """
-    found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
-    if cells <= _LARGEST_FAMILY:
-        found.add(_complete_radices(cells, ()))
-    return sorted(found)
 
 
 @lru_cache(maxsize=1024)

@@ -22,7 +22,6 @@ Results can differ between processors, which round sums differently. So a releas
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -97,10 +96,13 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """
     _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
     with one_thread():
-        trials = [
-            _improve(workload, _rows_above(workload, *tree) + _FIRST_SPRINKLE, _TRIAL_STEPS)
-            for tree in good_trees(workload, 1)
-        ]
+        trials = []
+        for radices, weights in good_trees(workload, 1):
+            tree = Nodes.of(workload, radices, weights)
+            # The rows of nodes above the leaves, relative to the leaves' weight; at least one row.
+            above = tree.matrix()[tree.cells :] / float(tree.weights[0])
+            above = above if len(above) else np.zeros((1, tree.cells))
+            trials.append(_improve(workload, above + _FIRST_SPRINKLE, _TRIAL_STEPS))
         best = min(trials, key=lambda trial: trial[0])[1]
         _, rows = _improve(workload, np.maximum(best, _SPRINKLE), _STEPS)
         own = 1 / (1 + rows.sum(axis=0))
@@ -237,18 +239,6 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
     """
     largest = (np.abs(matrix) ** norm).sum(axis=0).max() ** (1 / norm)
     return np.asarray(np.rint(matrix / largest * 2.0**bits), dtype=np.int64)
-
-
-def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
-    """Return the rows of the measurement matrix for a tree's nodes above its leaves: shape (rows,
-    cells), at least one row.
-
-    ``radices`` are the numbers of children of a node, lowest level first; ``weights`` are the
-    weights of the levels, leaves first. Entries are relative to the leaves' weight.
-    """
-    tree = Nodes.of(workload, radices, weights)
-    above = tree.matrix()[tree.cells :] / float(tree.weights[0])
-    return above if len(above) else np.zeros((1, tree.cells))
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:

@@ -63,8 +63,6 @@ class Workload(ABC):
 
     Attributes:
         cells: number of cells.
-        queries: number of queries; 1 for random subsets, whose error is the expectation over one
-            random query.
         costly: True if the method `levels` computes each query by itself, which is slow for many
             cells.
     """
@@ -72,7 +70,13 @@ class Workload(ABC):
     name: ClassVar[str]
     costly: ClassVar[bool] = False
     cells: int
-    queries: int
+
+    @property
+    @abstractmethod
+    def queries(self) -> int:
+        """Number of queries; 1 for random subsets, whose error is the expectation over one random
+        query.
+        """
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
@@ -125,7 +129,6 @@ class NamedWorkload(Workload):
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
-        self.queries = self._queries()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.cells})"
@@ -135,9 +138,6 @@ class NamedWorkload(Workload):
 
     def __hash__(self) -> int:
         return hash((self.name, self.cells))
-
-    @abstractmethod
-    def _queries(self) -> int: ...
 
     def check_dense(self) -> None:
         """Raise `InvalidInput` if the queries are on more than 4096 cells, too many for a matrix
@@ -174,7 +174,9 @@ class AllRanges(NamedWorkload):
 
     name = "ranges"
 
-    def _queries(self) -> int:
+    @property
+    @override
+    def queries(self) -> int:
         return self.cells * (self.cells + 1) // 2
 
     @override
@@ -217,7 +219,9 @@ class Prefixes(NamedWorkload):
 
     name = "prefixes"
 
-    def _queries(self) -> int:
+    @property
+    @override
+    def queries(self) -> int:
         return self.cells
 
     @override
@@ -327,7 +331,9 @@ class TreeNodes(_Intervals):
 
     name = "nodes"
 
-    def _queries(self) -> int:
+    @property
+    @override
+    def queries(self) -> int:
         return 2 * self.cells - 1
 
     @override
@@ -396,7 +402,9 @@ class RandomSubsets(NamedWorkload):
 
     name = "subsets"
 
-    def _queries(self) -> int:
+    @property
+    @override
+    def queries(self) -> int:
         return 1
 
     @override
@@ -494,7 +502,12 @@ class Queries(Workload):
             raise InvalidInput("the workload is all zeros; ask for at least one cell")
         weights.flags.writeable = False
         self.matrix = weights
-        self.queries, self.cells = weights.shape
+        self.cells = weights.shape[1]
+
+    @property
+    @override
+    def queries(self) -> int:
+        return len(self.matrix)
 
     def __repr__(self) -> str:
         return f"Queries(<{self.queries} x {self.cells}>)"

@@ -269,8 +269,17 @@ class GrowingCascade(StreamStrategy):
         while start < end:
             doubling = start.bit_length()  # cells 2^(d-1) .. 2^d - 1 came with doubling d
             stop = min(end, 1 << doubling)
-            part = self._subtree(field, doubling, range(start, stop))
-            out[start + 1 - steps.start : stop + 1 - steps.start] = part
+            last, nodes = stop - 1, self._block(field, doubling)[None]
+            for height in range(doubling - 1, 0, -1):
+                above = start >> height
+                z = field.run(height, range(above, (last >> height) + 1)) << self.fraction_bits
+                left = (z + self.weight * nodes + self.weight) // (2 * self.weight)
+                below = np.empty((2 * len(nodes), *field.shape), np.int64)
+                below[0::2], below[1::2] = left, nodes - left
+                offset = (start >> height - 1) - 2 * above
+                count = (last >> height - 1) - (start >> height - 1) + 1
+                nodes = below[offset : offset + count]
+            out[start + 1 - steps.start : stop + 1 - steps.start] = nodes
             start = stop
         return out
 
@@ -291,27 +300,6 @@ class GrowingCascade(StreamStrategy):
             block = (draw(number) - self.weight * total + self.weight) // (2 * self.weight)
             total = total + block
         return np.asarray(block, dtype=np.int64)
-
-    def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of some steps that one doubling of the tree adds: shape
-        (steps, *shape of a node's noise).
-
-        The unit is 2^-fraction_bits. Each doubling adds as many steps as there were before;
-        ``doubling`` 0 stands for the first step. ``cells`` are the wanted steps; here the first
-        step of the stream has the number 0.
-        """
-        start, last = cells.start, cells.stop - 1
-        nodes = self._block(field, doubling)[None]
-        for height in range(doubling - 1, 0, -1):
-            above = start >> height
-            z = field.run(height, range(above, (last >> height) + 1)) << self.fraction_bits
-            left = (z + self.weight * nodes + self.weight) // (2 * self.weight)
-            below = np.empty((2 * len(nodes), *field.shape), np.int64)
-            below[0::2], below[1::2] = left, nodes - left
-            offset = (start >> height - 1) - 2 * above
-            count = (last >> height - 1) - (start >> height - 1) + 1
-            nodes = below[offset : offset + count]
-        return nodes
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:

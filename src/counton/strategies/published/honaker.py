@@ -175,8 +175,14 @@ class HonakerOnline(StreamStrategy):
         # In closed form: the variance v_l of an estimate of level l counts once for each step that
         # has bit l set.
         check_metric(metric)
-        if of == "windows":
-            return self._overall_of_steps(metric)
+        if of == "windows":  # they depend on the number of zeros at the end of the step
+            zeros = np.arange(self.height)
+            last = np.int64(1) << zeros
+            variances = self.variance(last, last - 1)
+            if metric == "max":
+                return float(variances.max())
+            steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
+            return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
         horizon, levels = self.horizon, range(self.height)
         if metric == "mean":
             # Among 0..horizon the bit is set in every second block of 2**level numbers.
@@ -194,16 +200,6 @@ class HonakerOnline(StreamStrategy):
                 heaviest = max(heaviest, kept + below[level])
                 kept += _variance(level)
         return float(max(heaviest, kept))
-
-    def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or the largest variance of the counts of single steps."""
-        zeros = np.arange(self.height)
-        last = np.int64(1) << zeros
-        variances = self.variance(last, last - 1)
-        if metric == "max":
-            return float(variances.max())
-        steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
-        return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:

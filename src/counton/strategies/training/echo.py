@@ -239,16 +239,6 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
     return found
 
 
-def _start(buffers: int, steps: int) -> list[Floats]:
-    """Return the points at which searches for the parameters of `Echo` start.
-
-    A point has the search variables for theta and thetahat, the poles and zeros (see
-    `from_search`), then the parameters gain and ratio.
-    """
-    pairs = ((0.3, 0.9), (0.5, 0.5))
-    return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]
-
-
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     """Return the first columns of the measurement matrix C and of its inverse, for search variables
     ``x``.
@@ -301,7 +291,10 @@ def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
         allowed = abs(x[-1]) < 1 and abs(x[-1] - x[-2]) < 1
         return math.log(value) / 2 if allowed and 0 < value < math.inf else 1e3
 
-    found = [_descend(logs, start, buffers, 150, 400) for start in _start(buffers, steps)]
+    # Variables are those of `from_search` for the poles and zeros, then gain and ratio.
+    begin = search_start(steps, buffers)
+    starts = [np.concatenate([begin, pair]) for pair in ((0.3, 0.9), (0.5, 0.5))]
+    found = [_descend(logs, start, buffers, 150, 400) for start in starts]
     best = np.asarray(min(found, key=lambda one: one[0])[1], np.float64)
     if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())

@@ -22,9 +22,6 @@ from counton.base.columns import (
 from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]
-#: Names of the levels below the total; and for each level the index of every node's parent, the
-#: label of every node, and the order of nodes in the table.
-_Ordered = tuple[list[str], list[Integers], list[NDArray[Any]], list[Integers]]
 
 #: Name of the top level, whose only node is the root.
 TOTAL = "total"
@@ -84,7 +81,56 @@ class Tree:
         >>> tree.sizes, [tree.path(2, node) for node in range(2)]
         ([1, 2, 2], [('CA', 'Kings'), ('CA', 'Napa')])
         """
-        return cls(*_nodes_from_leaves(domain, levels))
+        columns = columns_of(domain, levels, "domain", called="levels")
+        if TOTAL in levels:
+            raise InvalidInput(
+                f"a level is called {TOTAL!r}, which is the name of the node above all others: "
+                "rename the column"
+            )
+        refuse_added(levels)
+        for name in levels:
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise InvalidInput(
+                    f"the name of level {name!r} has half a character (a lone surrogate), which "
+                    "UTF-8 cannot write: rename the column"
+                ) from None
+        rows = len(columns[0])
+        if not rows:
+            raise InvalidInput("the domain has no rows; it must list at least one leaf")
+        present = np.ones(rows, dtype=bool)
+        node_of = np.zeros(rows, np.int64)  # the deepest node named by a row so far
+        parents: list[Integers] = []
+        labels: list[NDArray[Any]] = []
+        order: list[Integers] = []
+        for level, column in zip(levels, columns, strict=True):
+            codes, values = codes_of(column)
+            here = codes >= 0
+            gap = here & ~present
+            if gap.any():
+                raise InvalidInput(
+                    f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a level "
+                    "that is empty: fill the gap, or leave all deeper levels empty"
+                )
+            _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
+            count = max(len(values), 1)
+            unique, seen, inverse = np.unique(
+                node_of[here] * count + codes[here], return_index=True, return_inverse=True
+            )
+            if not len(unique):
+                raise InvalidInput(
+                    f"level {level!r} of the domain is empty; every level must have at least one "
+                    "node: leave the level out"
+                )
+            parents.append(unique // count)
+            labels.append(values[unique % count])
+            order.append(np.argsort(seen, kind="stable"))
+            node_of = node_of.copy()
+            node_of[here] = inverse
+            present = here
+        _refuse_double_leaves(node_of, present, np.zeros(rows, dtype=bool), "", first=False)
+        return cls(list(levels), parents, labels, order)
 
     @classmethod
     def from_parents(
@@ -286,69 +332,6 @@ class Tree:
             found[self.levels[depth]] = self.labels[depth - 1][node]
             node = self.parents[depth - 1][node]
         return dict(reversed(found.items()))
-
-
-def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """Return the nodes of a tree, from the arguments of `Tree.from_leaves`.
-
-    ``domain`` is a table with a row for each leaf and a column for each level. A leaf on a higher
-    level has empty values in the columns of deeper levels. A leaf may be listed only once. If other
-    rows go on below the node that such a row names, the row adds nothing.
-
-    Returns:
-        The names of levels, and for each level the nodes' parents, their labels, and the order of
-        their first appearance.
-    """
-    columns = columns_of(domain, levels, "domain", called="levels")
-    if TOTAL in levels:
-        raise InvalidInput(
-            f"a level is called {TOTAL!r}, which is the name of the node above all others: rename "
-            "the column"
-        )
-    refuse_added(levels)
-    for name in levels:
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput(
-                f"the name of level {name!r} has half a character (a lone surrogate), which UTF-8 "
-                "cannot write: rename the column"
-            ) from None
-    rows = len(columns[0])
-    if not rows:
-        raise InvalidInput("the domain has no rows; it must list at least one leaf")
-    present = np.ones(rows, dtype=bool)
-    node_of = np.zeros(rows, np.int64)  # the deepest node named by a row so far
-    parents: list[Integers] = []
-    labels: list[NDArray[Any]] = []
-    order: list[Integers] = []
-    for level, column in zip(levels, columns, strict=True):
-        codes, values = codes_of(column)
-        here = codes >= 0
-        gap = here & ~present
-        if gap.any():
-            raise InvalidInput(
-                f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a level that "
-                "is empty: fill the gap, or leave all deeper levels empty"
-            )
-        _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
-        count = max(len(values), 1)
-        unique, seen, inverse = np.unique(
-            node_of[here] * count + codes[here], return_index=True, return_inverse=True
-        )
-        if not len(unique):
-            raise InvalidInput(
-                f"level {level!r} of the domain is empty; every level must have at least one node: "
-                f"leave the level out"
-            )
-        parents.append(unique // count)
-        labels.append(values[unique % count])
-        order.append(np.argsort(seen, kind="stable"))
-        node_of = node_of.copy()
-        node_of[here] = inverse
-        present = here
-    _refuse_double_leaves(node_of, present, np.zeros(rows, dtype=bool), "", first=False)
-    return list(levels), parents, labels, order
 
 
 def _refuse_double_leaves(

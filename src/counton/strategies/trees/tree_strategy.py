@@ -273,20 +273,6 @@ class TreeStrategy(TableStrategy):
             digest.update(np.ascontiguousarray(part, "<i8").data)
         return digest.hexdigest()
 
-    def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return, for each node of ``level``, how far a unit moves the measurements of the node's
-        children at most.
-
-        The first array is for a unit that is added below the node, the second for a unit that moves
-        from child to child. Both have the shape (nodes,), and are 1-norms (``power`` 1) or squared
-        2-norms (``power`` 2).
-        """
-        own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
-        pair = children == 2
-        single = np.where(pair, shared, own - shared) ** power
-        single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
-        return single, np.where(pair, own**power, 2 * own**power)
-
     @override
     def largest_column(self, norm: Norm) -> int:
         return self._norms[norm][0]
@@ -321,8 +307,14 @@ class TreeStrategy(TableStrategy):
         below = np.zeros(self.tree.sizes[-1], np.int64)
         most_moved = 0
         for level in range(len(self.own) - 2, -1, -1):
-            single, move = self._steps(level, power)
+            # How far a unit moves the measurements of a node's children at most: if it is added
+            # below the node (single), and if it moves from child to child (move).
+            own, shared = self.own[level], self.shared[level]
             children, starts = self.tree.children[level], self.tree.starts[level]
+            pair = children == 2
+            single = np.where(pair, shared, own - shared) ** power
+            single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
+            move = np.where(pair, own**power, 2 * own**power)
             inner = children > 0
             first = np.zeros(len(children), np.int64)
             second = np.zeros(len(children), np.int64)
