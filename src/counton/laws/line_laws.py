@@ -234,7 +234,12 @@ def check_line_workloads(strategy: LineStrategy) -> None:
         ]
     elif cells <= _FEW_CELLS:
         subsets = RandomSubsets(cells)
-        expectations.append((subsets, _mean_of_subsets(strategy, subsets)))
+        # The size of the set is uniform from a quarter of the cells to all of them; the set is then
+        # uniform among all sets of this size.
+        sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
+        variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
+        means = [variance[size == each].mean() for each in range(-(-cells // 4), cells + 1)]
+        expectations.append((subsets, float(np.mean(means))))
     for workload, expected in expectations:
         found = workload.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
@@ -347,19 +352,6 @@ def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
         )
     )
     return ranges, prefixes, nodes, Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
-
-
-def _mean_of_subsets(strategy: LineStrategy, workload: RandomSubsets) -> float:
-    """Return the expected variance of the answer to a random set of cells.
-
-    The number of cells in the set is uniform from a quarter of the cells to all of them; the set is
-    then uniform among all sets of this size.
-    """
-    cells = workload.cells
-    sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
-    variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
-    sizes = range(-(-cells // 4), cells + 1)
-    return float(np.mean([variance[size == each].mean() for each in sizes]))
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:

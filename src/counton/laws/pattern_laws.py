@@ -42,13 +42,13 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 )
 
 
-def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
-    """Return the measurement matrix C of the first ``steps`` steps, shape (nodes, steps).
+def matrix_of(strategy: StreamStrategy) -> Integers:
+    """Return the measurement matrix C of the first 64 steps at most, shape (nodes, steps).
 
     Entries are integers, in units of 2^-lattice_bits, with ``lattice_bits`` of the strategy's
     ``facts``.
     """
-    columns = columns_in_order(strategy, count_steps(strategy, None))[:steps]
+    columns = columns_in_order(strategy, count_steps(strategy, None))[:_WRITTEN_OUT]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
     matrix = np.zeros((len(nodes), len(columns)), np.int64 if largest < 2**30 else object)

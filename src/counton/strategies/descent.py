@@ -54,14 +54,14 @@ def descend(
     return float(found.fun), np.asarray(found.x, np.float64)
 
 
-def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
-    """Return ``values``, each rounded to ``digits`` significant binary digits, in the same shape.
+def on_grid(values: ArrayLike) -> Floats:
+    """Return ``values``, each rounded to 12 significant binary digits, in the same shape.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
     """
     fractions, powers = np.frexp(np.asarray(values, np.float64))
-    return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, digits)), powers - digits))
+    return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, DIGITS)), powers - DIGITS))
 
 
 def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:

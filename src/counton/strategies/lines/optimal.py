@@ -155,7 +155,14 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE)
     multipliers = np.full(cells, 1 / cells)
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
-        multipliers = _finer(_fixed_point(type(workload)(_COARSE))[1], cells)
+        # Inside the line they depend on the relative position of a cell, near the ends on the
+        # number of cells to the end.
+        coarse = _fixed_point(type(workload)(_COARSE))[1]
+        places = (np.arange(cells) + 0.5) / cells * _COARSE - 0.5
+        finer = np.interp(places, np.arange(_COARSE), coarse)
+        finer[:_EDGE] = coarse[:_EDGE] * (finer[_EDGE] / coarse[_EDGE])
+        finer[-_EDGE:] = coarse[-_EDGE:] * (finer[-_EDGE - 1] / coarse[-_EDGE - 1])
+        multipliers = finer / finer.sum()
     best: tuple[float, Floats, Floats] | None = None
     # Each iteration takes time proportional to the cube of the cells.
     for _ in range(100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4):
@@ -172,20 +179,6 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
         multipliers /= multipliers.sum()
     assert best is not None
     return best[1:]
-
-
-def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return start values for the multipliers mu in `_fixed_point`, one for each cell.
-
-    They are interpolated from ``multipliers``, the solution for fewer cells.
-    """
-    # Inside the line they depend on the relative position of a cell, near the ends on the number of
-    # cells to the end.
-    places = (np.arange(cells) + 0.5) / cells * len(multipliers) - 0.5
-    finer = np.interp(places, np.arange(len(multipliers)), multipliers)
-    finer[:_EDGE] = multipliers[:_EDGE] * (finer[_EDGE] / multipliers[_EDGE])
-    finer[-_EDGE:] = multipliers[-_EDGE:] * (finer[-_EDGE - 1] / multipliers[-_EDGE - 1])
-    return np.asarray(finer / finer.sum())
 
 
 def _gap(cells: int) -> float:

@@ -133,7 +133,17 @@ class OctaveTraining(TrainingStrategy):
         # The search is L-BFGS with the exact gradient.
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, order, separation)
-        best = cls(steps, _fitted_weights(steps, schedule), schedule).with_scaling(scaling)
+        if steps <= LARGEST_SEARCH:
+            found = _search(steps, schedule)
+        else:
+            halvings = math.ceil(math.log2(steps / LARGEST_SEARCH))
+            short, apart = steps >> halvings, max(schedule.apart >> halvings, 1)
+            fit = -(-short // apart)
+            members = fit if schedule.fixed else min(schedule.steps, fit)
+            found = _search(short, Schedule(members, apart, schedule.fixed))
+            middle, more = len(found) // 2, _levels(steps) - len(found)
+            found = found[:middle] + (found[middle],) * more + found[middle:]
+        best = cls(steps, found, schedule).with_scaling(scaling)
         if scaling == "equal" or steps > LARGEST_SEARCH:
             return best
         weights = _search_weights(steps, schedule, best.weights, best.shares)
@@ -310,24 +320,14 @@ def _differences(covariance: Floats) -> Floats:
     return np.diff(once, axis=1, prepend=0)
 
 
-def _fitted_weights(steps: int, schedule: Schedule) -> tuple[float, ...]:
-    levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
-    if steps <= LARGEST_SEARCH:
-        return _search(steps, schedule)
-    halvings = math.ceil(math.log2(steps / LARGEST_SEARCH))
-    short = steps >> halvings
-    apart = max(schedule.apart >> halvings, 1)
-    fit = -(-short // apart)
-    members = fit if schedule.fixed else min(schedule.steps, fit)
-    found = _search(short, Schedule(members, apart, schedule.fixed))
-    middle = len(found) // 2
-    more = levels - len(found)
-    return found[:middle] + (found[middle],) * more + found[middle:]
+def _levels(steps: int) -> int:
+    """Return the number of levels of points of time for a run of ``steps`` steps."""
+    return math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
 
 
 @lru_cache(maxsize=64)
 def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
-    levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
+    levels = _levels(steps)
     start = [1.0, *(0.78 for _ in range(levels - 2)), 1.4][:levels]
     return _search_weights(steps, schedule, start, np.ones(steps))
 
