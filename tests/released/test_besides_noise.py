@@ -195,9 +195,9 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
         lacks = pl.int_range(pl.len()) == 0
         one = rows.with_columns(pl.when(~lacks).then(column).alias(column))
         with run(job(place, what, more, one)) as outcome:
-            told.add(outcome.definition.skips)
+            told.add(outcome.definition.left_out.skips)
             left_out += [column] * outcome.for_operator().skipped
-            said = f"rows without {', '.join(outcome.definition.skips)}"
+            said = f"rows without {', '.join(outcome.definition.left_out.skips)}"
             assert " or ".join(said.rsplit(", ", 1)) in " ".join(besides_noise(outcome.definition))
     [named] = told
     assert sorted(named) == sorted(left_out)

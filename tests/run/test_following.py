@@ -76,8 +76,8 @@ def streams(
         with run(Job("count", events, folder / "state.db", **{**stated, **more})) as outcome:
             released.append(outcome.read().numbers.own.estimates.tolist())
             definition = outcome.definition
-    assert definition.continues is not None
-    return released, definition.continues.apart
+    assert definition.course.continues is not None
+    return released, definition.course.continues.apart
 
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[list[Row]], bool]] = {
@@ -152,12 +152,12 @@ def test_of_two_that_go_on_from_one_end_one_alone_is_free(tmp_path: Path) -> Non
     events, state = tmp_path / "events.csv", tmp_path / "state.db"
     other = Job("count", events, state, continues="events", name="other", **NEXT_HOURS)
     with run(other) as outcome:
-        assert outcome.definition.continues is not None
-        assert not outcome.definition.continues.apart
+        assert outcome.definition.course.continues is not None
+        assert not outcome.definition.course.continues.apart
     third = Job("count", events, state, continues="next", name="third", until=f"{DAY}07:00")
     with run(third.having(epsilon=2000)) as outcome:
-        assert outcome.definition.continues is not None
-        assert outcome.definition.continues.apart
+        assert outcome.definition.course.continues is not None
+        assert outcome.definition.course.continues.apart
     with Store(state) as store:
         assert [spend.follows for spend in store.spends] == [None, "events", None, "next"]
         store.set_limit(PureDP(3000))  # 2,000 of three in a row, 1,000 of the other
@@ -307,8 +307,8 @@ def go_on_in_berlin(
     """
     later, definition = released_by(runs_of_berlin(folder, more, when)[READ_ALIKE[when] :])
     released = [*released, *later]
-    assert definition.continues is not None
-    return [released[1], released[3]], definition.continues.apart
+    assert definition.course.continues is not None
+    return [released[1], released[3]], definition.course.continues.apart
 
 
 def runs_of_berlin(folder: Path, more: dict[str, Any], when: str) -> list[Job]:

@@ -410,4 +410,4 @@ def test_a_successor_reads_columns_as_they_are_called_now(
         asked("new", name="next", continues=first.keeping.name, until="2024-03-04")
     ) as outcome:
         assert outcome.after == 1
-        assert new in outcome.definition.reads
+        assert new in outcome.definition.columns.read

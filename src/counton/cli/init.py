@@ -515,7 +515,7 @@ class _Questions:
         while self.values["domain"] != kept:
             kept = self.values["domain"]
             definition, facts = check_job(self.values, self.look)[1].definition, self.facts()
-            listed = {str(one): None for one in definition.declared_groups}
+            listed = {str(one): None for one in definition.roster.declared_groups}
             others = [one for one in facts.names if one not in listed]
             unused = [one for one in listed if one not in facts.names]
             if not facts.names or not (others or unused):

@@ -473,8 +473,10 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         console.write_line("the account of the promise: --full")
         return
     console.write_line("")
+    sums = definition.inner.card.additive
+    holds = definition.subject if sums else repr(definition.statistic)
     rows = [
-        ("holds", definition.holds),
+        ("holds", holds),
         ("released", covers),
         ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
@@ -675,16 +677,16 @@ def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]
     creation, such as new groups.
     """
     yield "publishes", publishes(definition.release)
-    if definition.other is not None:
-        yield "other", f"rows of groups that are not declared count as {definition.other!r}"
-    for group, step in definition.named.items():
+    if definition.roster.other is not None:
+        yield "other", f"rows of groups that are not declared count as {definition.roster.other!r}"
+    for group, step in definition.roster.named.items():
         yield "named", f"{group!r}, since step {step:,}"
-    if definition.spare:
-        yield "spare", f"{definition.spare:,} groups without a name yet"
-    for old, new, step in definition.renamed:
+    if definition.roster.spare:
+        yield "spare", f"{definition.roster.spare:,} groups without a name yet"
+    for old, new, step in definition.columns.renamed:
         yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
-    if definition.ended is not None:
-        yield "ended", f"at step {definition.ended:,}"
+    if definition.course.ended is not None:
+        yield "ended", f"at step {definition.course.ended:,}"
 
 
 def _in_words(reason: str) -> str:

@@ -230,6 +230,8 @@ def as_json(
         warnings: remarks without exact numbers.
         notes: exact facts about the events.
     """
+    from counton.released.stream_words import people_note
+
     job, released = outputs.job, written.released
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn, counts = released is None or written.drawn, outcome.for_operator()
@@ -244,7 +246,7 @@ def as_json(
         "until": None if until is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
         "protected": definition.contribution.describe(definition.unit),
-        "people": definition.people_note,
+        "people": people_note(definition),
         "besides_noise": besides_noise(definition),
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),

@@ -95,7 +95,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         counted_at = "to be counted at the next release"
     else:
         counted_at = "not counted: the stream has had its last release"
-    before = outcome.definition.continues  # it has counted them, unless they came late
+    before = outcome.definition.course.continues  # it has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
     if windows.lags and outcome.after < windows.steps:
         counted_at += ", in their own windows"
@@ -134,7 +134,7 @@ def notes_on_names(found: Outcome | DryRun | ReadSample, definition: Definition)
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt. Exact, for the operator only.
     """
-    counts, where = found.for_operator(), f"which belong to group {definition.other!r}"
+    counts, where = found.for_operator(), f"which belong to group {definition.roster.other!r}"
     lines = _as_notes(
         [
             (f"rows of undeclared groups{definition.cells.unnamed}, not counted", counts.unknown),
@@ -206,6 +206,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     from counton.released.stream_words import (
         cost_in_words,
         hidden_in_words,
+        people_note,
         protected_in_words,
         sharing_in_words,
     )
@@ -214,6 +215,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         return _of_statistic(definition)
     unit, columns, counting = definition.unit, definition.columns, definition.counting
     lines = [("protected", protected_in_words(definition))]
+    people = people_note(definition)
     if not definition.statistic.card.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     if not counting.users:
@@ -228,12 +230,12 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
                 f"a loss of its own"
             )
         remedy = "name their column and how many of their events count: --user COLUMN --most N"
-        lines += [("", one), ("", f"{definition.people_note}; to protect people, {remedy}")]
+        lines += [("", one), ("", f"{people}; to protect people, {remedy}")]
     else:
         named = f"the column {columns.user!r} names the user of each event"
         lines.append(("", f"{named}; {hidden_in_words(definition)}"))
-        if definition.people_note is not None:
-            lines.append(("", definition.people_note))
+        if people is not None:
+            lines.append(("", people))
     if not definition.cut.goes_on:
         of = getattr(definition.statistic, "mechanism", "")
         return [
@@ -261,16 +263,19 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     if delay:
         windows = f"{delay:,} window{'s' * (delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
-    if definition.continues is not None:
-        lines += _succession(definition, definition.continues)
+    if definition.course.continues is not None:
+        lines += _succession(definition, definition.course.continues)
     return lines
 
 
 def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
+    from counton.released.stream_words import tiers_note
+
     guarantee, relation = definition.guarantee, definition.contribution.relation
     scope = f", {guarantee.scope}" if definition.cut.goes_on else ""
     said = [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
-    return said if definition.tiers_note is None else [*said, ("", definition.tiers_note)]
+    tiers = tiers_note(definition)
+    return said if tiers is None else [*said, ("", tiers)]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
@@ -299,9 +304,15 @@ def _statistic_in_words(definition: Definition) -> str:
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """Describe the guarantee of a statistic that counts rows in their order."""
-    from counton.released.stream_words import cost_in_words, protected_in_words, sharing_in_words
+    from counton.released.stream_words import (
+        cost_in_words,
+        people_note,
+        protected_in_words,
+        sharing_in_words,
+    )
 
-    people = [] if definition.people_note is None else [("", definition.people_note)]
+    note = people_note(definition)
+    people = [] if note is None else [("", note)]
     differ = neighbours_differ(definition.statistic)
     return [
         ("statistic", _statistic_in_words(definition)),

@@ -7,11 +7,11 @@ whether a row is missing, or how many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from counton.base.locales import local_number, local_text, local_unit
 from counton.privacy.guarantees import plural
-from counton.released.description import Description, counted_anew
+from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
 from counton.statistics.statistic import besides_of
@@ -61,33 +61,30 @@ def besides_noise(definition: Description) -> list[str]:
                 "groups that were never large enough to be shown are left out, with their rows"
             )
         ]
-    elif definition.drops:
+    elif definition.left_out.drops:
         left = [
             local_text("rows of groups that were not declared do not count (by an unknown amount)")
         ]
     beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
-    lacking = _rows_that_do_not_count(definition.skips, aside=definition.sets_aside)
+    lacking = _rows_that_do_not_count(definition.left_out)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
 
 
-def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]:
+def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
     """Return a line of text on rows that do not count because they lack a value or cannot be read.
 
     The list is empty if no such rows are left out.
 
-    Args:
-        columns: columns whose missing values leave a row out.
-        aside: True if rows that cannot be read were set aside.
-
-    >>> _rows_that_do_not_count(["borrowed_at", "branch", "reader_id"], aside=False)
+    >>> _rows_that_do_not_count(RowsLeftOut(skips=("borrowed_at", "branch", "reader_id")))
     ['rows without borrowed_at, branch or reader_id do not count (by an unknown amount)']
-    >>> _rows_that_do_not_count(["at"], aside=True)
+    >>> _rows_that_do_not_count(RowsLeftOut(skips=("at",), sets_aside=True))
     ['rows that cannot be read, or without at, do not count (by an unknown amount)']
     """
-    if not columns:
+    aside = left_out.sets_aside
+    if not left_out.skips:
         said = local_text("rows that cannot be read do not count (by an unknown amount)")
         return [said] if aside else []
-    *others, last = columns
+    *others, last = left_out.skips
     named = last
     if others:
         named = local_text("{one} or {other}", one=", ".join(others), other=last)
@@ -101,17 +98,39 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
     ]
 
 
+def beyond_bound(definition: Description) -> str | None:
+    """Return words for the rows or groups that do not count because of a bound for each user;
+    None if there are none.
+    """
+    return definition.counting.beyond(definition.cut, definition.unit, definition.groups_apart)
+
+
+def late_note(definition: Description) -> str | None:
+    """Return a note that counts are too low in the last windows of a period, where users have used
+    up their bound; None if there is no such effect.
+    """
+    return definition.counting.late_note(definition.cut, definition.unit, definition.groups_apart)
+
+
+def adds_users_up(definition: Description) -> str | None:
+    """Return a note that each user counts once in each period and that these counts are added up;
+    None if they are not.
+    """
+    anew = definition.anew()
+    return None if anew is None or definition.release != "totals" else counted_anew(anew)
+
+
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return lines of text on the rows or groups that do not count because of a bound for each
     user.
     """
-    beyond, inner = definition.beyond_bound, definition.inner
+    beyond, inner = beyond_bound(definition), definition.inner
     if beyond is None or {*members_of(inner)} == {*_firsts(definition)} != set():
         return []  # else each statistic has a smaller bound of its own
     counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
     positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
     said = beyond_in_words(beyond, low=counts or positive)
-    if definition.late_note is not None:
+    if late_note(definition) is not None:
         said += local_text(
             ", those of late {windows} most: earlier rows count first",
             windows=local_text(plural(definition.window)),
@@ -139,7 +158,7 @@ def _statistic_notes(definition: Description) -> list[str]:
     if members_of(inner):
         firsts, unit = _firsts(definition), local_unit(definition.unit)
         found = []
-        beyond, measured = definition.beyond_bound, measuring(definition)
+        beyond, measured = beyond_bound(definition), measuring(definition)
         for name, part in members_of(inner).items():
             lines = [*besides_of(inner_of(part))]
             if name in measured and beyond is not None:
@@ -176,7 +195,7 @@ def anew_notes(definition: Description) -> list[str]:
     """
     parts = members_of(definition.inner)
     if not parts:
-        said = definition.adds_users_up
+        said = adds_users_up(definition)
         if said is None:
             return []
         return [local_text("users: {anew}, and all periods are added up", anew=said)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
@@ -17,15 +18,15 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote, readable, some_of
+from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
-from counton.base.locales import local_name, local_number, local_text, local_unit
+from counton.base.locales import local_text
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
-from counton.privacy import ApproxDP, Contribution, Guarantee
-from counton.privacy.guarantees import guarantee_from_dict, parts_in_words, people_in_words, plural
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.guarantees import guarantee_from_dict, plural
 from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
@@ -136,6 +137,26 @@ class GroupBlock(NamedTuple):
     declared: int
 
 
+class RowsLeftOut(NamedTuple):
+    """The rows that some run of a stream was told to leave out, whether or not there were any.
+
+    Attributes:
+        drops: True for rows of undeclared groups.
+        skips: columns whose missing values leave rows out.
+        sets_aside: True for rows that cannot be read.
+    """
+
+    drops: bool = False
+    skips: tuple[str, ...] = ()
+    sets_aside: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is left out, as JSON values."""
+        skips = {"skips": [*self.skips]} if self.skips else {}
+        found = {"drops": True} if self.drops else {}
+        return found | skips | ({"sets_aside": True} if self.sets_aside else {})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Description:
     """The public facts of a stream of events.
@@ -160,11 +181,7 @@ class Description:
             ``domain`` has only the shown groups.
         block: the block of groups in a file; None: all groups. With a block ``domain`` has only its
             groups.
-        drops: True if a run left out rows of undeclared groups.
-        skips: columns whose missing values leave rows out, in at least one run, whether or not
-            there were such rows.
-        sets_aside: True if at least one run set aside rows that cannot be read, whether or not
-            there were such rows.
+        left_out: which rows some run was told to leave out, whether or not there were such rows.
         ids: True if rows are identified by an id.
         follows: the streams that this stream continues, from the last to the first.
 
@@ -197,9 +214,7 @@ class Description:
     simulated: bool = False
     above: Threshold | None = None
     block: GroupBlock | None = None
-    drops: bool = False
-    skips: tuple[str, ...] = ()
-    sets_aside: bool = False
+    left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
     follows: tuple[Predecessor, ...] = ()
 
@@ -270,27 +285,6 @@ class Description:
         return f"{self.what}{found}"
 
     @property
-    def holds(self) -> str:
-        """Contents of the stream in words, such as "number of visits"; the `repr` of the statistic
-        if its cells are not counts or sums.
-        """
-        return self.subject if self.inner.card.additive else repr(self.statistic)
-
-    @property
-    def of_people(self) -> bool:
-        """True if the protected unit is a user, or a user's period, with all rows that count."""
-        return self.counting.of_people
-
-    @property
-    def people_note(self) -> str | None:
-        """Note on the privacy loss of a person whose rows are not all protected together; None if
-        they are.
-        """
-        if not self.of_people:
-            return people_in_words(self.guarantee, self.unit)
-        return None if self.counting.per is None else parts_in_words(self.guarantee, self.unit)
-
-    @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
         """Names of groups by their privacy loss, for a stream whose groups have losses of their
         own.
@@ -301,37 +295,7 @@ class Description:
         return getattr(self.statistic, "tiers", {})
 
     @property
-    def tiers_note(self) -> str | None:
-        """Note on the privacy loss that depends on the group; None if it does not."""
-        if not self.tiers:
-            return None
-        statistic: Any = self.statistic
-        kind = statistic.loss
-        each = [
-            local_text(
-                f"at most {kind} = {{loss}} in {{groups}}",
-                loss=local_number(loss),
-                groups=some_of([*map(local_name, of)]),
-            )
-            for loss, of in self.tiers.items()
-        ]
-        said = local_text("the loss depends on the group: {losses}", losses=", ".join(each))
-        if isinstance(self.guarantee, ApproxDP):
-            delta = local_number(readable(self.guarantee.delta))
-            said += local_text(", each with delta = {delta}", delta=delta)
-        if self.of_people:
-            said += local_text(", of a {unit} with all rows there", unit=local_unit(self.unit))
-        return said
-
-    @property
-    def beyond_bound(self) -> str | None:
-        """Words for the rows or groups that do not count because of a bound for each user; None if
-        there are none.
-        """
-        return self.counting.beyond(self.cut, self.unit, self._groups_apart)
-
-    @property
-    def _groups_apart(self) -> int | None:
+    def groups_apart(self) -> int | None:
         """Number of declared groups that have a count of their own; None if the stream has one
         total.
         """
@@ -360,42 +324,11 @@ class Description:
         return step if found == 1 else f"run of {found:,} {plural(step)}"
 
     @property
-    def counting_rule(self) -> str | None:
-        """Words that say in which window a late row counts: by arrival, or by its time; None if
-        neither applies.
-        """
-        if not (self.cut.timed and self.cut.goes_on) or self.counting.in_order:
-            return None
-        if not self.cut.lags:
-            return "by arrival"
-        return f"by the time of each row, for {self.cut.long(self.cut.lags)}"
-
-    @property
-    def adds_users_up(self) -> str | None:
-        """Note that each user counts once in each period and that these counts are added up; None
-        if they are not.
-        """
-        anew = self.anew()
-        return None if anew is None or self.release != "totals" else counted_anew(anew)
-
-    @property
-    def late_note(self) -> str | None:
-        """Note that counts are too low in the last windows of a period, where users have used up
-        their bound; None if there is no such effect.
-        """
-        return self.counting.late_note(self.cut, self.unit, self._groups_apart)
-
-    @property
     def inner(self) -> Statistic:
         """The statistic that is computed for each group; the statistic itself if there are no
         groups.
         """
         return inner_of(self.statistic)
-
-    @property
-    def least(self) -> Literal["mean", "max"]:
-        """The error that the strategy minimises: "mean" or "max"."""
-        return "max" if self.metric == "max" else "mean"
 
     @property
     def groups(self) -> GroupNames:
@@ -414,7 +347,7 @@ class Description:
         if self.value is not None:
             return f"sum of {self.value}"
         alone = self.release == "windows"
-        return self.counting.subject(self.unit, self._groups_apart, alone=alone)
+        return self.counting.subject(self.unit, self.groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
         """Return the description as JSON values, without strategy and noise, which are in the
@@ -436,9 +369,7 @@ class Description:
             **({"simulated": True} if self.simulated else {}),
             **({} if self.above is None else {"above": self.above._asdict()}),
             **({} if self.block is None else {"block": self.block._asdict()}),
-            **({"drops": True} if self.drops else {}),
-            **({"skips": [*self.skips]} if self.skips else {}),
-            **({"sets_aside": True} if self.sets_aside else {}),
+            **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
             **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
@@ -483,9 +414,11 @@ class Description:
             cells=cells_from_dict(public["discovery"]),
             simulated=public.get("simulated", False),
             above=Threshold(**public["above"]) if "above" in public else None,
-            drops=public.get("drops", False),
-            skips=tuple(public.get("skips", ())),
-            sets_aside=public.get("sets_aside", False),
+            left_out=RowsLeftOut(
+                public.get("drops", False),
+                tuple(public.get("skips", ())),
+                public.get("sets_aside", False),
+            ),
             ids=public.get("ids", False),
             follows=tuple(Predecessor.from_dict(one) for one in public.get("follows", ())),
         )

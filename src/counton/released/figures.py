@@ -23,7 +23,7 @@ from counton.base.locales import (
 )
 from counton.numbers import Releases
 from counton.privacy.guarantees import plural
-from counton.released.besides_noise import besides_noise
+from counton.released.besides_noise import adds_users_up, besides_noise
 from counton.released.periods import WEEK, patterns_of, periods_of
 from counton.released.read_options import Look
 from counton.released.revisions import final_windows
@@ -258,7 +258,7 @@ def _chart_of_readings(
         counted=subject_in_words(counted_in_words(definition, over)),
         over=over,
         begins=released._begins_of_periods(np.unique(table["step"].to_numpy())),
-        anew=definition.adds_users_up,
+        anew=adds_users_up(definition),
     )
 
 

@@ -20,6 +20,7 @@ from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
+from counton.released.stream_words import counting_rule, people_note, tiers_note
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.readings import Readings
 
@@ -248,14 +249,15 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     """Return the guarantee of released numbers as JSON values, which are a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
-    people = definition.people_note
+    people = people_note(definition)
     begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
     if definition.tiers:
         tiers = {loss: [*names] for loss, names in definition.tiers.items()}
-        found |= {"tiers": tiers, "by_group": definition.tiers_note}
-    found |= {} if definition.counting_rule is None else {"counted": definition.counting_rule}
+        found |= {"tiers": tiers, "by_group": tiers_note(definition)}
+    rule = counting_rule(definition)
+    found |= {} if rule is None else {"counted": rule}
     lines = besides_noise(definition)
     found |= {"besides_noise": lines} if lines else {}
     found |= {"notes": [*released.notes]} if released.notes else {}

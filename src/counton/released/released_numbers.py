@@ -30,6 +30,7 @@ from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.formulas import CellSum, Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level, joint_halfwidths
+from counton.released.besides_noise import adds_users_up
 from counton.released.description import CarriedTotals, Description
 from counton.released.periods import (
     Moment,
@@ -1329,7 +1330,7 @@ class ReleasedNumbers:
                     if over is None and inner_of(self.statistic).card.of_now
                     else last
                 )
-                anew = self.definition.adds_users_up
+                anew = adds_users_up(self.definition)
                 found["counted"] = last if anew is None else f"{last}, {anew}"
         notes = [*([] if fit is None else fit.notes()), *self.notes, *self._repeats]
         return found | ({"notes": notes} if notes else {})

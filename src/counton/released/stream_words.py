@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import percent, quantity
+from counton.base.exact import percent, quantity, readable, some_of
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
@@ -22,8 +23,15 @@ from counton.base.locales import (
     local_unit,
 )
 from counton.numbers import Design
-from counton.privacy.guarantees import AgesWithData, difference, plural
-from counton.released.besides_noise import besides_noise
+from counton.privacy import ApproxDP
+from counton.privacy.guarantees import (
+    AgesWithData,
+    difference,
+    parts_in_words,
+    people_in_words,
+    plural,
+)
+from counton.released.besides_noise import adds_users_up, besides_noise
 from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
@@ -112,10 +120,10 @@ def protection_in_words(definition: Description) -> str:
         "from all published numbers together, {hidden}.",
         hidden=hidden,
     )
-    if not definition.of_people:
+    if not definition.counting.of_people:
         several = local_unit(plural(unit))
         less = local_text("Somebody with several {units} is protected less.", units=several)
-        return " ".join([said, less, *_as_sentence(definition.tiers_note)])
+        return " ".join([said, less, *_as_sentence(tiers_note(definition))])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -348,7 +356,51 @@ def _people_in_words(definition: Description) -> list[str]:
 
     It is empty if there are no such people.
     """
-    return [*_as_sentence(definition.people_note), *_as_sentence(definition.tiers_note)]
+    return [*_as_sentence(people_note(definition)), *_as_sentence(tiers_note(definition))]
+
+
+def people_note(definition: Description) -> str | None:
+    """Return a note on the privacy loss of a person whose rows are not all protected together;
+    None if they are.
+    """
+    if not definition.counting.of_people:
+        return people_in_words(definition.guarantee, definition.unit)
+    parted = definition.counting.per is not None
+    return parts_in_words(definition.guarantee, definition.unit) if parted else None
+
+
+def tiers_note(definition: Description) -> str | None:
+    """Return a note on the privacy loss that depends on the group; None if it does not."""
+    if not definition.tiers:
+        return None
+    statistic: Any = definition.statistic
+    kind = statistic.loss
+    each = [
+        local_text(
+            f"at most {kind} = {{loss}} in {{groups}}",
+            loss=local_number(loss),
+            groups=some_of([*map(local_name, of)]),
+        )
+        for loss, of in definition.tiers.items()
+    ]
+    said = local_text("the loss depends on the group: {losses}", losses=", ".join(each))
+    if isinstance(definition.guarantee, ApproxDP):
+        delta = local_number(readable(definition.guarantee.delta))
+        said += local_text(", each with delta = {delta}", delta=delta)
+    if definition.counting.of_people:
+        said += local_text(", of a {unit} with all rows there", unit=local_unit(definition.unit))
+    return said
+
+
+def counting_rule(definition: Description) -> str | None:
+    """Return words that say in which window a late row counts: by arrival, or by its time; None if
+    neither applies.
+    """
+    if not (definition.cut.timed and definition.cut.goes_on) or definition.counting.in_order:
+        return None
+    if not definition.cut.lags:
+        return "by arrival"
+    return f"by the time of each row, for {definition.cut.long(definition.cut.lags)}"
 
 
 def _as_sentence(note: str | None) -> list[str]:
@@ -405,8 +457,9 @@ def account_of(
     mechanism = None if cut.goes_on else getattr(definition.statistic, "mechanism", None)
     of = "" if definition.statistic.card.additive else "a cell of what it reads"
     periods = definition.release == "periods"  # their least error is not known
-    factors = [] if periods else factors_of_design(terms, definition.least)
-    far = far_from_possible(terms, factors, definition.least, of=of, cited=False)
+    least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
+    factors = [] if periods else factors_of_design(terms, least)
+    far = far_from_possible(terms, factors, least, of=of, cited=False)
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
@@ -515,7 +568,7 @@ def statistic_in_words(definition: Description) -> str:
         if inner.card.phrase
         else f"statistic {type(inner).__name__}"
     )
-    anew = definition.adds_users_up
+    anew = adds_users_up(definition)
     return found if anew is None else f"{found}, {anew}"
 
 
@@ -667,7 +720,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
     if not cut.goes_on:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
-    notes = filter(None, (definition.people_note, definition.tiers_note))
+    notes = filter(None, (people_note(definition), tiers_note(definition)))
     people = "".join(f"           {note}\n" for note in notes)
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
@@ -702,7 +755,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
     said = definition.guarantee.loss_in_words if loss is None else loss
     shown = definition.cut.in_the_middle
     shown = shown and local_text("not protected: {what}", what=local_text(shown))
-    notes = [definition.tiers_note, definition.people_note, shown]
+    notes = [tiers_note(definition), people_note(definition), shown]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import cache
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,7 @@ class Columns:
         named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
         return tuple(dict.fromkeys(name for name in named if name))
 
-    def rename(self, old: str, new: str) -> Columns:
+    def rename(self, old: str, new: str) -> Self:
         """Return a copy in which the column ``old`` is named ``new``."""
         named = {"time": self.time, "group": self.group, "value": self.value}
         named |= {"user": self.user, "id": self.id, "sign": self.sign}

@@ -197,7 +197,7 @@ def read_whole(
     try:
         found = read(source)
     except UnreadableRow:
-        source = source.sift(definition.reads, job.rows.policies().unread)
+        source = source.sift(definition.columns.read, job.rows.policies().unread)
         found = read(source)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
@@ -388,7 +388,7 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     found: list[float] = cells.group_by("group").agg(sizes)["total"].to_list()
     part = max(found, default=0.0) / bounds.largest
     if isinstance(inner := inner_of(definition.statistic), TallyStatistic):
-        sums = place_sums(cells, definition.places)
+        sums = place_sums(cells, definition.sums.places)
         part = max(part, inner.largest_measured(sums) / bounds.largest)
         part = max(part, inner.total_of_sums(sums) / bounds.read if bounds.read > 0 else math.inf)
     return part

@@ -127,13 +127,13 @@ def end_stream(
             f"{name!r} is a table that is released once, so it needs no end; leave it as it is: "
             "its numbers can be written again from the state"
         )
-    if definition.ended is None:
+    if definition.course.ended is None:
         waiting = waiting_in(reader)
         if not drop_waiting:
             _refuse_dropped(name, waiting)
         step = state.amend(name, lambda step: definition.having(ended=step).details)
         return End(step, waiting)
-    return End(definition.ended, Private(0))
+    return End(definition.course.ended, Private(0))
 
 
 def _withdraw(
@@ -152,18 +152,18 @@ def _withdraw(
         )
     definition = Definition.reopen(reader.design, reader.details)
     waiting = Private(0)
-    if definition.cut.goes_on and definition.ended is None:
+    if definition.cut.goes_on and definition.course.ended is None:
         waiting = waiting_in(reader)
         if not drop_waiting:
             _refuse_dropped(name, waiting)
 
     def facts_after(step: int) -> Mapping[str, Any]:
-        ended = step if definition.ended is None else definition.ended
+        ended = step if definition.course.ended is None else definition.course.ended
         end = {"ended": ended} if definition.cut.goes_on else {}
         return definition.having(withdrawn=words.strip(), **end).details
 
     step = state.amend(name, facts_after)
-    return End(step if definition.ended is None else definition.ended, waiting)
+    return End(step if definition.course.ended is None else definition.course.ended, waiting)
 
 
 def _definition_of(reader: JournalReader) -> Definition:
@@ -240,9 +240,9 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"{field('continues', request.keeping.continues)} is a {before.what!r}, and cannot be "
             f"continued as a {request.what!r}; give {field('what', before.what)}"
         )
-    step = reader.step if before.ended is None else before.ended
+    step = reader.step if before.course.ended is None else before.course.ended
     # An ended stream dropped its waiting rows.
-    dropped = waiting_in(reader, kept=before.ended is None, loose=request.rows.append)
+    dropped = waiting_in(reader, kept=before.course.ended is None, loose=request.rows.append)
     if not request.keeping.drop_waiting:
         _refuse_dropped(request.keeping.continues, dropped)
     return _taken_over(request, before, step), before, End(step, dropped)
@@ -262,7 +262,7 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
         "spare": before.record["spare"] or None,
     }
     if before.domain is not None:
-        taken["domain"] = list(before.declared_groups)
+        taken["domain"] = list(before.roster.declared_groups)
     if (promise.epsilon, promise.delta, promise.rho, promise.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
@@ -274,8 +274,8 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
             own |= {name, *(other for other, option in needs.items() if option.needs == name)}
     own |= {name for name in taken if job.states(name)}
     filled = with_kept(job, before)
-    if before.renamed:
-        filled = rename_columns(filled, before.current_name)
+    if before.columns.renamed:
+        filled = rename_columns(filled, before.columns.current_name)
     return filled.having(**{**taken, **{name: job.option(name) for name in own}})
 
 
@@ -357,12 +357,12 @@ def as_read(definition: Definition, before: Definition) -> Definition:
     other = [name for name, value in now.items() if value != then[name]]
     if not other:
         return definition
-    if definition.continues is not None and definition.continues.apart:
+    if definition.course.continues is not None and definition.course.continues.apart:
         raise InvalidInput(
             f"{field(other[0], now[other[0]])} changes how times are read, but this stream "
-            f"continues {definition.continues.name!r}, and a row could then count in both, though "
-            "the ledger adds up the loss for one of them only; give the value of the first run, or "
-            "begin another stream"
+            f"continues {definition.course.continues.name!r}, and a row could then count in both, "
+            "though the ledger adds up the loss for one of them only; give the value of the first "
+            "run, or begin another stream"
         )
     return definition.having(reread=True)
 
@@ -382,11 +382,12 @@ def as_continuation(
             other states.
     """
     inherited = (
-        definition.declared_groups == before.declared_groups and definition.other == before.other
+        definition.roster.declared_groups == before.roster.declared_groups
+        and definition.roster.other == before.roster.other
     )
     inherited &= definition.shape == before.shape
     if inherited:
-        named = [[group, 1] for group in before.named]
+        named = [[group, 1] for group in before.roster.named]
         definition = definition.having(domain=before.domain, named=named)
     # A user who was counted once for ever is new to another stream.
     once = definition.record.get("first") or before.record.get("first")
@@ -412,20 +413,20 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     """Return the last released totals of the earlier streams that a stream continues; its own
     totals are added to them. None if its totals begin at 0.
     """
-    found = definition.continues
+    found = definition.course.continues
     if found is None or not found.totals:
         return None
     reader = stream.beside(found.name)
     before = _definition_of(reader)
     earlier = carried_by(reader, before)
-    estimates: NDArray[Any] = np.zeros(len(before.cell_names), np.int64)
+    estimates: NDArray[Any] = np.zeros(len(before.roster.cells), np.int64)
     variance = 0.0
     releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...] = ()
     if earlier is not None:
         estimates, variance, releases = earlier.estimates, earlier.variance, earlier.releases
     if found.step:
         last = reader.releases(found.step, found.step + 1)
-        estimates = estimates + np.asarray(last.values).reshape(len(before.cell_names))
+        estimates = estimates + np.asarray(last.values).reshape(len(before.roster.cells))
         variance += float(last.std()[0]) ** 2
         releases = (*releases, (reader.design.strategy, reader.design.law, found.step))
     return CarriedTotals(estimates, variance, releases)

@@ -110,7 +110,7 @@ class DigestHolder:
             group, declared = pl.col("group"), pl.Enum(list(domain))
             text = types["group"] == pl.String  # otherwise its position
             wanted.append(group.cast(declared, strict=False) if text else group.cat.to(declared))
-        if self._definition.adds is not None:
+        if self._definition.sums.rule is not None:
             wanted.append(pl.col("total"))
         for purpose, name in enumerate(("user", "id"), USER):
             if getattr(columns, name) is not None:
@@ -130,7 +130,7 @@ class DigestHolder:
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
-        adds = self._definition.adds
+        adds = self._definition.sums.rule
         if adds is not None and by_row(adds):
             inside &= pl.col("total") >= 0  # otherwise it is of no known cell
         those = rows.select(inside).to_series()
@@ -277,7 +277,7 @@ class ContributionBounder:
             )
         self._released = released
         found = _Findings(self._left_out, self._closed)
-        adding = partial(added_up, groups=self._groups, adds=self._definition.adds)
+        adding = partial(added_up, groups=self._groups, adds=self._definition.sums.rule)
         cells = adding(self._choose(before, found))
         if found.taken:
             cells = without(cells, adding(found.taken))
@@ -604,7 +604,7 @@ class ContributionBounder:
         statistics the rows are returned unchanged. A rank depends only on the user's own rows, new
         and remembered.
         """
-        adds = self._definition.adds
+        adds = self._definition.sums.rule
         if adds is None or not adds.rank_digits:
             return rows
         both, number, old = self._with_remembered(rows, period, before)
@@ -647,11 +647,11 @@ class ContributionBounder:
         For a group that a job named later, this is the group of all others. For any other group it
         is the group itself. None if no group was named later.
         """
-        this = self._definition
-        if this.other is None or not this.named:
+        roster, groups = self._definition.roster, self._definition.groups
+        if roster.other is None or not roster.named:
             return None
         before = np.arange(self._groups)
-        before[[this.groups.index(group) for group in this.named]] = this.groups.index(this.other)
+        before[[groups.index(group) for group in roster.named]] = groups.index(roster.other)
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:

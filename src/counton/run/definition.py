@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
@@ -23,7 +23,7 @@ from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, Counting, Ordered
-from counton.released.description import Description, Predecessor, statistic_kept
+from counton.released.description import Description, Predecessor, RowsLeftOut, statistic_kept
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
@@ -59,6 +59,157 @@ class Continuation(NamedTuple):
     apart: bool = False
 
 
+@dataclass(frozen=True)
+class StreamColumns(Columns):
+    """Names of the columns of a stream's rows, as they are called now.
+
+    Attributes:
+        own: columns that the statistic reads, under their names when the stream was created.
+        renamed: renamed columns: old name, new name, and first step with the new name.
+    """
+
+    own: OwnColumns = attribute(default_factory=OwnColumns)
+    renamed: tuple[tuple[str, str, int], ...] = ()
+
+    @classmethod
+    def of(
+        cls, record: Mapping[str, Any], details: Mapping[str, Any], *, ordered: bool
+    ) -> StreamColumns:
+        """Return the columns of a stream; refuse one column that is named for two uses.
+
+        Args:
+            record: options that jobs stated.
+            details: public facts of the stream.
+            ordered: whether rows are taken one after another.
+        """
+        own = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
+        one = not ordered and len(own.names) == 1 and own.names == own.numbers
+        value, several = (own.names[0], ()) if one else (None, () if ordered else own.names)
+        time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
+        renamed = tuple((old, new, step) for old, new, step in details["renamed"])
+        told = time or "", by, value, user, row, several, record.get("sign")
+        columns = cls(*told, own=own, renamed=renamed)
+        if len(columns.parts) > len(set(columns.parts)):
+            raise InvalidInput(
+                f"the columns are {', '.join(columns.parts)}, and one of them is named twice; name "
+                "another column for each"
+            )
+        for old, new, _ in renamed:
+            columns = columns.rename(old, new)
+        return columns
+
+    def current_name(self, column: str) -> str:
+        """Return the current name of a column, given its original name."""
+        for old, new, _ in self.renamed:
+            column = new if column == old else column
+        return column
+
+    def called_once(self, column: str) -> str:
+        """Return the name that a column had when the stream was created, given its current name."""
+        for old, new, _ in reversed(self.renamed):
+            column = old if column == new else column
+        return column
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Names of the columns that every row must have, as they are called now."""
+        return tuple(dict.fromkeys((*self.names, *self.own_now)))
+
+    @property
+    def own_now(self) -> tuple[str, ...]:
+        """Names of the columns that the statistic reads, as they are called now."""
+        return tuple(map(self.current_name, self.own.names))
+
+
+class Roster(NamedTuple):
+    """Groups of a stream by how they got their cells (entries of a release), and free cells.
+
+    Attributes:
+        groups: names of all groups, in the order of their cells; ``["all"]`` if there is one total.
+        other: group that counts the rows of all groups that are not declared; None if there is
+            none. It stands after the declared groups, and before the groups that were named later.
+        named: groups that were named after the stream began, each with the first step in which it
+            counts.
+        reserved: number of cells that were reserved for groups named later.
+    """
+
+    groups: GroupNames
+    other: str | None
+    named: Mapping[str, int]
+    reserved: int
+
+    @property
+    def declared_groups(self) -> GroupNames:
+        """Names of the groups that were declared when the stream was created, in the order of their
+        cells.
+        """
+        return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
+
+    @property
+    def spare(self) -> int:
+        """Number of cells that are still free for groups named later. Nothing is counted in these
+        cells, and they are not shown.
+        """
+        return self.reserved - len(self.named)
+
+    @property
+    def cells(self) -> GroupNames:
+        """Names of all cells of one step: the groups, then the cells free for later groups, as
+        ``(spare 1)``, ``(spare 2)``.
+        """
+        if not self.spare:
+            return self.groups
+        return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
+
+
+class Course(NamedTuple):
+    """The beginning and the end of a stream, as its operator decided them.
+
+    Attributes:
+        ended: step at which the operator ended the stream; None if it was not ended.
+        withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
+            replaces them; None: the numbers are valid.
+        continues: the stream that this one continues, if any.
+    """
+
+    ended: int | None
+    withdrawn: str | None
+    continues: Continuation | None
+
+    @property
+    def apart_from(self) -> str | None:
+        """Name of the earlier stream that this one continues, if no protected unit (such as a
+        person) counts in both; else None.
+        """
+        before = self.continues
+        return before.name if before is not None and before.apart else None
+
+
+class GroupSums(NamedTuple):
+    """The exact sums that a stream keeps for each window and group.
+
+    Attributes:
+        rule: the statistic, if it has a rule of its own that turns rows into sums; otherwise None.
+            Without such a rule the rows of a group are counted, or their values added up.
+    """
+
+    rule: TallyStatistic | None
+
+    @property
+    def places(self) -> int:
+        """Number of sums that the statistic keeps for each group; each of these sums is called a
+        place.
+        """
+        return 1 if self.rule is None else self.rule.places
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the exact numbers that the state (database) keeps for each window and group:
+        ``rows``, and ``total`` if the sum of values differs from the number of rows.
+        """
+        return ("rows",) if self.rule is None or self.rule.counts_rows else ("rows", "total")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Definition(Description):
     """A stream of events as its job defines it: statistic, columns, windows, groups and guarantee,
@@ -67,20 +218,11 @@ class Definition(Description):
     Attributes:
         details: public facts that the state (database) keeps of the stream, as JSON values and
             names of groups.
-        parts: columns that the statistic reads, under their names when the stream was created.
-        columns: columns of time, group, user and id, under their current names.
-        named: groups that were named after the stream began, each with the first step in which it
-            counts.
-        renamed: renamed columns: old name, new name, and first step with the new name.
-        ended: step at which the operator ended the stream; None if it was not ended.
-        withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
-            replaces them; None: the numbers are valid.
         record: options that jobs stated, by name: see `from_details`.
-        other: group that counts the rows of all groups that are not declared; None if there is
-            none. It stands after the declared groups, and before the groups that were named later.
-        spare: number of cells (entries of a release) that are free for groups named later. Nothing
-            is counted in these cells, and they are not shown.
-        continues: the stream that this one continues, if any.
+        columns: columns of the rows, under their current names, and how they were renamed.
+        roster: groups by how they got their cells, and the cells that are free for later groups.
+        course: which stream this one continues, whether it has ended, and whether its numbers are
+            withdrawn.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import define
@@ -94,16 +236,10 @@ class Definition(Description):
     """
 
     details: Mapping[str, Any]
-    parts: OwnColumns = attribute(default_factory=OwnColumns)
-    columns: Columns
-    named: Mapping[str, int]
-    renamed: Sequence[tuple[str, str, int]]
-    ended: int | None
-    withdrawn: str | None
     record: Mapping[str, Any]
-    other: str | None
-    spare: int
-    continues: Continuation | None
+    columns: StreamColumns
+    roster: Roster
+    course: Course
 
     @classmethod
     def from_details(
@@ -138,19 +274,17 @@ class Definition(Description):
         """
         record, continues = details["record"], details["continues"]
         cut = cut_of(record, once=details["once"])
-        parts = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
         ordered = not cut.batched or not is_tallied(statistic)
-        columns = _columns_of(record, parts, ordered=ordered)
-        for old, new, _ in details["renamed"]:
-            columns = columns.rename(old, new)
-        domain = details["domain"]
+        columns = StreamColumns.of(record, details, ordered=ordered)
+        domain = None if details["domain"] is None else GroupNames(details["domain"])
+        named, spare = dict(details["named"]), int(record["spare"])
         return cls(
             what=details["what"],
             statistic=statistic,
             guarantee=guarantee,
             contribution=contribution,
             strategy=strategy,
-            domain=None if domain is None else GroupNames(domain),
+            domain=domain,
             cut=cut,
             counting=counting_of(record, statistic, in_order=ordered),
             cells=cells_from_dict(details["discovery"]),
@@ -159,22 +293,22 @@ class Definition(Description):
             value=columns.value,
             release=record["release"],
             metric=record["metric"],
-            drops=bool(record.get("dropped")),
-            skips=_columns_skipped(record, columns, statistic) if record.get("skipped") else (),
-            sets_aside=bool(record.get("set_aside")),
+            left_out=RowsLeftOut(
+                bool(record.get("dropped")),
+                _columns_skipped(record, columns, statistic) if record.get("skipped") else (),
+                bool(record.get("set_aside")),
+            ),
             ids=record.get("id") is not None,
             follows=tuple(map(Predecessor.from_dict, details.get("follows", ()))),
             details=details,
-            parts=parts,
-            columns=columns,
-            named=dict(details["named"]),
-            renamed=[(old, new, step) for old, new, step in details["renamed"]],
-            ended=details["ended"],
-            withdrawn=details.get("withdrawn"),
             record=record,
-            other=record.get("other"),
-            spare=int(record["spare"]) - len(details["named"]),
-            continues=None if continues is None else Continuation(**continues),
+            columns=columns,
+            roster=Roster(domain or GroupNames(["all"]), record.get("other"), named, spare),
+            course=Course(
+                details["ended"],
+                details.get("withdrawn"),
+                None if continues is None else Continuation(**continues),
+            ),
         )
 
     @classmethod
@@ -207,24 +341,14 @@ class Definition(Description):
             strategy=self.strategy,
         )
 
-    @property
-    def apart_from(self) -> str | None:
-        """Name of the earlier stream that this one continues, if no protected unit (such as a
-        person) counts in both; else None.
-        """
-        before = self.continues
-        return before.name if before is not None and before.apart else None
-
     @cached_property
-    def adds(self) -> TallyStatistic | None:
-        """The statistic, if it has a rule of its own that turns rows into sums; otherwise None.
-        Without such a rule the rows of a group are counted, or their values added up.
-        """
+    def sums(self) -> GroupSums:
+        """The exact sums that are kept for each group, and the rule by which rows change them."""
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
-            return None
-        says = inner.rank_digits or any(part.name != "by" for part in inner.parts)
-        return inner if says else None
+            return GroupSums(None)
+        own = inner.rank_digits or any(part.name != "by" for part in inner.parts)
+        return GroupSums(inner if own else None)
 
     @property
     def corrections(self) -> int:
@@ -257,20 +381,6 @@ class Definition(Description):
         names = [option.name for option in own_options(self.what)]
         return {name: self.record[name] for name in names if name in self.record}
 
-    @property
-    def places(self) -> int:
-        """Number of sums that the statistic keeps for each group; each of these sums is called a
-        place.
-        """
-        return 1 if self.adds is None else self.adds.places
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Names of the exact numbers that the state (database) keeps for each window and group:
-        ``rows``, and ``total`` if the sum of values differs from the number of rows.
-        """
-        return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
-
     def measure(self, sums: Integers) -> Integers:
         """Convert the sums of each step to the values that the step releases, before noise. Sums
         and values are integer multiples of the resolution.
@@ -290,7 +400,7 @@ class Definition(Description):
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
         else:
             assert isinstance(self.statistic, TallyStatistic)
-            each = sums if self.cells.named_beforehand else sums.reshape(-1, self.places)
+            each = sums if self.cells.named_beforehand else sums.reshape(-1, self.sums.places)
             found = self.statistic.measure(each)
             if not self.cells.named_beforehand:
                 found = found.reshape(len(sums), -1)
@@ -304,43 +414,8 @@ class Definition(Description):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array of cells that the stream releases in one step."""
-        groups = None if self.domain is None else len(self.cell_names)
+        groups = None if self.domain is None else len(self.roster.cells)
         return self.cells.shape(lambda: shape_of(self.statistic, groups))
-
-    @property
-    def cell_names(self) -> GroupNames:
-        """Names of all cells of one step: the groups, then the cells free for later groups, as
-        ``(spare 1)``, ``(spare 2)``.
-        """
-        if not self.spare:
-            return self.groups
-        return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
-
-    @property
-    def declared_groups(self) -> GroupNames:
-        """Names of the groups that were declared when the stream was created, in the order of their
-        cells.
-        """
-        return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
-
-    def current_name(self, column: str) -> str:
-        """Return the current name of a column, given its original name."""
-        for old, new, _ in self.renamed:
-            column = new if column == old else column
-        return column
-
-    def called_once(self, column: str) -> str:
-        """Return the name that a column had when the stream was created, given its current name."""
-        for old, new, _ in reversed(self.renamed):
-            column = old if column == new else column
-        return column
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the columns that every row must have, as they are called now."""
-        return tuple(
-            dict.fromkeys((*self.columns.names, *map(self.current_name, self.parts.names)))
-        )
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
@@ -382,19 +457,6 @@ def rows_of_each_group(statistic: Statistic | None) -> int | None:
     inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None
-
-
-def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) -> Columns:
-    one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
-    value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
-    time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
-    columns = Columns(time or "", by, value, user, row, several, record.get("sign"))
-    if len(columns.parts) > len(set(columns.parts)):
-        raise InvalidInput(
-            f"the columns are {', '.join(columns.parts)}, and one of them is named twice; name "
-            "another column for each"
-        )
-    return columns
 
 
 def _columns_skipped(

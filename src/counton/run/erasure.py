@@ -323,7 +323,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
             f"themselves {LATE_DAYS} days after their rows were counted"
         )
     last = definition.strategy.horizon if definition.cut.goes_on else 1
-    return _KeptStream(definition, definition.ended is not None or found.step == last)
+    return _KeptStream(definition, definition.course.ended is not None or found.step == last)
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:

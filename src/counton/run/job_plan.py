@@ -28,6 +28,7 @@ from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
+from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
@@ -133,7 +134,7 @@ class PlannedJob:
         >>> print(planned_job(job).bound_note)
         late windows of a period are counted too low: ...; most-a-window = 1, or another ...
         """
-        late = self.definition.late_note
+        late = late_note(self.definition)
         if late is None:
             return None
         if self.definition.counting.most_a_window is not None:
@@ -426,7 +427,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         )
     with resolve(_without_rows(job), units) as settled:
         Outputs.of_run(settled)
-        if (before := settled.definition.continues) is not None:
+        if (before := settled.definition.course.continues) is not None:
             raise InvalidInput(
                 f"{field('continues', before.name)} goes on from totals of an earlier stream, and "
                 "only its state knows their noise: leave it out, to plan a new stream"

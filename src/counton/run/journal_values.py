@@ -79,7 +79,7 @@ def _with_notes(
     withdrawn, of the stream or of a stream that it continues.
     """
     told = left_out_notes(found) if members_of(found.definition.inner) else []
-    if definition.withdrawn is not None or definition.follows:
+    if definition.course.withdrawn is not None or definition.follows:
         told += withdrawals(stream, definition)
     return replace(found, notes=(*found.notes, *told)) if told else found
 
@@ -113,11 +113,11 @@ def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[
     """Return notes on withdrawn numbers, each with the reason: one note if the stream itself is
     withdrawn, and one for each withdrawn stream that it continues.
     """
-    words = definition.withdrawn
+    words = definition.course.withdrawn
     found = [] if words is None else [f"{WITHDRAWN}: {words}"]
     for one in definition.follows:
         reader = stream.beside(one.name)
-        words = Definition.reopen(reader.design, reader.details).withdrawn
+        words = Definition.reopen(reader.design, reader.details).course.withdrawn
         found += (
             [] if words is None else [f"{WITHDRAWN}: {one.name!r}, which goes on here: {words}"]
         )
@@ -233,10 +233,10 @@ def read_cells(
     else:
         start = 1 if steps is None else max(steps.start - 1, 1)
         stored = stream.packed_releases(start, None if steps is None else steps.stop)
-        cells = stored.entries().values.reshape(len(stored.steps), len(definition.cell_names))
+        cells = stored.entries().values.reshape(len(stored.steps), len(definition.roster.cells))
         values = cells[:, : len(definition.groups)]  # cells without a name are not shown
         carried = None
-        if definition.continues is not None:
+        if definition.course.continues is not None:
             from counton.run.continuation import carried_by
 
             carried = carried_by(stream, definition)

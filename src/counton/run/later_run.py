@@ -36,12 +36,12 @@ def with_kept(job: Job, kept: Definition) -> Job:
 
     Columns that were renamed get the names that they had when the stream was created.
     """
-    if kept.renamed:
-        job = statements.rename_columns(job, kept.called_once)
+    if kept.columns.renamed:
+        job = statements.rename_columns(job, kept.columns.called_once)
     keeps = {**kept.record, "strategy": None}
     keeps |= {name: kept.record[name] or None for name in ("spare", "delay")}
     if not isinstance(job.what, str):
-        keeps |= {"value": None, "columns": list(kept.parts.names) or None}
+        keeps |= {"value": None, "columns": list(kept.columns.own.names) or None}
     own = statements.own_options(job.what)
     names = {*DEFINING, *(option.name for option in own)} - {"domain"}
     for option in own:
@@ -134,7 +134,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     keeps = dict(kept.record)
     for name in ("time", "by", "user", "id", "sign"):  # by their current names
         for told in (stated, keeps):
-            told[name] = told.get(name) and kept.current_name(told[name])
+            told[name] = told.get(name) and kept.columns.current_name(told[name])
     if job.times.start is not None:
         start = moment(job.times.start, job.times.timezone or kept.cut.timezone)
         stated["start"] = kept.cut.local(start).isoformat()
@@ -150,9 +150,12 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     return {
         "unknown": (unknown if discovers else None, policy),
         "statistic": (statistic, kept.inner),
-        "columns": (columns, ", ".join(map(kept.current_name, kept.parts.names)) or None),
+        "columns": (
+            columns,
+            ", ".join(kept.columns.own_now) or None,
+        ),
         **{name: (value, keeps.get(name)) for name, value in stated.items()},
-        "domain": (_other_groups(job, kept), kept.declared_groups),
+        "domain": (_other_groups(job, kept), kept.roster.declared_groups),
         **({"losses": _other_losses(job, kept)} if "tiers" in kept.record else {}),
         "guarantee": (guarantee, kept.guarantee),
     }
@@ -171,7 +174,7 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     if silent:
         return None, None
     given, parts = statements.settle_statistic(with_kept(job, kept))
-    columns = ", ".join(map(kept.current_name, parts.names)) or None
+    columns = ", ".join(map(kept.columns.current_name, parts.names)) or None
     if kept.cells.policy is not None:
         from counton.statistics.average import undeclared_variant
 
@@ -196,10 +199,10 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
         return None
     groups, declared = (
         read_domain(job.groups.domain, job.groups.by or kept.by or ""),
-        kept.declared_groups,
+        kept.roster.declared_groups,
     )
     ranks = kept.statistic.card.declares is not None
-    if groups in (kept.groups, declared, declared.plus([*kept.named])):
+    if groups in (kept.groups, declared, declared.plus([*kept.roster.named])):
         return None
     return None if ranks and set(groups) == set(declared) else groups
 

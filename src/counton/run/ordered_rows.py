@@ -67,7 +67,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     Raises:
         InvalidInput: a column is missing, or a row is no event.
     """
-    parts, statistic, policies = definition.parts, definition.statistic, job.rows.policies()
+    parts, statistic, policies = definition.columns.own, definition.statistic, job.rows.policies()
     if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
@@ -87,7 +87,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     kinds = dict.fromkeys(parts.names, "text")
     kinds |= dict.fromkeys(parts.numbers, "number") | dict.fromkeys(parts.flags, "flag")
     kept = [
-        KeptPart(definition.current_name(name), kinds[name], known.get(name, ()))
+        KeptPart(definition.columns.current_name(name), kinds[name], known.get(name, ()))
         for name in parts.names
     ]
     reading = RowReading(
@@ -107,7 +107,7 @@ def in_any_order(definition: Definition) -> bool:
     It matters for the letters of a text, and for rows that say that a user comes or goes.
     """
     return definition.cut.timed and not (
-        definition.statistic.card.of_letters or definition.parts.flags
+        definition.statistic.card.of_letters or definition.columns.own.flags
     )
 
 

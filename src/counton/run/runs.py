@@ -290,11 +290,11 @@ def open_stream(settled: SettledJob) -> Stream:
         "witness": keeping.witness,
     }
     new = None if settled.saved is not None else _create(settled, kept)
-    if definition.continues is not None and store is not None:
+    if definition.course.continues is not None and store is not None:
         from counton.run.continuation import end_stream
 
         # A run may have been killed before that.
-        end_stream(store, definition.continues.name, drop_waiting=True)
+        end_stream(store, definition.course.continues.name, drop_waiting=True)
     if new is not None:
         return new
     assert store is not None
@@ -318,7 +318,7 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             statistic=None if of_cells else definition.statistic,
             party=keeping.party,
             batched=definition.cut.batched,
-            follows=definition.apart_from,
+            follows=definition.course.apart_from,
             **kept,
         )
     except (StateError, WrongKey) as error:

@@ -129,7 +129,7 @@ class SettledJob(OpenedJob):
         """
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
-        return Spend(name, *promise, this.apart_from, self.job.keeping.party)
+        return Spend(name, *promise, this.course.apart_from, self.job.keeping.party)
 
     def shared_book(self) -> SharedBook | None:
         """Return a copy of the ledger (record of spent privacy loss) that the job's state shares
@@ -258,7 +258,9 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
         asked_at, moments = moments_of(job, definition, job.rows.query, released)
-    if source is None and not (definition.statistic.card.of_letters and not any(definition.parts)):
+    if source is None and not (
+        definition.statistic.card.of_letters and not any(definition.columns.own)
+    ):
         source = open_source(job, before, moments)
     if source is not None:
         for part in source.parts:
@@ -298,13 +300,13 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     the changes that a job states (renamed columns, new groups); refuse an ended stream.
     """
     definition = amend(kept, job, released)
-    if definition.ended is not None:
+    if definition.course.ended is not None:
         name = job.keeping.name
         raise AlreadyEnded(
-            f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
-            f"begin another {field('name')} with {field('continues', name)}, or write again what "
-            f"was released from the state alone",
-            definition.ended,
+            f"stream {name!r} has ended at step {definition.course.ended:,} and releases nothing "
+            f"more; begin another {field('name')} with {field('continues', name)}, or write again "
+            "what was released from the state alone",
+            definition.course.ended,
         )
     if not definition.cut.goes_on:
         refuse_other_fit(job.keeping.name, fit_of(definition.record), fit_of(vars(job.view)))
@@ -496,7 +498,7 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         time, by, whose = columns.time, columns.group, (columns.user, columns.id)
     named = {*split_names(by or ()), request.option("value"), *label_columns(request)}
     if definition is not None:
-        named |= {*map(definition.current_name, definition.parts.names)}
+        named |= {*definition.columns.own_now}
     people = [name for name in whose if name is not None]
     refuse_events_as_domain(
         request.groups.domain,
@@ -624,12 +626,12 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
             f"{field('also')} is {request.groups.also!r}; list each new group once, as in A,B"
         )
     new = [group for group in names if group not in definition.groups]
-    step = released + 1 if definition.other is None else _unread(definition, released)
-    if len(new) > definition.spare:
+    step = released + 1 if definition.roster.other is None else _unread(definition, released)
+    if len(new) > definition.roster.spare:
         raise InvalidInput(
             f"{field('also', request.groups.also)} adds {len(new):,} groups, but stream "
-            f"{request.keeping.name!r} has room for {definition.spare:,} more; add fewer, or begin "
-            f"a stream that reserves more ({field('spare')})"
+            f"{request.keeping.name!r} has room for {definition.roster.spare:,} more; add fewer, "
+            f"or begin a stream that reserves more ({field('spare')})"
         )
     if new and step > definition.windows.steps:
         raise InvalidInput(
@@ -665,7 +667,7 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
                 f"{field('rename', rename)} cannot be read at {pair!r}; write OLD=NEW, and commas "
                 "between several"
             )
-        uses = definition.reads
+        uses = definition.columns.read
         if old != new and {old, new} <= set(uses):
             raise InvalidInput(
                 f"{field('rename', rename)} gives {old!r} a name that another column of the stream "

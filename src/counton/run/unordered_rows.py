@@ -150,14 +150,14 @@ class AddedRows(ReadRows):
         if self.labels is not None:
             cells, chosen, labels = self._counted_labels(stream, cells, chosen)
         new = job.rows.append or chosen is not None
-        groups = len(definition.cell_names) * definition.places
+        groups = len(definition.roster.cells) * definition.sums.places
         if labels is not None:
-            groups = max(1, labels[0] + len(labels[1])) * definition.places
+            groups = max(1, labels[0] + len(labels[1])) * definition.sums.places
         intake = self._intake(stream, cells, groups, new=new)
         remembered = None
         if self.bounder is not None and chosen is not None:
             remembered = self.bounder.change(Private(chosen), max(self.ended, before))
-        adds = definition.adds  # a row of a statistic may add to several places
+        adds = definition.sums.rule  # a row of a statistic may add to several places
         each = 1 if adds is None else len(adds.entries(pl.col("total")))
         known = chosen if job.rows.append else None  # of all events nearly all are known
         read = open_private(self.counts)
@@ -275,7 +275,7 @@ class AddedRows(ReadRows):
         # Rows of final windows count nowhere, and a user may have any number of them.
         first_open = self.settled.definition.cut.first_open(0 if stream is None else stream.step)
         counted = cells.filter(pl.col("step") >= first_open)
-        each = self.settled.definition.places
+        each = self.settled.definition.sums.places
         used = np.unique(counted["group"].to_numpy() // each)
         used = used[used >= len(known)]
         places = np.full(len(known) + len(new), -1, np.int64)
@@ -315,7 +315,7 @@ class AddedRows(ReadRows):
             released=0 if stream is None else stream.step,
             target=self.ended,
             groups=groups,
-            measures=definition.measures,
+            measures=definition.sums.measures,
             append=new,
             cut=definition.cut,
         )
@@ -323,7 +323,7 @@ class AddedRows(ReadRows):
             taken = (0, 0.0) if stream is None else open_private(stream.amounts)
             alone = definition.strategy.facts.workload != "totals"
             refuse_inexact_rows(
-                definition, *intake.largest_sums(definition.places, alone=alone), *taken
+                definition, *intake.largest_sums(definition.sums.places, alone=alone), *taken
             )
         return intake
 
@@ -361,9 +361,9 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     counts = counts_of(open_private(found), definition.cut, until, ended, released)
     if definition.columns.group is not None and definition.cells.named_beforehand:
         others = 0
-        if definition.other is not None:
-            cells = open_private(found).cells["group"] // definition.places
-            others = int((cells == (definition.domain or ()).index(definition.other)).any())
+        if definition.roster.other is not None:
+            cells = open_private(found).cells["group"] // definition.sums.places
+            others = int((cells == (definition.domain or ()).index(definition.roster.other)).any())
         if counts.unknown or others:
             rows, names = unlisted_names(source, reading_of(job, definition))
             counts = replace(counts, others=others * rows, unlisted=names)
@@ -441,11 +441,11 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
         definition.columns,
         definition.windows,
         cast(Unknown, definition.cells.policy or job.groups.unknown or "refuse"),
-        definition.adds,
+        definition.sums.rule,
         cast(ClockChange, job.rows.clock_change or "raise"),
         job.rows.time_format,
         declared=definition.groups,
-        other=definition.other,
-        since={} if definition.other is None else definition.named,
+        other=definition.roster.other,
+        since={} if definition.roster.other is None else definition.roster.named,
         policies=job.rows.policies(),
     )

@@ -105,7 +105,7 @@ def checked_batch(
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()
-    places = place_sums(found.cells, definition.places)
+    places = place_sums(found.cells, definition.sums.places)
     refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
     # Late rows are released with the next window that is due.
     due = now - length_of(served.job.times.watermark)

@@ -28,7 +28,12 @@ from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
-from counton.released.stream_words import measured_in, protection_in_words
+from counton.released.stream_words import (
+    measured_in,
+    people_note,
+    protection_in_words,
+    tiers_note,
+)
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released, withdrawals
@@ -163,7 +168,7 @@ class Journal:
         It is the end of the step's window, plus the wait for late rows (``watermark``).
         """
         end = self.ends(step)
-        if end is None or self.definition.ended is not None:
+        if end is None or self.definition.course.ended is not None:
             return None
         late = length_of(self.job.times.watermark)
         return self.definition.windows.local(microseconds(end) + late)
@@ -238,11 +243,11 @@ class Journal:
             "description": [
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
-                *filter(None, (definition.people_note, definition.tiers_note)),
+                *filter(None, (people_note(definition), tiers_note(definition))),
                 strategy_in_words(definition.strategy, definition.cut.noun),
             ],
             "protects": protection_in_words(definition),
-            "people": definition.people_note,
+            "people": people_note(definition),
             "besides_noise": [*notes, *besides_noise(definition)],
             "key_fingerprint": found.key_fingerprint,
             "budget": {

@@ -180,9 +180,9 @@ class Service:
         """
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
-            f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
+            f"{journal.definition.course.ended:,}: what it released is shown, and it takes no rows"
             for name, journal in list(self.journals.items())
-            if journal.definition.ended is not None
+            if journal.definition.course.ended is not None
         ]
         reasons = [
             why
@@ -209,8 +209,9 @@ class Service:
         """
         definition = self.journals[name].definition
         last = self.releasers[name].last
-        if definition.ended is not None:
-            return f"the stream has ended at step {definition.ended:,}; send rows to another stream"
+        if definition.course.ended is not None:
+            ended = definition.course.ended
+            return f"the stream has ended at step {ended:,}; send rows to another stream"
         if came >= last:
             return (
                 f"the last of the {definition.windows.steps:,} windows of the stream was due at "
@@ -244,7 +245,8 @@ class Service:
         return {
             name
             for name, journal in list(self.journals.items())
-            if journal.definition.ended is None and self.releasers[name].due_by(now) < journal.step
+            if journal.definition.course.ended is None
+            and self.releasers[name].due_by(now) < journal.step
         }
 
     def is_old_copy(self, name: str) -> bool:
