@@ -321,49 +321,40 @@ class BallsInBins(Sampler):
         self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
         self.epochs = check_integer("epochs", epochs, 1, LARGEST)
         self.seed = check_integer("seed", seed, 0)
-        self._ids = range(self.examples) if ids is None else _checked_ids(ids, self.examples)
-        if ids is not None:
-            self.neighbours = "more or less"
+        self._ids: Sequence[int | str] = range(self.examples)
+        if ids is None:
+            return
+        self.neighbours = "more or less"
+        self._ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        if len(self._ids) != self.examples:
+            raise InvalidInput(
+                f"ids are given for {len(self._ids)} examples, but there are {self.examples}: give "
+                "one for each"
+            )
+        for place, one in enumerate(self._ids):
+            if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+                raise InvalidInput(
+                    f"the id of example {place} is of type {type(one).__name__}; it must be a "
+                    "whole number or a text"
+                )
+        if len({str(one) for one in self._ids}) < self.examples:
+            raise InvalidInput(
+                "two examples have the same id: to protect people with several examples, use "
+                "GivenBatches(batches, people=...)"
+            )
 
     @cached_property
     def _places(self) -> Examples:
-        return np.fromiter(
-            (_digest(self.seed, one) % self.steps_per_epoch for one in self._ids),
-            np.int64,
-            self.examples,
-        )
+        # A place is 64 bits that depend on the seed and one id only.
+        texts = (f"{self.seed}/{one}".encode("utf-8", "surrogatepass") for one in self._ids)
+        digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+        bits = (int.from_bytes(digest, "little") for digest in digests)
+        return np.fromiter((one % self.steps_per_epoch for one in bits), np.int64, self.examples)
 
     @override
     def batch(self, step: int) -> Examples:
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == place)
-
-
-def _checked_ids(ids: Any, examples: int) -> list[int | str]:
-    """Return the ids of examples as a list, after checking that none occurs twice."""
-    found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-    if len(found) != examples:
-        raise InvalidInput(
-            f"ids are given for {len(found)} examples, but there are {examples}: give one for each"
-        )
-    for place, one in enumerate(found):
-        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
-            raise InvalidInput(
-                f"the id of example {place} is of type {type(one).__name__}; it must be a whole "
-                f"number or a text"
-            )
-    if len({str(one) for one in found}) < examples:
-        raise InvalidInput(
-            "two examples have the same id: to protect people with several examples, use "
-            "GivenBatches(batches, people=...)"
-        )
-    return found
-
-
-def _digest(seed: int, one: int | str) -> int:
-    """Return 64 bits that depend on the seed and one id only."""
-    text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class _SecretSampler(Sampler):
@@ -603,29 +594,27 @@ class GivenBatches(Sampler):
                     )
                 before.append(step)
         if order == "fixed":
-            self._schedule = self._fix(seen, unit, check_integer("epochs", epochs, 1))
+            epochs = check_integer("epochs", epochs, 1)
+            if len(self._batches) % epochs:
+                raise InvalidInput(
+                    f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
+                    "epochs: give whole epochs"
+                )
+            apart = len(self._batches) // epochs
+            for who, steps in seen.items():
+                for step in steps[1:]:
+                    if (step - steps[0]) % apart:
+                        raise InvalidInput(
+                            f"{unit} {who} counts in step {step} and in step {steps[0]}, but in a "
+                            f"fixed order its steps must be a multiple of {apart} apart: keep its "
+                            "place, or give order='separated'"
+                        )
+            self._schedule = Schedule(epochs, apart, fixed=True)
         else:
             times = max(map(len, seen.values()), default=1)
             gaps = (b - a for own in seen.values() for a, b in pairwise(own))
             self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
         self.epochs = self._schedule.steps
-
-    def _fix(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
-        if len(self._batches) % epochs:
-            raise InvalidInput(
-                f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
-                "epochs: give whole epochs"
-            )
-        apart = len(self._batches) // epochs
-        for who, steps in seen.items():
-            for step in steps[1:]:
-                if (step - steps[0]) % apart:
-                    raise InvalidInput(
-                        f"{unit} {who} counts in step {step} and in step {steps[0]}, but in a "
-                        f"fixed order its steps must be a multiple of {apart} apart: keep its "
-                        "place, or give order='separated'"
-                    )
-        return Schedule(epochs, apart, fixed=True)
 
     @property
     @override

@@ -310,7 +310,11 @@ class TrainingNoise:
         if not shards and self.sampler is not None:
             squares = sum(trees.squared_norm(array) for _, array in found)
             self.check_length(step, math.sqrt(squares))
-        places = {name: self._place(name, math.prod(array.shape), shards) for name, array in found}
+        places = {}  # for each parameter its size, and the range of coordinates here
+        for name, array in found:
+            here = math.prod(array.shape)
+            first, size = (shards or {}).get(name, (0, here))
+            places[name] = size, first, first + here
         parameters = self._next(step, places)
 
         def noisy(name: str, array: Any) -> Any:
@@ -763,17 +767,6 @@ class TrainingNoise:
             self._last = max(self._last, step)
         return parameters
 
-    def _place(
-        self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
-    ) -> tuple[int, int, int]:
-        """Return the size of a whole parameter, and the range (first, stop) of those coordinates
-        that this process has.
-        """
-        if not shards or name not in shards:
-            return size, 0, size
-        first, whole = shards[name]
-        return whole, first, first + size
-
     def _parameter(self, name: str, size: int, first: int, stop: int) -> _Parameter:
         if not 0 <= first <= stop <= size:
             raise InvalidInput(
@@ -935,11 +928,17 @@ class _Parameter:
         consecutive coordinates), with the slice of its coordinates.
         """
         fresh, drawn, _ = self._space()
-        taps = self.strategy.taps(step)
+        first, *others = self.strategy.taps(step)  # the normal numbers, with their weights
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
-            summed = self._weighted_normals(taps, block, fresh, drawn)
+            summed = self._field_of(first).block(first.level, first.index, block, fresh)
+            if first.weight != 1:
+                np.multiply(summed, np.float32(first.weight), out=summed)
+            for tap in others:
+                other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
+                np.multiply(other, np.float32(tap.weight), out=other)
+                np.add(summed, other, out=summed)
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
@@ -969,27 +968,6 @@ class _Parameter:
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
-
-    def _weighted_normals(
-        self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
-    ) -> Singles:
-        """Return the weighted sum of a step's standard normal numbers for all coordinates of a
-        block.
-
-        Args:
-            taps: the normal numbers of the step, with their weights.
-            block: number of the block.
-            fresh, drawn: scratch space.
-        """
-        first = taps[0]
-        total = self._field_of(first).block(first.level, first.index, block, fresh)
-        if first.weight != 1:
-            np.multiply(total, np.float32(first.weight), out=total)
-        for tap in taps[1:]:
-            other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
-            np.multiply(other, np.float32(tap.weight), out=other)
-            np.add(total, other, out=total)
-        return total
 
     def _field_of(self, tap: Any) -> NormalField:
         if len(self._sessions) == 1:

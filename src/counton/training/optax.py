@@ -136,7 +136,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             return at
 
         arrays = [array for _, array in trees.leaves(summed)]
-        found = (step, state.run, _digest(arrays), _length(arrays), jnp.asarray(present))
+        squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
+        length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
+        found = (step, state.run, _digest(arrays), length, jnp.asarray(present))
         # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
         # waits for effects when a program ends, and not for what is pure: threads which then call
         # Python would abort the process.
@@ -312,14 +314,6 @@ def _digest(arrays: list[Any]) -> Any:
             weights = (mixed ^ (mixed >> 13)) | jnp.uint32(1)
             total = total.at[number].add((bits * weights).sum(dtype=jnp.uint32))
     return total
-
-
-def _length(arrays: list[Any]) -> Any:
-    """Return the 2-norm of all numbers of several arrays together."""
-    import jax.numpy as jnp
-
-    squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
-    return jnp.sqrt(sum(squares, start=jnp.zeros(())))
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:

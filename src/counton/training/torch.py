@@ -212,25 +212,19 @@ class PrivateSteps:
         with torch.no_grad():
             if not self._clipped:
                 self._take_in()
-                self._check_count(self.step + 1)
+                # Refuse more gradients than the sampler's batch can have, and discard their sums.
+                if self._noise.sampler is not None:
+                    try:
+                        self._noise.check_count(self.step + 1, _total(self._rows))
+                    except InvalidInput:
+                        self._sums, self._rows = {}, 0
+                        raise
             # Give all processes the run of the first one, so that they add the same noise.
             if not self._joined:
                 self._noise.join(_from_first(self._noise.run))
                 self._joined = True
             self._add_noise(self.step + 1)
         self.step, self._rows = self.step + 1, 0
-
-    def _check_count(self, step: int) -> None:
-        """Raise an error if the sampler's batch cannot have as many gradients as were added since
-        the last step; the sums are then discarded.
-        """
-        if self._noise.sampler is None:
-            return
-        try:
-            self._noise.check_count(step, _total(self._rows))
-        except InvalidInput:
-            self._sums, self._rows = {}, 0
-            raise
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Clear the gradients after the optimiser's step, so that none counts in the next batch."""

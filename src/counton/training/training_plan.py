@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from counton.base.errors import InvalidInput
@@ -224,37 +224,27 @@ def plan(
     if steps > LARGEST_DENSE:
         free = "equal"
 
-    def considered_strategies() -> Iterator[Callable[[], TrainingStrategy]]:
-        place = (steps, epochs, order, separation)
-        yield lambda: BufferedToeplitz.fit(*place, buffers=buffers)
-        if epochs == 1 or steps <= LARGEST_DENSE:
-            yield lambda: BufferedToeplitz.fit(*place, buffers=buffers, scaling=free)
-            yield lambda: BandedInverseSquareRoot.fit(*place, scaling=free)
-        if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
-            yield lambda: Echo.fit(steps, epochs, min(buffers, 2), free)
-        banded = min(most, steps / 2) >= _FEWEST_DRAWS and steps <= _MOST_FOR_BANDS
-        if not schedule.fixed and schedule.steps > 1 and banded:
-            yield lambda: BandedOptimum.fit(steps, epochs, separation, most)
-        if steps <= _MOST_FOR_OCTAVE:
-            yield lambda: OctaveTraining.fit(*place, scaling="free" if free == "free" else "equal")
-        if sampler is not None and sampler.secret_places is not None:
-            yield from hidden_strategies(sampler.secret_places)
-
-    def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
-        """Yield constructors of strategies whose noise is correlated over shorter times, so that an
-        attacker learns less about an example's secret place in the epoch.
-        """
-        # Their noise is correlated over shorter times.
-        yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
+    place = (steps, epochs, order, separation)
+    tried: list[TrainingStrategy] = [BufferedToeplitz.fit(*place, buffers=buffers)]
+    if epochs == 1 or steps <= LARGEST_DENSE:
+        tried.append(BufferedToeplitz.fit(*place, buffers=buffers, scaling=free))
+        tried.append(BandedInverseSquareRoot.fit(*place, scaling=free))
+    if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
+        tried.append(Echo.fit(steps, epochs, min(buffers, 2), free))
+    banded = min(most, steps / 2) >= _FEWEST_DRAWS and steps <= _MOST_FOR_BANDS
+    if not schedule.fixed and schedule.steps > 1 and banded:
+        tried.append(BandedOptimum.fit(steps, epochs, separation, most))
+    if steps <= _MOST_FOR_OCTAVE:
+        equal: Scaling = "free" if free == "free" else "equal"
+        tried.append(OctaveTraining.fit(*place, scaling=equal))
+    if sampler is not None and (places := sampler.secret_places) is not None:
+        # Noise that is correlated over shorter times tells an attacker less about an example's
+        # secret place in the epoch.
+        tried.append(BandedInverseSquareRoot(steps, 1, schedule))
         for reach in (places // 2, places, 2 * places):
             if 4 <= reach < steps <= LARGEST_DENSE:
-                short = BufferedToeplitz.fit(reach, buffers=buffers)
-                yield partial(short.on, steps, schedule)
-
-    found = [
-        TrainingDesign(make(), promised, bound, dimension, sampler)
-        for make in considered_strategies()
-    ]
+                tried.append(BufferedToeplitz.fit(reach, buffers=buffers).on(steps, schedule))
+    found = [TrainingDesign(made, promised, bound, dimension, sampler) for made in tried]
     ranked = sorted(found, key=lambda choice: choice.error)
     by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each
     return _plan([choice for choice in ranked if choice is by_name[choice.strategy.name]])

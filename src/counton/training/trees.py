@@ -70,36 +70,19 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
         return [*zip(tree._fields, tree, strict=True)], lambda others: kind(*others)
     if isinstance(tree, list | tuple):
         return [*enumerate(tree)], kind
-    registered = _registered_children(tree)
-    if registered is None:
-        raise InvalidInput(
-            f"gradients contain {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
-            "arrays of numpy, PyTorch or JAX in dicts, lists or tuples: pass the arrays of the tree"
-        )
-    children, whole = registered
-    return children, whole.unflatten
-
-
-def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
-    """Return the named children of a container that is registered with JAX, and its tree structure.
-
-    None: JAX is not imported, or the container is not registered.
-    """
-    jax = sys.modules.get("jax")
-    if jax is None:
-        return None
-    found, whole = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda it: it is not tree)
-    if len(found) == 1 and found[0][1] is tree:
-        return None
-    return [(_plain(path[-1]), child) for path, child in found], whole
-
-
-def _plain(entry: Any) -> object:
-    """Return the plain name of one entry of a JAX path: a key, an index or an attribute."""
-    for kind in ("key", "idx", "name"):
-        if hasattr(entry, kind):
-            return getattr(entry, kind)
-    return entry
+    if (jax := sys.modules.get("jax")) is not None:
+        found, whole = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda it: it is not tree)
+        if len(found) != 1 or found[0][1] is not tree:  # the container is registered with JAX
+            children = []
+            for path, child in found:
+                own = path[-1]  # an entry of a path: a key, an index or an attribute
+                names = [getattr(own, of) for of in ("key", "idx", "name") if hasattr(own, of)]
+                children.append((names[0] if names else own, child))
+            return children, whole.unflatten
+    raise InvalidInput(
+        f"gradients contain {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
+        "arrays of numpy, PyTorch or JAX in dicts, lists or tuples: pass the arrays of the tree"
+    )
 
 
 def is_array(value: Any) -> bool:
