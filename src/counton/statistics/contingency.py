@@ -288,10 +288,11 @@ class Contingency(GridCells):
             **asked,
         )
 
-    def _own_parameters(self) -> dict[str, Any]:
-        named = [[name, [*values]] for name, values in self.columns.items()]
-        given: dict[str, Any] = {"columns": named}
-        return {**given, "equal": True} if self.equal else given
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"columns": [[name, [*own]] for name, own in self.columns.items()]}
+        return {**given, **({"equal": True} if self.equal else {}), **super().parameters}
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:

@@ -265,15 +265,12 @@ class GridCells(TableStatistic):
 
     _measured_by = "grid"
 
-    @abstractmethod
-    def _own_parameters(self) -> dict[str, Any]:
-        """Return the constructor arguments that only this kind of table has, as JSON values."""
-
     @property
     @override
     def parameters(self) -> dict[str, Any]:
+        """The arguments that all kinds of tables of cells have; each kind adds its own."""
         grid = {} if self._measurement is None else {"grid": self._measurement.to_dict()}
-        return {**self._own_parameters(), **self._common(), **grid}
+        return {**self._common(), **grid}
 
     def __repr__(self) -> str:
         cells = " x ".join(f"{name} {len(labels):,}" for name, labels in self.columns.items())
@@ -401,7 +398,6 @@ def _few(draws: Integers) -> Integers:
     This saves time: the distribution of a sum of n draws is computed once for each different n.
     More draws make intervals wider, never too narrow.
     """
-    # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)

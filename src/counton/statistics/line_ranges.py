@@ -216,12 +216,16 @@ class Ranges(GridCells):
             **asked,
         )
 
-    def _own_parameters(self) -> dict[str, Any]:
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
         labels: Any = len(self.labels) if self.numbered else list(self.labels)
         given: dict[str, Any] = {"labels": labels, "name": self.name}
         if self.workload != "ranges":
             given["workload"] = self.workload
-        return given if self.line is None else {**given, "line": self.line}
+        if self.line is not None:
+            given["line"] = self.line
+        return {**given, **super().parameters}
 
     @override
     def place_of(self, axis: int, label: Any) -> int:

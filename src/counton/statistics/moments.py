@@ -425,11 +425,6 @@ class MomentsReading(Reading):
         return self._half(height.slopes, level) * over + abs(away) * second + steep * mean_on
 
 
-def _besides_noise(moments: Moments) -> Sequence[str]:
-    bent, columns = "means, variances and slopes", moments.columns.items()
-    return [ends_in_words(*ends, bent, column=name) for name, ends in columns]
-
-
 def _chart_rows(moments: Moments, table: Table) -> Table:
     words = {"count": "rows"}
     for one in moments.columns:
@@ -477,7 +472,10 @@ class Moments(TallyStatistic):
     """
 
     card = Card(
-        besides_noise=_besides_noise,
+        besides_noise=lambda moments: [
+            ends_in_words(lower, upper, "means, variances and slopes", column=name)
+            for name, (lower, upper) in moments.columns.items()
+        ],
         keyword="moments",
         example={"columns": "seconds", "bounds": "0:600"},
         says="Means, variances and covariances of columns, and their least-squares lines.",

@@ -159,8 +159,21 @@ def plan(
     if of is None:
         asked |= {"contribution": contribution, "shape": shape}
     else:
-        own = None if contribution is None else {"contribution": contribution}
-        asked |= {"of": of, "batched": batched} | _refuse_decided_arguments(of, own or {}, shape)
+        from counton.base.exact import quote
+        from counton.statistics.statistic import Statistic
+
+        if not isinstance(of, Statistic):
+            raise InvalidInput(
+                f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
+            )
+        # For a statistic that adds up rows, the number of rows of a user may be stated.
+        if contribution is not None and not is_tallied(of):
+            raise InvalidInput("the statistic decides contribution itself: leave contribution out")
+        if shape != ():
+            raise InvalidInput("the statistic decides shape itself: leave shape out")
+        asked |= {"of": of, "batched": batched}
+        if contribution is not None:
+            asked["contribution"] = contribution
     if within is None:
         for name, value, usual in (
             ("level", level, 0.95), ("least", least, "epsilon"), ("size", size, None),
@@ -177,27 +190,6 @@ def plan(
             "them out"
         )
     return _within(horizon, asked, within, level, least, delta, size)
-
-
-def _refuse_decided_arguments(
-    of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
-) -> dict[str, Any]:
-    """Refuse arguments of a plan that the caller must not state, because the statistic ``of``
-    decides them: ``shape``, and ``contribution`` unless the statistic adds up rows.
-
-    The result is ``contribution``, unchanged.
-    """
-    from counton.base.exact import quote
-    from counton.statistics.statistic import Statistic
-
-    if not isinstance(of, Statistic):
-        raise InvalidInput(
-            f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
-        )
-    # For a statistic that adds up rows, the number of rows of a user may be stated.
-    for name in [*(() if is_tallied(of) else contribution), *(["shape"] if shape != () else ())]:
-        raise InvalidInput(f"the statistic decides {name} itself: leave {name} out")
-    return contribution
 
 
 def _plan(horizon: int | None, guarantee: Any, **asked: Any) -> StreamPlan:

@@ -8,7 +8,7 @@ It is computed for a stated number of rows whose values are spread evenly betwee
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,25 @@ def planned_halfwidths(
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
     """
     if members_of(statistic):
-        return _report_halfwidths(statistic, terms, step, level, rows, over)
+        report, of_all = cast("Any", statistic), dict[str, float]()
+        for name, one in report.statistics.items():
+            known = one.card.known_beforehand
+            if name not in report.derived_from:
+                own = planned_halfwidths(
+                    one, report.terms_of(name, terms), step, level, rows=rows, over=over
+                )
+            elif rows is None and known == ():
+                continue
+            else:
+                of = report.derived_from[name]
+                reading = planned_reading(
+                    report.statistics[of], report.terms_of(of, terms), step, rows, over
+                )
+                own = halfwidths_of(report.reading_of(name, reading), level)
+                if rows is None and known is not None:
+                    own = {key: own[key] for key in own if key in known}
+            of_all |= {f"{name} {key}".strip(): half for key, half in own.items()}
+        return of_all
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
         return {
@@ -86,37 +104,6 @@ def planned_halfwidths(
     return {name: half for name, half in found.items() if name in known} or {
         "": cell * statistic.error_of.mean
     }
-
-
-def _report_halfwidths(
-    report: Any,
-    terms: Design,
-    step: int,
-    level: float,
-    rows: int | None,
-    over: int | None,
-) -> dict[str, float]:
-    """Return the half-widths of a report's intervals; each name begins with the name of a
-    statistic.
-    """
-    found: dict[str, float] = {}
-    for name, one in report.statistics.items():
-        if name not in report.derived_from:
-            own = planned_halfwidths(
-                one, report.terms_of(name, terms), step, level, rows=rows, over=over
-            )
-        elif rows is None and one.card.known_beforehand == ():
-            continue
-        else:
-            of = report.derived_from[name]
-            reading = planned_reading(
-                report.statistics[of], report.terms_of(of, terms), step, rows, over
-            )
-            own = halfwidths_of(report.reading_of(name, reading), level)
-            if rows is None and one.card.known_beforehand is not None:
-                own = {key: own[key] for key in own if key in one.card.known_beforehand}
-        found |= {f"{name} {key}".strip(): half for key, half in own.items()}
-    return found
 
 
 def planned_reading(

@@ -262,18 +262,6 @@ class QuantilesReading(Reading):
         return TableNumbers({"share": np.array(shares)}, values, "value")
 
 
-def _besides_noise(quantiles: Quantiles) -> Sequence[str]:
-    lower, upper = (f"{edge:.12g}" for edge in (quantiles.edges[0], quantiles.edges[-1]))
-    return (
-        local_text(
-            "values above {high} count as {high} and those below {low} as {low}, so that quantiles "
-            "beyond these are shown at them",
-            high=local_number(upper),
-            low=local_number(lower),
-        ),
-    )
-
-
 class Quantiles(TableStatistic):
     """Quantiles of values, and the number of values between two edges, over time.
 
@@ -317,7 +305,14 @@ class Quantiles(TableStatistic):
     """
 
     card = Card(
-        besides_noise=_besides_noise,
+        besides_noise=lambda quantiles: [
+            local_text(
+                "values above {high} count as {high} and those below {low} as {low}, so that "
+                "quantiles beyond these are shown at them",
+                high=local_number(f"{quantiles.edges[-1]:.12g}"),
+                low=local_number(f"{quantiles.edges[0]:.12g}"),
+            )
+        ],
         check_asked=lambda quantiles, share: None,  # checked when it is read
         is_table=True,
         reading=QuantilesReading,

@@ -24,7 +24,7 @@ from counton.base.exact import quote
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Table
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of, records_of, user_digests
 
@@ -37,11 +37,6 @@ _MOST_THRESHOLDS = 16
 _MOST_ROWS = 10**6
 #: A record of a user, with the number of rows so far.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
-
-
-def _chart_rows(reach: Reach, table: Table) -> Table:
-    kept = np.char.endswith(table["name"].astype(str), " or more")
-    return {name: values[kept] for name, values in table.items()}
 
 
 class Reach(UsersByRank):
@@ -61,6 +56,8 @@ class Reach(UsersByRank):
             1 to 1,000,000 or occurs twice.
 
     >>> from counton.statistics import Reach
+    >>> Reach("5, 1").number_names, Reach(3).at_least
+    (['1 or more', '5 or more', '1 to 4'], (3,))
     >>> print(Reach([1, 5, 100]).contribution())
     one user added or removed, with at most 3 events counted, each by at most 1, no two of them in
     the same cell
@@ -88,7 +85,12 @@ class Reach(UsersByRank):
             ),
         ),
         chart=ChartSpec(
-            "Running number of users by how many rows they have", "users", choose=_chart_rows
+            "Running number of users by how many rows they have",
+            "users",
+            choose=lambda reach, table: {
+                name: values[np.char.endswith(table["name"].astype(str), " or more")]
+                for name, values in table.items()
+            },
         ),
         event="user",
         column="name",
@@ -97,7 +99,18 @@ class Reach(UsersByRank):
     def __init__(
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
     ) -> None:
-        self.at_least = self.counted_ranks = _thresholds(at_least)
+        several: Any = split_names(at_least) if isinstance(at_least, str) else at_least
+        try:
+            found = sorted(map(int, [several] if isinstance(several, int) else several))
+        except (TypeError, ValueError):
+            found = []
+        known = all(1 <= one <= _MOST_ROWS for one in found)
+        if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
+            raise InvalidInput(
+                f"{field('at_least')} is {quote(at_least)}; give 1 to {_MOST_THRESHOLDS} different "
+                f"whole numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
+            )
+        self.at_least = self.counted_ranks = tuple(found)
         self.places = len(self.at_least)
         self._call_units(unit, "user")
 
@@ -137,8 +150,10 @@ class Reach(UsersByRank):
 
         The number of users in the band is this cell minus the next cell.
         """
-        ends = enumerate(pairwise(self.at_least))
-        return {_band(least, above): cell for cell, (least, above) in ends}
+        return {
+            f"{least}" if above == least + 1 else f"{least} to {above - 1}": cell
+            for cell, (least, above) in enumerate(pairwise(self.at_least))
+        }
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
@@ -189,33 +204,3 @@ class _UserRows(Exact):
     def load(self, saved: bytes) -> None:
         records = records_of(saved, _RECORD)
         self._rows.update(zip(user_digests(records), records["rows"].tolist(), strict=True))
-
-
-def _band(least: int, above: int) -> str:
-    """Return the name of the band of users with ``least`` to ``above`` - 1 rows.
-
-    >>> _band(1, 5), _band(1, 2)
-    ('1 to 4', '1')
-    """
-    return f"{least}" if above == least + 1 else f"{least} to {above - 1}"
-
-
-def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
-    """Parse thresholds, the least numbers of rows for which users are counted, and return them in
-    ascending order.
-
-    >>> _thresholds("5, 1"), _thresholds(3)
-    ((1, 5), (3,))
-    """
-    several: Any = split_names(given) if isinstance(given, str) else given
-    try:
-        found = sorted(map(int, [several] if isinstance(several, int) else several))
-    except (TypeError, ValueError):
-        found = []
-    known = all(1 <= one <= _MOST_ROWS for one in found)
-    if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
-        raise InvalidInput(
-            f"{field('at_least')} is {quote(given)}; give 1 to {_MOST_THRESHOLDS} different whole "
-            f"numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
-        )
-    return tuple(found)

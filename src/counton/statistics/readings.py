@@ -547,9 +547,7 @@ class Readings(Sequence[Reading]):
         """
         from counton.base.columns import data_frame
 
-        found = []
-        for reading in self:
-            found.append(reading.table_columns(level))
+        found = [reading.table_columns(level) for reading in self]
         names = found[0] if found else {}
         return data_frame({name: np.concatenate([one[name] for one in found]) for name in names})
 

@@ -71,7 +71,16 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
             return {}
         return {columns[0]: {label: f"{label} {number}".strip() for label in one.groups}}
     if isinstance(one, Hierarchy):
-        return {"": {"": "total"}, **_names_by_level(one)}
+        found: dict[str, Mapping[str, str]] = {"": {"": "total"}}
+        for depth, level in enumerate(one.tree.levels[1:], 1):
+            paths = [one.tree.path(depth, node) for node in range(one.tree.sizes[depth])]
+            often = Counter(path[-1] for path in paths)
+            found[level] = {  # without labels that several nodes of the level have
+                str(path[-1]): " ".join(map(str, (level, *path)))
+                for path in paths
+                if often[path[-1]] == 1
+            }
+        return found
     if isinstance(one, Ranges):
         return {columns[0]: {str(label): str(label) for label in one.labels}}
     if isinstance(one, Contingency):
@@ -85,21 +94,3 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
         return {"": {"": "all"}}
     number = one.gives(None).get("count")
     return {"": {"": number}} if isinstance(number, str) else {}
-
-
-def _names_by_level(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return the names that the counts of a tree have in the released table, by level and by label.
-
-    The result has a mapping for each level below the root: from the label of a node to the name of
-    the node's count. A label that several nodes of a level have is left out.
-    """
-    tree, found = one.tree, dict[str, Mapping[str, str]]()
-    for depth, level in enumerate(tree.levels[1:], 1):
-        paths = [tree.path(depth, node) for node in range(tree.sizes[depth])]
-        often = Counter(path[-1] for path in paths)
-        found[level] = {
-            str(path[-1]): " ".join(map(str, (level, *path)))
-            for path in paths
-            if often[path[-1]] == 1
-        }
-    return found

@@ -127,10 +127,15 @@ class ReportReading(Reading):
         parts = {name: reading.numbers() for name, reading in self.parts.items()}
         names: dict[str, list[str]] = {"statistic": [], "name": []}
         for name, part in parts.items():
-            rows = np.size(part.numbers.value)
-            about = {key: values for key, values in part.about.items() if key != "rank"}
-            names["statistic"] += [name] * rows
-            names["name"] += [_about(about, row) for row in range(rows)]
+            about = [values for key, values in part.about.items() if key != "rank"]
+            for row in range(np.size(part.numbers.value)):
+                told = [
+                    figures(float(values[row])) if values.dtype.kind == "f" else str(values[row])
+                    for values in about
+                    if values[row] is not None
+                ]
+                names["statistic"].append(name)
+                names["name"].append(" ".join(told) or "all")
         texts = {name: np.array(values) for name, values in names.items()}
         return TableNumbers(texts, join_numbers([part.numbers for part in parts.values()]))
 
@@ -167,16 +172,6 @@ class FollowedReading(Reading):
         assert isinstance(earlier, FollowedReading)
         since = self._reading.since(earlier._reading)
         return type(self)(self.statistic, since, self._rows)
-
-
-def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
-    found = []
-    for values in columns.values():
-        one = values[row]
-        if one is None:
-            continue
-        found.append(figures(float(one)) if values.dtype.kind == "f" else str(one))
-    return " ".join(found) or "all"
 
 
 #: Largest number of different codes of a row. A row's code is one integer for all statistics.
@@ -386,7 +381,6 @@ class Report(TallyStatistic):
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
         self.places = sum(one.places for one in self.measured_ones.values())
-        self._digits = _digits_of(self.statistics)
         most = self.code_bounds()[1]
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInput(
@@ -592,6 +586,20 @@ class Report(TallyStatistic):
         ]
         own = self._first_rows_units.items()
         return (*counted, *(RankDigit(unit, 1, (), beyond=most) for most, unit in own))
+
+    @cached_property
+    def _digits(self) -> dict[str, _Digit]:
+        """The digit of each statistic, by the statistic's name.
+
+        A statistic that treats all rows alike needs no digit.
+        """
+        found, unit = dict[str, _Digit](), 1
+        for name, one in reversed([*self.statistics.items()]):
+            if one.parts or one.counted_ranks:
+                low, high = one.code_bounds()
+                found[name] = _Digit(one, low, high - low + 1, unit)
+                unit *= high - low + 1
+        return found
 
     @cached_property
     def _first_rows_units(self) -> dict[int, int]:
@@ -985,17 +993,3 @@ class _Digit(NamedTuple):
     low: int
     size: int
     unit: int
-
-
-def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
-    """Return the digit of each statistic, by the statistic's name.
-
-    A statistic that treats all rows alike needs no digit.
-    """
-    found, unit = dict[str, _Digit](), 1
-    for name, one in reversed([*statistics.items()]):
-        if one.parts or one.counted_ranks:
-            low, high = one.code_bounds()
-            found[name] = _Digit(one, low, high - low + 1, unit)
-            unit *= high - low + 1
-    return found

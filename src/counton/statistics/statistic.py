@@ -377,13 +377,14 @@ class Statistic(ABC):
         Each value is the attribute of the same name. The unit is left out unless the caller stated
         it.
         """
-        defaults = _defaults_of(type(self))
-        return {
-            name: _as_json(getattr(self, name))
-            for name in names
-            if name in defaults
-            and (self._stated if name == "unit" else getattr(self, name) != defaults[name])
-        }
+        defaults, found = _defaults_of(type(self)), dict[str, Any]()
+        for name in names:
+            if name in defaults:
+                value = getattr(self, name)
+                if self._stated if name == "unit" else value != defaults[name]:
+                    value = [*value] if isinstance(value, tuple) else value
+                    found[name] = text(value) if isinstance(value, Fraction) else value
+        return found
 
     def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
         """Set the attribute ``unit``, the word for one protected unit.
@@ -617,9 +618,3 @@ def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
 def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
     """Return the default value of each parameter of a statistic's constructor, by name."""
     return {name: one.default for name, one in signature(kind).parameters.items()}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [*value]
-    return text(value) if isinstance(value, Fraction) else value

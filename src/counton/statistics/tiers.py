@@ -169,8 +169,14 @@ class TieredGroups(Grouped):
                 f"for each"
             )
         self.loss, self.stated = loss, None if stated is None else [*stated]
-        given = zip(self.groups, losses, strict=True)
-        self.losses = [_loss(name, one, loss) for name, one in given]
+        self.losses = list[Fraction]()
+        for group, given in zip(self.groups, losses, strict=True):
+            exactly = exact(given, f"{loss} of the group {quote(group)}")
+            if exactly <= 0:
+                raise InvalidInput(
+                    f"{loss} of the group {quote(group)} is {given}; it must be above 0"
+                )
+            self.losses.append(exactly)
         least, most = text(min(self.losses)), text(max(self.losses))
         said = f"epsilons of the groups from {least} to {most}"
         weights = _whole(self.losses, said) if loss == "epsilon" else _weights_of_rhos(self.losses)
@@ -420,14 +426,6 @@ def stated_number(stated: str) -> Fraction | None:
         return None
 
 
-def _loss(group: str, given: object, kind: str) -> Fraction:
-    """Check a group's epsilon or rho, and return it as an exact number above 0."""
-    loss = exact(cast("Any", given), f"{kind} of the group {quote(group)}")
-    if loss <= 0:
-        raise InvalidInput(f"{kind} of the group {quote(group)} is {given}; it must be above 0")
-    return loss
-
-
 def _whole(numbers: Sequence[Fraction], said: str) -> list[int]:
     """Return the least whole numbers that have the same ratios as ``numbers``.
 
@@ -465,12 +463,7 @@ def _weights_of_rhos(rhos: Sequence[Fraction]) -> list[int]:
         )
     squares = [one / largest for one in rhos]
     heaviest = math.lcm(*(math.isqrt(one.denominator) for one in squares))
-    if heaviest > _HEAVIEST or not all(map(_is_square, squares)):
+    parts = [part for one in squares for part in (one.numerator, one.denominator)]
+    if heaviest > _HEAVIEST or any(math.isqrt(part) ** 2 != part for part in parts):
         heaviest = _LIGHTEST * (math.isqrt(math.ceil(largest / least)) + 1)
     return [math.isqrt(math.floor(one * heaviest**2)) for one in squares]
-
-
-def _is_square(number: Fraction) -> bool:
-    """Return True if the square root of a fraction is a fraction."""
-    parts = number.numerator, number.denominator
-    return all(math.isqrt(part) ** 2 == part for part in parts)

@@ -67,10 +67,6 @@ class TopKReading(Reading):
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
-def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:
-    return type(ranking)(**{**ranking.parameters, "groups": groups})
-
-
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
@@ -115,7 +111,7 @@ class TopK(TallyStatistic):
     card = Card(
         reading=TopKReading,
         whole=Cells.all,
-        by_groups=_by_groups,
+        by_groups=lambda top, groups: type(top)(**{**top.parameters, "groups": groups}),
         keyword="top-k",
         example={"by": "page", "domain": "home,shop", "top": "1"},
         finds=True,
@@ -315,7 +311,18 @@ class _Tally(Exact):
                 self.undo()
                 raise
         elif bounds.cells > 1:
-            places = [self._several(event, bounds.cells) for event in listed]
+            most, places = bounds.cells, list[list[int]]()
+            for event in listed:
+                if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
+                    raise InvalidInput(
+                        f"an event is {quote(event)}; give a list of up to {most:,} groups"
+                    )
+                places.append([self._statistic._cell(group) for group in event])
+                if len(places[-1]) > most or len({*places[-1]}) < len(places[-1]):
+                    raise InvalidInput(
+                        f"an event is {quote(event)}; give a list of up to {most:,} different "
+                        "groups"
+                    )
             steps = np.repeat(steps, [len(some) for some in places])
             cells = np.array([cell for some in places for cell in some], dtype=np.int64)
         else:
@@ -336,16 +343,6 @@ class _Tally(Exact):
             for group in groups:
                 self._statistic._cell(group)
             raise
-
-    def _several(self, event: Any, most: int) -> list[int]:
-        if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
-            raise InvalidInput(f"an event is {quote(event)}; give a list of up to {most:,} groups")
-        cells = [self._statistic._cell(group) for group in event]
-        if len(cells) > most or len(set(cells)) < len(cells):
-            raise InvalidInput(
-                f"an event is {quote(event)}; give a list of up to {most:,} different groups"
-            )
-        return cells
 
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution

@@ -306,11 +306,10 @@ class Cuts(NamedCells):
     @override
     def name_of(self, cell: int) -> str:
         count = len(self._labels)
-        low = int((2 * count - 1 - math.isqrt((2 * count - 1) ** 2 - 8 * cell)) // 2)
-        while low * (2 * count - low - 1) // 2 > cell:
-            low -= 1
-        while (low + 1) * (2 * count - low - 2) // 2 <= cell:
-            low += 1
+        # Pairs whose smaller index is k begin at cell k (2 count - 1 - k) / 2. So low is the
+        # largest k for which 2 count - 1 - 2 k is no smaller than the root, which is rounded up.
+        root = 1 + math.isqrt((2 * count - 1) ** 2 - 8 * cell - 1)
+        low = (2 * count - 1 - root) // 2
         high = cell - low * (2 * count - low - 1) // 2 + low + 1
         return f"{self._labels[low]} {self._labels[high]}"
 
