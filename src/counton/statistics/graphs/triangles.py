@@ -124,8 +124,6 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     # Each edge is directed towards its node with more edges, so that few leave a node. Every
     # triangle then has one node from which two of its edges leave, and is found there once.
     found = np.zeros(len(edges), np.int64)
-    if len(edges) < 3:
-        return found
     degrees = np.bincount(edges.ravel())
     numbers = np.empty(len(degrees), np.int64)
     numbers[np.argsort(degrees, kind="stable")] = np.arange(len(degrees))
