@@ -269,11 +269,20 @@ class Design(Generic[S]):
                     f"with {str(saved['strategy'])[:300]}: pass the strategy of the state, or "
                     "start a new stream"
                 )
-            if strategy is None:
-                _refuse_unknown(saved)
-                terms = _rebuilt(json.dumps(saved))
-            else:
+            if strategy is not None:
                 terms = _design_of(saved, strategy)
+            else:
+                told = saved["strategy"]
+                kind = str(told.get("strategy"))
+                if stream_strategy_named(kind) is None:
+                    named = ((name, value) for name, value in told.items() if name != "strategy")
+                    built = f"{kind}({', '.join(f'{name}={value!r}' for name, value in named)})"
+                    raise RequestMismatch(
+                        f"stream {saved['name']!r} was made with the strategy {kind}, which is not "
+                        "one of counton's own: pass the strategy again, as in Stream.open(state, "
+                        f"{saved['name']!r}, strategy={built[:300]})"
+                    )
+                terms = _rebuilt(json.dumps(saved))
         if saved["format"] != terms._format:
             raise StateError(
                 f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
@@ -394,22 +403,6 @@ def stream_cell(terms: Design, cell: int) -> int:
         return cell
     group, own = divmod(cell, terms.part.width)
     return terms.part.starts[group] + own
-
-
-def _refuse_unknown(saved: Mapping[str, Any]) -> None:
-    """Raise `StateError` if a saved strategy is not a class of counton: it cannot be rebuilt, and
-    the caller must pass the strategy itself.
-    """
-    told = saved["strategy"]
-    kind = str(told.get("strategy"))
-    if stream_strategy_named(kind) is not None:
-        return
-    arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
-    raise RequestMismatch(
-        f"stream {saved['name']!r} was made with the strategy {kind}, which is not one of "
-        f"counton's own: pass the strategy again, as in Stream.open(state, {saved['name']!r}, "
-        f"strategy={f'{kind}({arguments})'[:300]})"
-    )
 
 
 @lru_cache(maxsize=16)

@@ -116,10 +116,18 @@ def _within(
         low: a lower bound on c.
         high: an upper bound on c; None: none is known.
     """
-    if high == low:
-        return low
     tail = sum_tail(counts)
-    return _first(lambda c: tail(c) <= 1 - level, low, high)
+    if tail(low) <= 1 - level:
+        return low
+    if high is None:
+        step = max(low // 16, 1)
+        while not tail(low + step) <= 1 - level:
+            low, step = low + step, 2 * step
+        high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if tail(middle) <= 1 - level else (middle, high)
+    return high
 
 
 def _halfwidths_of_draws(
@@ -300,11 +308,15 @@ def window_halfwidths(
         exact = _tree_halfwidths(strategy, law, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
-    if strategy.facts.least_squares:
-        return _least_squares_halfwidths(strategy, law, first, last, level, cells).reshape(shape)
-    variance = strategy.variance(last, since=first) * cells
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
+    if strategy.facts.least_squares:  # estimates with a different weight for each node
+        reads = np.maximum(*(largest_reads(strategy, ends) for ends in (first, last)))
+        jump = reads * 2.0**-strategy.facts.lattice_bits
+        cell = 2.0**-strategy.facts.fraction_bits
+        found = np.ceil(estimate_halfwidths(law, level, std, jump) / cell + rounding) * cell
+        return np.asarray(np.where(first < last, found, 0.0)).reshape(shape)
+    variance = strategy.variance(last, since=first) * cells
     full = largest_reads(strategy, last)
     if law.variance and checks_laws(strategy):  # these numbers to their last bits
         variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
@@ -316,32 +328,6 @@ def window_halfwidths(
             half[alone] = _sum_halfwidth(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
-
-
-def _least_squares_halfwidths(
-    strategy: StreamStrategy,
-    law: NoiseDistribution,
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    level: float,
-    cells: int,
-) -> NDArray[np.float64]:
-    """Return half-widths of the intervals of least-squares estimates, whose noise has a different
-    weight for each node.
-
-    The largest rounding error of each number is added to the half-width of `estimate_halfwidths`.
-
-    Args:
-        strategy, law, level, cells: as in `window_halfwidths`.
-        first, last: the step before each window, and its last step.
-    """
-    std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
-    reads = np.maximum(*(largest_reads(strategy, ends) for ends in (first, last)))
-    jump = reads * 2.0**-strategy.facts.lattice_bits
-    half = estimate_halfwidths(law, level, std, jump)
-    cell = 2.0**-strategy.facts.fraction_bits
-    found = np.ceil(half / cell + window_rounding(strategy, first, last) * cells) * cell
-    return np.asarray(np.where(first < last, found, 0.0))
 
 
 def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
@@ -734,25 +720,6 @@ def smooth_halfwidth(
 def is_narrow(law: NoiseDistribution) -> bool:
     """Return True if noise is so narrow that the probability of a single integer matters."""
     return law.variance < _NARROW
-
-
-def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
-    """Return the smallest c from ``low`` on with ``holds(c)``.
-
-    ``holds`` must be true for all integers above c too. If ``high`` is not None, ``holds(high)``
-    must be true.
-    """
-    if holds(low):
-        return low
-    if high is None:
-        step = max(low // 16, 1)
-        while not holds(low + step):
-            low, step = low + step, 2 * step
-        high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 #: From this variance on, a sum of discrete Gaussians is a discrete Gaussian, up to

@@ -18,7 +18,6 @@ from counton.privacy.guarantees import difference
 from counton.strategies import Independent, KAry, StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.strategies import WindowsAndTotals
     from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 
@@ -155,7 +154,18 @@ def _attacker(terms: Design) -> list[str]:
 
 def _mechanism(terms: Design) -> str:
     if terms.strategy.facts.least_squares:
-        return _two_mechanisms(cast("LeastSquaresAsOf", terms.strategy).both)
+        both = cast("LeastSquaresAsOf", terms.strategy).both
+        return local_text(
+            "Two things were measured with noise of their own: what is known of each window at its "
+            "end and later, with a part {part} of the budget (strategy {windows}), and the total "
+            "of all that has arrived, with a part {rest} (strategy {totals}). Both parts together "
+            "are the guarantee. Published numbers are their best linear unbiased estimates, by "
+            "least squares of all measurements so far, with the exact covariance.",
+            part=str(1 - both.share),
+            windows=_strategy_and_paper(both.windows.inner),
+            rest=str(both.share),
+            totals=_strategy_and_paper(both.totals),
+        )
     return local_text(
         "Noise is correlated over time by a factorisation of running sums, the strategy {strategy}."
         if shares_noise(terms.strategy)
@@ -167,21 +177,6 @@ def _mechanism(terms: Design) -> str:
 
 def _strategy_and_paper(strategy: StreamStrategy) -> str:
     return f"{strategy.saved_name} ({local_sentence(origin_of(strategy.sources))})"
-
-
-def _two_mechanisms(both: WindowsAndTotals) -> str:
-    """Describe the measurement of a strategy that measures windows and totals separately."""
-    return local_text(
-        "Two things were measured with noise of their own: what is known of each window at its end "
-        "and later, with a part {part} of the budget (strategy {windows}), and the total of all "
-        "that has arrived, with a part {rest} (strategy {totals}). Both parts together are the "
-        "guarantee. Published numbers are their best linear unbiased estimates, by least squares "
-        "of all measurements so far, with the exact covariance.",
-        part=str(1 - both.share),
-        windows=_strategy_and_paper(both.windows.inner),
-        rest=str(both.share),
-        totals=_strategy_and_paper(both.totals),
-    )
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
@@ -228,10 +223,10 @@ def _size(number: float) -> str:
 
 
 def _clipping_in_words(terms: Design) -> list[str]:
-    of = terms.contribution
-    if of.lower is None or of.upper is None or of.resolution is None:
+    bounds = terms.contribution.value_bounds
+    if bounds is None:
         return []
-    lower, upper, step = (local_number(text(one)) for one in (of.lower, of.upper, of.resolution))
+    lower, upper, step = (local_number(text(one)) for one in bounds)
     return [
         local_text(
             "Values were clipped to [{lower}, {upper}] and rounded to multiples of {step}, an "

@@ -213,24 +213,21 @@ class NoiseAhead:
         """Return the stored noise of these steps and cells, and of later steps that are stored with
         them.
 
-        None: one of ``steps`` is not stored.
+        None: one of ``steps`` is not stored, or its keyed digest is wrong.
         """
         parts, step = [], steps.start
         while step < steps.stop:
             row = None if self._store is None else self._store.find(step, cells.start)
-            if row is None or not self._is_valid(row, step, cells):
+            if (
+                row is None
+                or (row.cell, row.cell + row.cells) != (cells.start, cells.stop)
+                or not row.step <= step < row.step + row.steps
+                or not compare_digest(row.seal, self.field.seal(row.message))
+            ):
                 return None
             parts.append(unpack(row.noise, (row.steps, row.cells))[step - row.step :])
             step = row.step + row.steps
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _is_valid(self, row: SealedNoise, step: int, cells: slice) -> bool:
-        """Return True if a stored row of noise is of this step and these cells, and its keyed
-        digest is right.
-        """
-        of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
-        holds = row.step <= step < row.step + row.steps
-        return of_cells and holds and compare_digest(row.seal, self.field.seal(row.message))
 
     def _keep(self, window: range, cells: slice, noise: Integers) -> None:
         if self._store is None:

@@ -7,7 +7,7 @@ afterwards by `whole_numbers`. They still add up; non-negative numbers are biase
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,7 +169,20 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
     Raises:
         InvalidInput: known totals contradict each other.
     """
-    stated = _known_totals(tree, dict(fit.known))
+    stated = [np.full(size, np.nan) for size in tree.sizes]
+    for path, total in dict(fit.known).items():
+        level, place = tree.find(path)
+        if isinstance(total, bool) or not isinstance(total, (int, np.integer)):
+            raise InvalidInput(
+                f"the known total of {path!r} is {total!r}; it must be a whole number: round it, "
+                f"or leave it out"
+            )
+        if abs(int(total)) >= 2**53:
+            raise InvalidInput(
+                f"the known total of {path!r} is {total}; it must be below 2^53: count in larger "
+                f"units"
+            )
+        stated[level][place] = int(total)
     for part in stated:
         if fit.nonnegative and (part < 0).any():
             raise InvalidInput(
@@ -185,25 +198,6 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
             f"must add up; correct them"
         )
     return stated, bounds
-
-
-def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
-    """Return each node's known total, one array for each level; NaN if it is unknown."""
-    stated = [np.full(size, np.nan) for size in tree.sizes]
-    for path, total in known.items():
-        level, place = tree.find(path)
-        if isinstance(total, bool) or not isinstance(total, (int, np.integer)):
-            raise InvalidInput(
-                f"the known total of {path!r} is {total!r}; it must be a whole number: round it, "
-                f"or leave it out"
-            )
-        if abs(int(total)) >= 2**53:
-            raise InvalidInput(
-                f"the known total of {path!r} is {total}; it must be below 2^53: count in larger "
-                f"units"
-            )
-        stated[level][place] = int(total)
-    return stated
 
 
 def _condition(

@@ -137,13 +137,13 @@ def with_clock(unit: str, *clock: str) -> str:
     """
     if _PART.search(unit) is None or clock_of(unit):
         return unit
-    return f"{unit} ({', '.join(map(_as_written, clock))})"
-
-
-def _as_written(name: str) -> str:
-    """Return the name of a time zone or column, in quotes if brackets could garble it."""
-    plain = re.fullmatch(r"[\w/+-]+( [\w/+-]+)*", name) and name.isprintable()
-    return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
+    written = [  # in quotes if brackets could garble the name
+        name
+        if re.fullmatch(r"[\w/+-]+( [\w/+-]+)*", name) and name.isprintable()
+        else json.dumps(name, ensure_ascii=not name.isprintable())
+        for name in clock
+    ]
+    return f"{unit} ({', '.join(written)})"
 
 
 def clock_of(unit: str) -> str:
@@ -735,20 +735,20 @@ class Contribution:
         if self.once == "group" and self.most is not None:
             # Events in different cells enter different nodes, whatever their steps.
             count = min(self.most, cells)
-            return *scaled_norms(count, count, by=size), (size, count)
-        if self.relation == "add_remove":
+        elif self.relation == "add_remove":
             count = min(self.cells, cells)
-            return *scaled_norms(count, count, by=size), (size, count)
-        if self.lower is None or self.upper is None or self.resolution is None:
+        elif self.value_bounds is None:
             count = min(2 * self.cells, cells)
-            return *scaled_norms(count, count, by=size), (size, count)
-        # A value may change within its cell by `width`, or leave one cell for another.
-        width = int((self.upper - self.lower) / self.resolution)
-        if cells == 1:
-            return width, width**2, (width, 1)
-        most = int(max(abs(self.lower), abs(self.upper)) / self.resolution)
-        known = (most, 2) if width <= most else None
-        return 2 * most, max(width**2, 2 * most**2), known
+        else:
+            # A value may change within its cell by `width`, or leave one cell for another.
+            lower, upper, resolution = self.value_bounds
+            width = int((upper - lower) / resolution)
+            if cells == 1:
+                return width, width**2, (width, 1)
+            most = int(max(abs(lower), abs(upper)) / resolution)
+            known = (most, 2) if width <= most else None
+            return 2 * most, max(width**2, 2 * most**2), known
+        return *scaled_norms(count, count, by=size), (size, count)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
         """Return the values of single units as they are counted, in data units: clipped, and
@@ -778,9 +778,9 @@ class Contribution:
         >>> Contribution.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
         """
-        if self.resolution is None or self.lower is None or self.upper is None:
+        if self.value_bounds is None:
             return np.asarray(value_grid.counts(values, self.per_cell))
-        return np.asarray(value_grid.clip(values, self.lower, self.upper, self.resolution))
+        return np.asarray(value_grid.clip(values, *self.value_bounds))
 
     def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
         """Return sums of values as exact multiples of the resolution: int64, the shape of
@@ -820,14 +820,11 @@ class Contribution:
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
         """
         saved: dict[str, Any] = {"neighbours": self.relation}
-        if self.resolution is None or self.lower is None or self.upper is None:
+        if self.value_bounds is None:
             saved |= {"cells": self.cells, "per_cell": self.per_cell}
         else:
-            saved |= {
-                "lower": text(self.lower),
-                "upper": text(self.upper),
-                "resolution": text(self.resolution),
-            }
+            names = ("lower", "upper", "resolution")
+            saved |= zip(names, map(text, self.value_bounds), strict=True)
         usual = Contribution(self.relation, 1, 1)
         for name in ("steps", "separation", "every", "unit", "most", "most_a_step", "once"):
             value = getattr(self, name)

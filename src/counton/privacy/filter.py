@@ -136,7 +136,20 @@ class Filter:
             return cls(limit)
         from counton.privacy.concentrated import best_order
 
-        kept = _share(limit, list(known), approximate_delta)
+        known = list(known)
+        deltas = [guarantee.delta for guarantee in known if isinstance(guarantee, ApproxDP)]
+        if approximate_delta is not None:
+            kept = exact(approximate_delta, "approximate_delta")
+            if not 0 <= kept <= limit.delta:
+                raise InvalidInput(
+                    f"approximate_delta is {text(kept)}; it must be from 0 to the limit's delta, "
+                    f"{text(limit.delta)}"
+                )
+        elif deltas and len(deltas) == len(known):
+            kept = limit.delta
+        else:
+            kept = max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0)))
+            kept = min(limit.delta, kept)
         left, orders = limit.delta - kept, []
         for number, part in enumerate(_PARTS if left else ()):
             order = best_order(limit.epsilon / 2**number, part * left)
@@ -304,26 +317,6 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
     from counton.privacy.concentrated import renyi_by_pure
 
     return renyi_by_pure(guarantee.epsilon, order)
-
-
-def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fraction:
-    """Return the part of the limit's delta that ApproxDP guarantees may spend.
-
-    It is ``stated`` or, if ``stated`` is None, follows from the ``known`` guarantees as in
-    `Filter.start`.
-    """
-    if stated is not None:
-        share = exact(stated, "approximate_delta")
-        if not 0 <= share <= limit.delta:
-            raise InvalidInput(
-                f"approximate_delta is {text(share)}; it must be from 0 to the limit's delta, "
-                f"{text(limit.delta)}"
-            )
-        return share
-    deltas = [guarantee.delta for guarantee in known if isinstance(guarantee, ApproxDP)]
-    if deltas and len(deltas) == len(known):
-        return limit.delta
-    return min(limit.delta, max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0))))
 
 
 def _short_enough(value: Fraction) -> Fraction:

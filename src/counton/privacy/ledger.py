@@ -196,14 +196,6 @@ def _larger(one: Limit, other: Limit) -> Limit:
     return type(one)(**{name: max(values) for name, values in _losses_of(one, other).items()})
 
 
-def _smaller(one: Limit, other: Limit) -> Limit:
-    """Return a guarantee with the smaller of each parameter of two guarantees; it has no delta
-    unless both have one.
-    """
-    common = {name: min(values) for name, values in _losses_of(one, other).items()}
-    return type(one if hasattr(other, "delta") else other)(**common)
-
-
 def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
     """Return, for each parameter that all of the guarantees have, its name and its values."""
     return {
@@ -615,7 +607,11 @@ class Ledger:
         if rest is None or party is None:
             return rest
         of_limit = self.remaining(kind, unit=unit, relation=relation)
-        return None if of_limit is None else _smaller(rest, of_limit)
+        if of_limit is None:
+            return None
+        # The smaller of each parameter; there is no delta unless both have one.
+        common = {name: min(values) for name, values in _losses_of(rest, of_limit).items()}
+        return type(rest if hasattr(of_limit, "delta") else of_limit)(**common)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limit, rules and entries of the ledger as JSON values, from which `from_dict`
@@ -840,7 +836,15 @@ class Ledger:
 
         None: the entry has no privacy loss yet at this age.
         """
-        guarantee = self._at_age(entry)
+        guarantee: object = entry.guarantee
+        if isinstance(guarantee, AgesWithData):
+            if self.age is None:
+                raise InvalidInput(
+                    f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
+                    f"can be added to other guarantees only at a fixed age: give {field('age')} of "
+                    "the limit"
+                )
+            guarantee = guarantee.at_age(self.age)
         if guarantee is None:
             return None
         if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
@@ -872,18 +876,6 @@ class Ledger:
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
         return lambda entry: self._cost_of_entry(entry, relation)
-
-    def _at_age(self, entry: Spend) -> Guarantee | None:
-        guarantee = entry.guarantee
-        if not isinstance(guarantee, AgesWithData):
-            return guarantee
-        if self.age is None:
-            raise InvalidInput(
-                f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and can "
-                f"be added to other guarantees only at a fixed age: give {field('age')} of the "
-                "limit"
-            )
-        return guarantee.at_age(self.age)
 
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account, what: str) -> str:
         """Return the message of `BudgetExceeded`: the request, its cost, the spent budget and the
@@ -935,7 +927,12 @@ class Ledger:
         fits = self._fitting(entry, account, left)
         if fits is None:
             return f"ask for less, or raise {what}"
-        remedy = f"give at most {_options_text(fits)}"
+        options = [
+            field(name, text(Fraction(value)))
+            for name in _LOSSES
+            if (value := getattr(fits, name, None)) is not None
+        ]
+        remedy = f"give at most {' '.join(options)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
             remedy += f" without {field('delta')}"
         if shared and isinstance(counted, ApproxDP) and shares.orders:
@@ -1009,15 +1006,6 @@ def rounded_down_short(number: Fraction) -> Fraction:
     exponent = math.floor(math.log10(number)) + 1
     unit = Fraction(10) ** (exponent - _DIGITS)
     return number // unit * unit
-
-
-def _options_text(guarantee: Guarantee) -> str:
-    """Return the parameters of a guarantee as the user types them, such as "epsilon=0.5"."""
-    return " ".join(
-        field(name, text(Fraction(value)))
-        for name in _LOSSES
-        if (value := getattr(guarantee, name, None)) is not None
-    )
 
 
 def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
