@@ -338,7 +338,7 @@ test-upgrades: $(READY) ## kill UPGRADE_KILLS=200 upgrades of states in files, a
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.
 .PHONY: test
-test: $(READY) ## every check, at most three cases of each: style, types, layers, tests, examples, documentation
+test: $(READY) ## every check, at most two cases of each: style, types, layers, tests, examples, documentation
 	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
@@ -354,14 +354,14 @@ PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_co
 # test-live runs all of tests/live, also what needs no browser.
 CHECKS := $(PYTEST) --ignore=tests/live --ignore=tests/orchestrators -m 'not evidence and not types'
 # How many cases of a test, evenly spread, `make test` runs: some tests have hundreds.
-CASES ?= 3
+CASES ?= 2
 
 .PHONY: pytest
 pytest: $(READY)
 	COUNTON_CASES=$(CASES) $(CHECKS)
 
 .PHONY: test-cases
-test-cases: $(READY) ## the cases that `make test` leaves out: it runs at most three of each test
+test-cases: $(READY) ## the cases that `make test` leaves out: it runs at most two of each test
 	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS)
 
 # After the type checker, whose cache it reads.

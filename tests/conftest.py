@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 _SLOW = 20
 
 
-#: So many cases of each test at most; 0 for all. `make test` takes three, `make test-python` one.
+#: So many cases of each test at most; 0 for all. `make test` takes two, `make test-python` one.
 _CASES = int(os.environ.get("COUNTON_CASES", "0"))
 
 #: Whether the cases run which that number leaves out, as in `make test-cases`.
