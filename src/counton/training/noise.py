@@ -917,8 +917,19 @@ class _Parameter:
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
         for place, summed in self._sums_by_block(step):
-            for part in range(0, len(summed), _PART):
-                self._carry(summed[part : part + _PART], place.start + part, out, spare)
+            for begin in range(0, len(summed), _PART):
+                new = summed[begin : begin + _PART]
+                here = slice(place.start + begin, place.start + begin + len(new))
+                total, product = out[here], spare[: len(new)]
+                np.copyto(total, new)
+                for buffer, output, decay in zip(
+                    self.buffers, self._outputs, self._decays, strict=True
+                ):
+                    held = buffer[here]
+                    np.multiply(held, output, out=product)
+                    np.add(total, product, out=total)
+                    np.multiply(held, decay, out=held)
+                    np.add(held, new, out=held)
             np.multiply(out[place], scale, out=out[place])
         self.step = step
         return out
@@ -940,27 +951,6 @@ class _Parameter:
                 np.multiply(other, np.float32(tap.weight), out=other)
                 np.add(summed, other, out=summed)
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
-
-    def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
-        """Write the noise of some coordinates to ``out``, and advance their buffers to the next
-        step.
-
-        Args:
-            summed: the step's weighted sums of normal numbers, for the coordinates from ``begin``
-                on.
-            begin: index of the first coordinate.
-            out: the noise of all coordinates, which is written.
-            spare: scratch space.
-        """
-        place = slice(begin, begin + len(summed))
-        total, product = out[place], spare[: len(summed)]
-        np.copyto(total, summed)
-        for buffer, output, decay in zip(self.buffers, self._outputs, self._decays, strict=True):
-            held = buffer[place]
-            np.multiply(held, output, out=product)
-            np.add(total, product, out=total)
-            np.multiply(held, decay, out=held)
-            np.add(held, summed, out=held)
 
     def _space(self) -> NDArray[np.float32]:
         """Return three blocks of scratch space, of shape ``(3, coordinates)``."""

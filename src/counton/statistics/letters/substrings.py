@@ -153,17 +153,13 @@ class _Codes(WordTally):
                     length += 1
                 # The other words begin before the stream.
                 whole = codes[max(wanted - 1 - begin, 0) :]
-                self._add(whole, self._base**wanted, places, numbers)
-
-    def _add(
-        self, codes: NDArray[np.int64], words: int, places: NDArray[Any], numbers: NDArray[Any]
-    ) -> None:
-        if len(numbers) <= _FEW:
-            for place, number in zip(places, numbers, strict=True):
-                self.counts[place] += np.count_nonzero(codes == number)
-        elif words <= len(codes):
-            self.counts[places] += np.bincount(codes, minlength=words)[numbers]
-        elif len(codes):
-            found, times = np.unique(codes, return_counts=True)
-            at = np.minimum(np.searchsorted(found, numbers), len(found) - 1)
-            self.counts[places] += np.where(found[at] == numbers, times[at], 0)
+                words = self._base**wanted
+                if len(numbers) <= _FEW:
+                    for place, number in zip(places, numbers, strict=True):
+                        self.counts[place] += np.count_nonzero(whole == number)
+                elif words <= len(whole):
+                    self.counts[places] += np.bincount(whole, minlength=words)[numbers]
+                elif len(whole):
+                    found, times = np.unique(whole, return_counts=True)
+                    at = np.minimum(np.searchsorted(found, numbers), len(found) - 1)
+                    self.counts[places] += np.where(found[at] == numbers, times[at], 0)
