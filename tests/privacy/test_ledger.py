@@ -19,7 +19,7 @@ from counton.privacy.concentrated import rho_within
 from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
-from counton.run.contribution_bounds import period_of
+from counton.released.periods import period_of
 from counton.strategies import Expiring
 
 

@@ -22,8 +22,9 @@ from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
 from counton.released.counting import Bounded
+from counton.released.periods import period_of
 from counton.run import Job, run
-from counton.run.contribution_bounds import USER, _digests, period_of
+from counton.run.contribution_bounds import USER, _digests
 from counton.state import Store, Stream
 from counton.state.seen import Secret
 from counton.strategies import StreamStrategy

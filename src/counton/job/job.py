@@ -106,30 +106,30 @@ def options_of(kind: Any) -> dict[str, Option]:
 
 @cache
 def _read_options(kind: type) -> dict[str, Option]:
-    found_fields = [(whose, item) for whose, item in fields_of(kind) if "option" in item.metadata]
-    found = [_option(whose, item) for whose, item in found_fields]
+    found = []
+    for whose, item in fields_of(kind):
+        if "option" not in item.metadata:
+            continue
+        stated: Option = item.metadata["option"]
+        type_ = str(item.type).removeprefix("typing.")
+        part = next(
+            one for one in whose.__mro__ if item.name in vars(one).get("__annotations__", ())
+        )
+        several = "Sequence" in type_ and "Mapping[Any, int]" not in type_
+        option = replace(
+            stated,
+            name=item.name,
+            kind=_KINDS.get(type_, "text"),
+            heading=vars(part).get("heading", ""),
+            kept=stated.kept or vars(part).get("kept", ""),
+            default=None if item.default is MISSING else item.default,
+            several=several or type_ == "Events" or stated.words == "columns",
+            by_name="Mapping" in type_,
+            exact=type_.startswith("Number"),
+            needed=item.default is MISSING,
+        )
+        found.append(option)
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
-
-
-def _option(kind: type, item: Field[Any]) -> Option:
-    stated: Option = item.metadata["option"]
-    type_ = str(item.type).removeprefix("typing.")
-    of_numbers = "Mapping[Any, int]" in type_
-    part = next(one for one in kind.__mro__ if item.name in vars(one).get("__annotations__", ()))
-    return replace(
-        stated,
-        name=item.name,
-        kind=_KINDS.get(type_, "text"),
-        heading=vars(part).get("heading", ""),
-        kept=stated.kept or vars(part).get("kept", ""),
-        default=None if item.default is MISSING else item.default,
-        several=("Sequence" in type_ and not of_numbers)
-        or type_ == "Events"
-        or stated.words == "columns",
-        by_name="Mapping" in type_,
-        exact=type_.startswith("Number"),
-        needed=item.default is MISSING,
-    )
 
 
 #: Largest bound on the counted events of one user.
@@ -232,10 +232,18 @@ class JobPart(OptionRecord):
     def __post_init__(self) -> None:
         """Refuse a field of a wrong type, or a word that is not among its choices.
 
-        Integers of other libraries, such as numpy, become integers of Python.
+        Integers of other libraries, such as numpy, become integers of Python. Dates, lengths of
+        time and lists of columns become the text that a job file or a command would have.
         """
         for name, item in options_of(type(self)).items():
-            value = _in_words(item, getattr(self, name))
+            value = getattr(self, name)
+            if item.words == "length" and isinstance(value, timedelta):
+                value = length_in_words(name, value)
+            elif item.words == "moment" and isinstance(value, date):
+                value = value if isinstance(value, datetime) else value.isoformat()
+            elif item.words == "columns" and isinstance(value, list | tuple):
+                texts = all(isinstance(column, str) for column in value)
+                value = ",".join(value) if texts else value
             object.__setattr__(self, name, value)
             if value is None and item.default is None and not item.needed:
                 continue
@@ -999,8 +1007,10 @@ class Job(OptionRecord):
                 names = options_of(kind)
                 taken[item.name] = kind(**{n: stated.pop(n) for n in names if n in stated})
         given = {**stated.pop("options", {}), **stated}
-        taken["options"] = {
-            name: _plain(value)
+        taken["options"] = {  # an integer of another library, such as numpy, becomes one of Python
+            name: int(value)
+            if isinstance(value, Integral) and type(value).__module__ != "builtins"
+            else value
             for name, value in given.items()
             if value is not None and value is not False
         }
@@ -1108,32 +1118,6 @@ class _JobStatement(Statement):
         from counton.job.public_tables import refuse_counts
 
         refuse_counts(self.domain, value)
-
-
-def _in_words(item: Option, given: Any) -> Any:
-    """Convert the Python value of an option to the text that a job file or a command would have.
-
-    Dates, lengths of time and lists of columns become text; other values are unchanged.
-    """
-    if item.words == "length" and isinstance(given, timedelta):
-        return length_in_words(item.name, given)
-    if item.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
-        return given.isoformat()
-    if (
-        item.words == "columns"
-        and isinstance(given, list | tuple)
-        and all(isinstance(value, str) for value in given)
-    ):
-        return ",".join(given)
-    return given
-
-
-def _plain(value: Any) -> Any:
-    """Convert an integer of another library, such as numpy, to a Python int; return other values
-    unchanged.
-    """
-    other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
-    return int(value) if other else value
 
 
 def length_in_words(name: str, length: timedelta) -> str:

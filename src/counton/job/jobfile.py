@@ -309,9 +309,20 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
             f"[{PUBLISH}] of {str(file)!r} does not name the database; add a line such as to = "
             '"public.db"'
         )
-    if to is not None:
-        to = _place_to_publish(to, file)
-    stated = _stated_guarantee(limit)
+    if to is not None:  # checked before anything is released
+        from counton.state.database import state_file
+
+        called, named = f"'to' in [{PUBLISH}] of {str(file)!r}", to
+        to = _seen_from("state", named, file.parent) if named.strip() else ""
+        place = state_file(to, called)
+        if place is not None and (place.is_dir() or not place.parent.is_dir()):
+            why = "is a folder" if place.is_dir() else "lies in a folder that does not exist"
+            raise InvalidInput(
+                f"{called} is {named!r}, which {why}: give a database file, or a URL"
+            )
+    # A float counts as the decimal text that is written in the file.
+    losses = (limit.get(name) for name in LOSSES)
+    stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in losses))
     if LIMIT in read and stated is None:
         raise InvalidInput(
             f"[{LIMIT}] of {str(file)!r} states no limit; add a line such as epsilon = 1 or rho = "
@@ -319,31 +330,6 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
         )
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
     return ForAll(stated, about, to)
-
-
-def _stated_guarantee(table: Mapping[str, Any]) -> PureDP | ApproxDP | ZCDP | None:
-    """Return the guarantee that a table of a file states; None if it states none.
-
-    Floats count as the decimal text that is written in the file.
-    """
-    given = (table.get(name) for name in LOSSES)
-    return guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
-
-
-def _place_to_publish(to: str, file: Path) -> str:
-    """Check and return the address of the database in which streams will be published.
-
-    The check comes before anything is released.
-    """
-    from counton.state.database import state_file
-
-    called = f"'to' in [{PUBLISH}] of {str(file)!r}"
-    seen = _seen_from("state", to, file.parent) if to.strip() else ""
-    path = state_file(seen, called)
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        why = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
-        raise InvalidInput(f"{called} is {to!r}, which {why}: give a database file, or a URL")
-    return seen
 
 
 def read_table(
@@ -549,10 +535,27 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
         folder: folder of the job file, to which paths are relative.
     """
     kind, key, several = item.kind, item.key, item.several
-    if item.nested and isinstance(value, dict):
-        return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
-    if item.by_name and isinstance(value, dict):
-        return _mapping(item, value, where)
+    found: dict[str, Any] = {}
+    if item.nested and isinstance(value, dict):  # statistics of a report
+        for name, one in value.items():
+            if not isinstance(one, dict):
+                raise InvalidInput(
+                    f"{where}: {name!r} is {one!r}; it must be a section with options"
+                )
+            paths = [file for file in ("domain", "out", "plot") if isinstance(one.get(file), str)]
+            found[name] = one | {file: _seen_from(file, one[file], folder) for file in paths}
+        return found
+    if item.by_name and isinstance(value, dict):  # such as lists of names by column
+        for name, one in value.items():
+            fits = isinstance(one, list) if several else isinstance(one, int | float)
+            if not fits or isinstance(one, bool):
+                wanted = "a list of texts" if several else "a number"
+                raise InvalidInput(
+                    f"{where}: {key}.{name} is {one!r}, of type {type(one).__name__}; it must be "
+                    f"{wanted}"
+                )
+            found[name] = [*map(str, one)] if several else one
+        return found
     fits = isinstance(value, VALUES[kind].types) or (several and isinstance(value, list))
     if isinstance(value, bool) != (kind == "flag") or not fits:
         raise InvalidInput(
@@ -570,29 +573,6 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if kind == "text" and not isinstance(value, str):
         value = repr(value)
     return _seen_from(item.name, value, folder) if isinstance(value, str) else value
-
-
-def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
-    if not isinstance(own, dict):
-        raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a section with options")
-    texts = {key: own[key] for key in ("domain", "out", "plot") if isinstance(own.get(key), str)}
-    return own | {key: _seen_from(key, text, folder) for key, text in texts.items()}
-
-
-def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
-    """Check a value that is a table of values by name, such as lists by column; return it."""
-    lists = item.several
-    found: dict[str, Any] = {}
-    for name, one in value.items():
-        fits = isinstance(one, list) if lists else isinstance(one, int | float)
-        if not fits or isinstance(one, bool):
-            wanted = "a list of texts" if lists else "a number"
-            raise InvalidInput(
-                f"{where}: {item.key}.{name} is {one!r}, of type {type(one).__name__}; it must "
-                f"be {wanted}"
-            )
-        found[name] = [*map(str, one)] if lists else one
-    return found
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:

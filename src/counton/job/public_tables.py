@@ -93,11 +93,8 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
         parts = [part[row] for part in labels]
         path = tuple(label for label in parts if label is not None)
         if tuple(parts[: len(path)]) != path or path in totals:
-            why = (
-                "repeats a node"
-                if path in totals
-                else "has a level that is named, below a level that is empty"
-            )
+            below = "has a level that is named, below a level that is empty"
+            why = "repeats a node" if path in totals else below
             raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
         totals[path] = total
     return totals

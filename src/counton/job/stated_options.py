@@ -169,24 +169,21 @@ def label_columns(job: Job) -> tuple[str, ...]:
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """Return a job's statistic, and the columns that it reads besides time, group and user."""
-    if not isinstance(job.what, str):
-        return job.what, _columns_of(job.what, job)
-    found = checked_class(job)
-    return found.from_spec(job.statement), found.columns_of_spec(job.statement)
-
-
-def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
+    if isinstance(job.what, str):
+        found = checked_class(job)
+        return found.from_spec(job.statement), found.columns_of_spec(job.statement)
     from counton.statistics import Grouped, TallyStatistic
 
+    statistic = job.what
     if isinstance(statistic, Grouped):
         raise InvalidInput(
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
             f"give {inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
-    _check(job, own_options(job.what))
+    _check(job, own_options(statistic))
     own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
     if own is not None:
-        return own
+        return statistic, own
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else split_names(columns)
     if isinstance(statistic, TallyStatistic) and (job.times.time is not None or is_once(job)):
@@ -200,10 +197,10 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
                 "each"
             )
         numbers = [name for name, part in zip(named, parts, strict=True) if part.kind != "label"]
-        return OwnColumns(named, tuple(numbers))
+        return statistic, OwnColumns(named, tuple(numbers))
     if value is not None and not named:
-        return OwnColumns((value,), (value,))
-    return OwnColumns(named)
+        return statistic, OwnColumns((value,), (value,))
+    return statistic, OwnColumns(named)
 
 
 def own_options(what: str | Statistic) -> tuple[Option, ...]:

@@ -18,7 +18,6 @@ over all periods; if ids may come again at another time; or if the runs read tim
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ from counton.job.stated_options import rename_columns
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals, Predecessor
+from counton.released.periods import period_of
 from counton.run.changes import for_operator, unpack_observed
 from counton.run.definition import Continuation, Definition
 from counton.run.later_run import with_kept
@@ -118,51 +118,32 @@ def end_stream(
     if not isinstance(state, Store):
         with Store(state) as store:
             return end_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
-    reader = state.reader(name)
-    if withdrawn is not None:
-        return _withdraw(state, name, reader, withdrawn, drop_waiting=drop_waiting)
-    definition = _definition_of(reader)
-    if not definition.cut.goes_on:
-        raise InvalidInput(
-            f"{name!r} is a table that is released once, so it needs no end; leave it as it is: "
-            "its numbers can be written again from the state"
-        )
-    if definition.course.ended is None:
+    reader, facts = state.reader(name), dict[str, Any]()
+    if withdrawn is None:
+        definition = _definition_of(reader)
+        if not definition.cut.goes_on:
+            raise InvalidInput(
+                f"{name!r} is a table that is released once, so it needs no end; leave it as it "
+                "is: its numbers can be written again from the state"
+            )
+        if definition.course.ended is not None:
+            return End(definition.course.ended, Private(0))
+    else:
+        if not withdrawn.strip() or not withdrawn.isprintable():
+            raise InvalidInput(
+                f"{field('withdrawn')} is {withdrawn!r}; give one line that says why the numbers "
+                "are withdrawn, and what replaces them"
+            )
+        definition = Definition.reopen(reader.design, reader.details)
+        facts["withdrawn"] = withdrawn.strip()
+    ends, waiting = definition.cut.goes_on and definition.course.ended is None, Private(0)
+    if ends:
         waiting = waiting_in(reader)
         if not drop_waiting:
             _refuse_dropped(name, waiting)
-        step = state.amend(name, lambda step: definition.having(ended=step).details)
-        return End(step, waiting)
-    return End(definition.course.ended, Private(0))
-
-
-def _withdraw(
-    state: Store, name: str, reader: JournalReader, words: str, *, drop_waiting: bool
-) -> End:
-    """Mark the numbers of a stream or table as withdrawn, and end the stream.
-
-    Args:
-        words: why the numbers are withdrawn.
-        drop_waiting: allow that rows which were read and not counted are dropped.
-    """
-    if not words.strip() or not words.isprintable():
-        raise InvalidInput(
-            f"{field('withdrawn')} is {words!r}; give one line that says why the numbers are "
-            "withdrawn, and what replaces them"
-        )
-    definition = Definition.reopen(reader.design, reader.details)
-    waiting = Private(0)
-    if definition.cut.goes_on and definition.course.ended is None:
-        waiting = waiting_in(reader)
-        if not drop_waiting:
-            _refuse_dropped(name, waiting)
-
-    def facts_after(step: int) -> Mapping[str, Any]:
-        ended = step if definition.course.ended is None else definition.course.ended
-        end = {"ended": ended} if definition.cut.goes_on else {}
-        return definition.having(withdrawn=words.strip(), **end).details
-
-    step = state.amend(name, facts_after)
+    step = state.amend(
+        name, lambda last: definition.having(**facts, **({"ended": last} if ends else {})).details
+    )
     return End(step if definition.course.ended is None else definition.course.ended, waiting)
 
 
@@ -310,25 +291,13 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
         return False
     if not any(one.counting.users for one in both):
         return all(one.columns.id is None and one.contribution.in_one_step for one in both)
-    return _begins_period(end, definition, before)
-
-
-def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if a stream begins together with a period (such as a month) of its users.
-
-    The earlier stream's ``end``, in microseconds since 1970, must be the end of a period. Both
-    streams must protect what one user does in one such period, and name the user in the same
-    column.
-    """
-    from counton.run.contribution_bounds import period_of
-
-    one, other = definition.counting, before.counting
-    if one.per is None or one.per != other.per:
-        return False
-    if definition.columns.user != before.columns.user:
+    # Both must protect what one user of the same column does in one period, such as a month, and
+    # the earlier stream must end with a period.
+    per = definition.counting.per
+    if per is None or per != before.counting.per or definition.columns.user != before.columns.user:
         return False
     around = pl.DataFrame({"us": [end - 1, end]})
-    number = around.select(period_of(pl.col("us"), one.per, definition.windows.timezone))["us"]
+    number = around.select(period_of(pl.col("us"), per, definition.windows.timezone))["us"]
     return bool(number[0] != number[1])
 
 

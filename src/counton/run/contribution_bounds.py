@@ -36,12 +36,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.arrays import Integers
+from counton.base.arrays import Integers, narrowest
 from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.released.counting import ADDED
-from counton.released.periods import period_of as period_of
+from counton.released.periods import period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
 from counton.run.corrections import FACTS, Records, correct, without
@@ -93,8 +93,8 @@ class DigestHolder:
         thinned: Callable[[HeldRows], HeldRows] | None,
     ) -> None:
         self._definition, self._secret = definition, secret
-        self._step = _narrowest(definition.windows.steps + 1)
-        self._group = _narrowest(len(definition.groups))
+        sizes = definition.windows.steps + 1, len(definition.groups)
+        self._step, self._group = (narrowest(0, max(size, 2**8)) for size in sizes)  # from int16 on
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
@@ -152,15 +152,6 @@ class DigestHolder:
         see `Pool.by_keys`.
         """
         return self._pool.by_keys()
-
-
-def _narrowest(largest: int) -> Any:
-    """Return the narrowest numpy type of signed integers that holds numbers up to ``largest``.
-
-    >>> [_narrowest(size).__name__ for size in (100, 2**15 - 1, 2**15, 2**31)]
-    ['int16', 'int16', 'int32', 'int64']
-    """
-    return next(kind for kind in (np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
 
 
 def bucket_of(digests: Any) -> Any:
@@ -245,15 +236,10 @@ class ContributionBounder:
         self._memory: Stream | None = None
         self._first_not_closed = _EARLIEST  # period; later if the operator closed periods
         self._kept: list[marks.MarkSet] = []
-        self.held = DigestHolder(definition, self._secret, self._thin if self._thins else None)
-
-    @property
-    def _thins(self) -> bool:
-        """True if rows that cannot count may be dropped before all rows are read.
-
-        It is False if the run must compare its rows with counted rows, or find repeated ids.
-        """
-        return self._counting.users and not self._by_id and (self._new or self._append)
+        # Rows that cannot count may be dropped before all rows are read, unless the run must
+        # compare its rows with counted rows, or find repeated ids.
+        thins = self._counting.users and not self._by_id and (self._new or append)
+        self.held = DigestHolder(definition, self._secret, self._thin if thins else None)
 
     def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
         """Choose the held rows that are new and count.
@@ -268,7 +254,14 @@ class ContributionBounder:
         self._memory, self._kept = memory, []
         closed = (part.period for part in self._parts_of(CLOSED))
         self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
-        before = _Before(self._parts_of(REFUSED), self._parts_of("id"), self._marks(released))
+        refused, known_ids = self._parts_of(REFUSED), self._parts_of("id")
+        first_open = self._first_open(released).period
+        by_period: dict[int, list[marks.MarkSet]] = {}
+        for part in self._parts_of("user") if self._counting.users else ():
+            if part.period >= first_open:
+                by_period.setdefault(part.period, []).append(part)
+        of_users = {period: marks.merge(parts) for period, parts in by_period.items()}
+        before = _Before(refused, known_ids, of_users)
         outdated = released != self._released or bool(before.users and not self._append)
         if outdated and self._left_out + self._closed:
             raise StreamConflict(
@@ -302,11 +295,27 @@ class ContributionBounder:
             if self._by_id and len(rows):
                 given = len(rows)
                 rows, period = self._once_each(rows, period)
+                names = rows.id
+                assert names is not None
                 if self._definition.corrections:
-                    rows, period = self._correct(rows, before, found), period[:0]
+                    first_open = self._definition.cut.first_open(self._released)
+                    known = Records.of(names, before.ids)
+                    done = correct(rows, known, self._definition.corrections, first_open)
+                    found.ids.append(done.remembered)
+                    found.taken.append(done.taken)
+                    found.known += done.known
+                    found.closed += done.late
+                    found.corrected += done.corrected
+                    found.often += done.often
+                    rows, period = done.added, period[:0]
                 else:
-                    found.known += given - len(rows)
-                    rows, period = self._without_known_ids(rows, period, before, found)
+                    kept = np.ones(len(rows), np.bool_)
+                    for part in before.ids:
+                        place = np.searchsorted(part.digests, names)
+                        place[place == len(part.digests)] = 0
+                        kept &= part.digests[place] != names
+                    found.known += given - int(kept.sum())
+                    rows, period = rows.at(kept), period[kept]
             if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
                 for number, places in _by_number(period):
@@ -351,7 +360,12 @@ class ContributionBounder:
             steps = chosen.ids.facts[-1]
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
-            added += _by_period(chosen.ids, days)
+            for day, places in _by_number(days):
+                digests = chosen.ids.digests[places]
+                order = np.argsort(digests, kind="stable")
+                facts = chosen.ids.facts if self._definition.corrections else ()
+                facts = tuple(fact[places][order] for fact in facts)
+                added.append(marks.MarkSet("id", day, digests[order], facts))
         if self._counting.users:
             forgotten += [("user", still_open.period), (REFUSED, still_open.period)]
             added += [part for part in chosen.users if part.period >= still_open.period]
@@ -411,7 +425,7 @@ class ContributionBounder:
         still count after ``released`` steps.
 
         Earlier rows count nowhere. This function alone decides which rows are considered (`_open`),
-        and which marks (digests of counted rows) are read (`_marks`) and deleted (`change`). A row
+        and which marks (digests of counted rows) are read (`choose`) and deleted (`change`). A row
         that is considered although its mark is deleted would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
@@ -436,39 +450,6 @@ class ContributionBounder:
         parts = [*open_private(self._memory.marks(kind))]
         self._kept += parts
         return parts
-
-    def _without_known_ids(
-        self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
-    ) -> tuple[HeldRows, Integers]:
-        """Return the rows whose ids were not counted before, with their periods.
-
-        The number of rows with known ids is added to ``found``.
-        """
-        assert rows.id is not None
-        kept = np.ones(len(rows), np.bool_)
-        for part in before.ids:
-            place = np.searchsorted(part.digests, rows.id)
-            place[place == len(part.digests)] = 0
-            kept &= part.digests[place] != rows.id
-        found.known += len(rows) - int(kept.sum())
-        return rows.at(kept), period[kept]
-
-    def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Return the rows that count from now on, new or corrected.
-
-        The earlier rows that they replace are added to ``found``.
-        """
-        assert rows.id is not None
-        first_open = self._definition.cut.first_open(self._released)
-        known = Records.of(rows.id, before.ids)
-        done = correct(rows, known, self._definition.corrections, first_open)
-        found.ids.append(done.remembered)
-        found.taken.append(done.taken)
-        found.known += done.known
-        found.closed += done.late
-        found.corrected += done.corrected
-        found.often += done.often
-        return done.added
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
         """Return one row for each id, the first in time, and the number of each returned row's
@@ -513,9 +494,8 @@ class ContributionBounder:
         known = np.zeros(len(rows), np.bool_)
         # A file of all rows repeats the rows that were taken before; they need no further look. In
         # a file of new rows each row is new. Ids have told rows apart already.
-        for places, part in (
-            () if self._by_id or self._append else _remembered_rows(rows, period, before)
-        ):
+        again = not (self._by_id or self._append)
+        for places, part in _remembered_rows(rows, period, before) if again else ():
             known[places] = known_rows_of(rows.at(places), part, self._before_named())
         if known.any():
             rows, period = rows.at(~known), period[~known]
@@ -549,10 +529,8 @@ class ContributionBounder:
             for remembered rows.
         """
         a_window = self._counting.most_a_window is not None
-        parts, numbers = (
-            [replace(rows, sign=None, due=self._due(rows) if a_window else None)],
-            [period],
-        )
+        parts = [replace(rows, sign=None, due=self._due(rows) if a_window else None)]
+        numbers = [period]
         for _, part in _remembered_rows(rows, period, before, beyond):
             first = np.full(len(part.digests), rows.us.min() - 1)
             ids = None if rows.id is None else np.zeros(len(first), np.uint64)
@@ -654,17 +632,6 @@ class ContributionBounder:
         before[[groups.index(group) for group in roster.named]] = groups.index(roster.other)
         return before
 
-    def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Return the marks (digests of users with their counted rows) of each period whose rows may
-        still count. The keys are numbers of periods.
-        """
-        first = self._first_open(released).period
-        parts: dict[int, list[marks.MarkSet]] = {}
-        for part in self._parts_of("user") if self._counting.users else ():
-            if part.period >= first:
-                parts.setdefault(part.period, []).append(part)
-        return {period: marks.merge(several) for period, several in parts.items()}
-
 
 class _FirstOpen(NamedTuple):
     """The earliest period (``period``) and the earliest day (``day``) whose rows may still count.
@@ -714,9 +681,8 @@ def _remembered_rows(
         if part is not None:
             users = rows.key[places]
             begins, new = runs(users)
-            first, last = (
-                np.searchsorted(part.digests, users[begins], side) for side in ("left", "right")
-            )
+            first = np.searchsorted(part.digests, users[begins])
+            last = np.searchsorted(part.digests, users[begins], "right")
             old = np.where(new + last - first > beyond, last - first, 0)
             theirs = np.repeat(first - np.cumsum(old) + old, old) + np.arange(old.sum())
             facts = tuple(fact[theirs] for fact in part.facts)
@@ -825,19 +791,6 @@ def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkS
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
     return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
-
-
-def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Split a set of marks (digests of users or ids) into one set for each period, each sorted by
-    digest; ``period`` has the period of each digest.
-    """
-    made = []
-    for number, places in _by_number(period):
-        digests = found.digests[places]
-        order = np.argsort(digests, kind="stable")
-        facts = tuple(fact[places][order] for fact in found.facts) if found.facts[1:] else ()
-        made.append(marks.MarkSet(found.kind, number, digests[order], facts))
-    return made
 
 
 def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:

@@ -17,7 +17,7 @@ from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
-from counton.job.stated_options import kept_as, own_options
+from counton.job.stated_options import kept_as
 from counton.numbers import Design
 from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution, Guarantee
@@ -372,14 +372,6 @@ class Definition(Description):
 
         window = getattr(self.statistic, "window", None)
         return by_its_clock(self.contribution.unit, self.record, window)
-
-    @property
-    def own_options(self) -> dict[str, Any]:
-        """Values of those options of the job that belong to the stream's statistic alone, by
-        name.
-        """
-        names = [option.name for option in own_options(self.what)]
-        return {name: self.record[name] for name in names if name in self.record}
 
     def measure(self, sums: Integers) -> Integers:
         """Convert the sums of each step to the values that the step releases, before noise. Sums

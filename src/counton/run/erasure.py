@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic, sleep
@@ -32,7 +32,8 @@ import polars as pl
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, field
 from counton.base.private import Private, open_private
 from counton.base.windows import LATE_DAYS, moment
-from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
+from counton.released.periods import period_of
+from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of
 from counton.run.definition import Definition
 from counton.state import Store, Stream
 from counton.state import seen as marks
@@ -184,8 +185,14 @@ def forget_older(
     moment = (datetime.now(UTC) if now is None else now) - _length(age)
     streams = _streams(state, name, patience)
     for one, kept in streams.items():
-        if kept.definition is not None and kept.of_people:
-            _refuse_lasting(one, kept.definition)
+        definition = kept.definition
+        if definition is not None and kept.of_people and definition.counting.per is None:
+            raise InvalidInput(
+                f"stream {one!r} protects each {definition.unit} over its whole length, so it must "
+                "remember all of them until it ends, and nothing was deleted; forget people in "
+                "other streams of the state by their names, or end this stream and continue it "
+                "with a stream that protects periods, such as days"
+            )
     done = []
     for one, kept in streams.items():
         if kept.definition is None or not kept.of_people:
@@ -236,16 +243,6 @@ def _length(age: str, name: str = "age") -> timedelta:
     return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
 
 
-def _refuse_lasting(name: str, definition: Definition) -> None:
-    if definition.counting.users and definition.counting.per is None:
-        raise InvalidInput(
-            f"stream {name!r} protects each {definition.unit} over its whole length, so it must "
-            "remember all of them until it ends, and nothing was deleted; forget people in other "
-            "streams of the state by their names, or end this stream and continue it with a stream "
-            "that protects periods, such as days"
-        )
-
-
 class _KeptStream(NamedTuple):
     """The definition of a stream (columns, windows, guarantee) in a state (database), and whether
     the stream has ended.
@@ -276,7 +273,25 @@ def _streams(
         held = {one: held_batches(store.database, one) for one in names}
         for one, before in held.items():
             _await_rows(store, one, before, patience)
-        return {one: _look_up(store, one) for one in names}
+        streams = {}
+        for one in names:
+            found = store.find(one)
+            assert found is not None
+            if "every" not in found.details and "once" not in found.details:
+                streams[one] = _KeptStream(None, over=False)
+                continue
+            definition = Definition.reopen(found.design, found.details)
+            definition.counting.check_forgets(one, definition.statistic)
+            if definition.columns.id is not None and not definition.counting.users:
+                raise InvalidInput(
+                    f"nobody can be forgotten in stream {one!r}, and nobody has to be: it keeps "
+                    "only digests of ids, which do not tell whose rows they are, and they are "
+                    f"deleted by themselves {LATE_DAYS} days after their rows were counted"
+                )
+            last = definition.strategy.horizon if definition.cut.goes_on else 1
+            over = definition.course.ended is not None or found.step == last
+            streams[one] = _KeptStream(definition, over)
+        return streams
 
 
 def _period(definition: Definition, moment: datetime) -> int:
@@ -307,23 +322,6 @@ def _closing(secret: marks.Secret, last: int) -> marks.Change:
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
-
-
-def _look_up(store: Store, name: str) -> _KeptStream:
-    found = store.find(name)
-    assert found is not None
-    if "every" not in found.details and "once" not in found.details:
-        return _KeptStream(None, over=False)
-    definition = Definition.reopen(found.design, found.details)
-    definition.counting.check_forgets(name, definition.statistic)
-    if definition.columns.id is not None and not definition.counting.users:
-        raise InvalidInput(
-            f"nobody can be forgotten in stream {name!r}, and nobody has to be: it keeps only "
-            "digests of ids, which do not tell whose rows they are, and they are deleted by "
-            f"themselves {LATE_DAYS} days after their rows were counted"
-        )
-    last = definition.strategy.horizon if definition.cut.goes_on else 1
-    return _KeptStream(definition, definition.course.ended is not None or found.step == last)
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
@@ -367,15 +365,17 @@ def _forget_person(
                 "so nothing was deleted; try again after those times"
             )
         gone = sum(int((part.digests == digest).sum()) for part in theirs)
-        periods = {part.period for part in theirs}
-        rest = [_without(parts, period, digest) for period in sorted(periods)]
-        bucket = marks.MarkSet(REFUSED, last, np.array([bucket_of(digest)], np.uint64))
-        change = marks.Change(
-            secret,
-            [*(part for part in rest if len(part.digests)), bucket],
-            [("user", period) for period in sorted(periods)],
-            forgets=True,
-        )
+        periods = sorted({part.period for part in theirs})
+        held = []
+        for period in periods:
+            whole = marks.merge([part for part in parts if part.period == period])
+            stays = whole.digests != digest
+            if stays.any():
+                facts = tuple(fact[stays] for fact in whole.facts)
+                held.append(marks.MarkSet(whole.kind, period, whole.digests[stays], facts))
+        held.append(marks.MarkSet(REFUSED, last, np.array([bucket_of(digest)], np.uint64)))
+        replaced = [("user", period) for period in periods]
+        change = marks.Change(secret, held, replaced, forgets=True)
         stream.take(Private(Addition(remembered=change)))
     return Private(gone)
 
@@ -386,17 +386,6 @@ def _secret_of(stream: Stream) -> marks.Secret:
 
 def _users_of(stream: Stream) -> list[marks.MarkSet]:
     return [*open_private(stream.marks("user"))]
-
-
-def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
-    """Merge the marks (digests of users with their rows) of one period, without those of the user
-    with this digest.
-    """
-    whole = marks.merge([part for part in parts if part.period == period])
-    stays = whole.digests != digest
-    return marks.MarkSet(
-        whole.kind, period, whole.digests[stays], tuple(fact[stays] for fact in whole.facts)
-    )
 
 
 __all__ = ["BUCKETS", "Forgetting", "forget", "forget_older"]

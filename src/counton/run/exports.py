@@ -22,6 +22,7 @@ import numpy as np
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
+from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text, check_value, split_names
 from counton.base.windows import moment
 from counton.job.job import Job, options_of
@@ -73,8 +74,6 @@ if TYPE_CHECKING:
     from counton.released.revisions import When
     from counton.state.key_and_witness import Kept
 
-#: Columns of each number that a statistic releases.
-_NUMBERS = ("estimate", "std", "lower", "upper")
 #: Largest number of values written in one transaction.
 _CHUNK = 2**18
 
@@ -114,7 +113,13 @@ def publish_new(
         )
     definition = Definition.reopen(source.design, source.details)
     design = source.design
-    _refuse_unpublished(design.name, definition)
+    on_demand = definition.statistic.card.on_demand
+    if on_demand or not definition.cut.batched:
+        why = "computes its numbers only when they are asked for"
+        raise InvalidInput(
+            f"stream {design.name!r} {why if on_demand else 'has no windows of time'}, so it "
+            f"cannot be published; write its table with {field('out')} instead"
+        )
     readings, of_cells = shown_of(definition.record), definition.shows_cells
     revised = bool(definition.cut.lags and source.step)
     groups: Sequence[str] = definition.groups
@@ -195,19 +200,6 @@ def _publish_rows(
                 _write(connection, stream_id, released, steps)
 
 
-def _refuse_unpublished(name: str, definition: Definition) -> None:
-    why = None
-    if definition.statistic.card.on_demand:
-        why = "computes its numbers only when they are asked for"
-    elif not definition.cut.batched:
-        why = "has no windows of time"
-    if why is not None:
-        raise InvalidInput(
-            f"stream {name!r} {why}, so it cannot be published; write its table with "
-            f"{field('out')} instead"
-        )
-
-
 def _publish_readings(
     source: JournalReader | Stream,
     definition: Definition,
@@ -231,17 +223,11 @@ def _publish_readings(
     size = max(1, _CHUNK // max(1, released.last_rows().height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
-        table = released.table(steps)
-        there = set(table.columns)
-        numbers: list[str | None] = [name if name in there else None for name in _NUMBERS]
-        if numbers[0] is None and "value" in there:
-            numbers[0] = "value"
-        aside = {*WHEN, *(name for name in numbers if name)}
-        aside |= {
-            "over",
-            "running_total",
-            "running_total_std",
-        }  # for a line: sums of its published cells
+        floats = pl.selectors.float()  # NaN and infinity become NULL
+        table = released.table(steps).with_columns(pl.when(floats.is_finite()).then(floats))
+        numbers = ["estimate" if "estimate" in table.columns else "value", "std", "lower", "upper"]
+        # A line has running totals, which are sums of its published cells.
+        aside = {*WHEN, *numbers, "over", "running_total", "running_total_std"}
         labels = [name for name in table.columns if name not in aside]
         rows = []
         counts: dict[int, int] = {}
@@ -249,13 +235,12 @@ def _publish_readings(
             step = row.get("step", 1)
             number = counts[step] = counts.get(step, -1) + 1
             said = definition.inner.card.label({name: row[name] for name in labels})
-            found = [None if name is None else _finite(row[name]) for name in numbers]
-            rows.append((step, number, said, *found))
-        of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
+            rows.append((step, number, said, *map(row.get, numbers)))
         with place.transaction(write=True) as connection:
             nothing: Sequence[Any] = [None] * len(steps)
             begins = ends = local = nothing
             if starts is not None:
+                of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
                 begins, ends, local = _times(connection, cut, starts[of], cut.ends(steps))
             windows = zip(
                 *(steps, begins, ends, nothing, nothing, nothing, nothing, local), strict=True
@@ -267,11 +252,6 @@ def _publish_readings(
                 packs = pack(cells[cells_until : steps[-1]])
                 published.write_cells(connection, stream_id, cells_until + 1, steps[-1], packs)
                 cells_until = steps[-1]
-
-
-def _finite(value: Any) -> Any:
-    """Return a number as the database stores it: NaN and infinity become NULL."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequence[Any]]:

@@ -145,9 +145,8 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
         CountonError: as `run` raises it before it reads rows.
     """
     job = complete_job(values, look)
-    for name in filter(
-        None, (job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(","))
-    ):
+    columns = job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(",")
+    for name in filter(None, columns):
         check_column(look, name)
     file = state_file(job.keeping.state)
     check_places(file, file_of(job.keeping.key))
@@ -451,20 +450,10 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
             "name": _stem(path),
             "out": os.fspath(_beside(job.events, ".released.csv")),
         }
-        if not _refuses_rows(values):
+        # A file can take unusable rows, if no stated option ends the run at such a row.
+        if values.get("missing") != "refuse" and values.get("clock_change") != "raise":
             found["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
     return job_of(found | dict(values))
-
-
-def _refuses_rows(values: JobValues) -> bool:
-    """Return True if the user stated an option by which an unusable row ends the run.
-
-    Otherwise a file for bad rows (``bad_rows``) may take such a row.
-
-    >>> _refuses_rows({"missing": "refuse"}), _refuses_rows({"missing": "skip"})
-    (True, False)
-    """
-    return values.get("missing") == "refuse" or values.get("clock_change") == "raise"
 
 
 def states_no_loss(values: JobValues) -> bool:
@@ -529,7 +518,8 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
     if job.times.timezone is None and (column is None or column.local):
         why = "the times have no zone, which decides when a day begins"
         found.append(RequiredOption(why, {"timezone": "Europe/Berlin"}))
-    start = fitting_start(complete_job(values, look), look)
+    whole = complete_job(values, look)
+    start = fitting_start(whole, look)
     if job.times.start is None and start is not None:
         why = f"{_START}; exact: no row is of this year, and this day is of the first's"
         found.append(RequiredOption(why, {"start": start}))
@@ -545,30 +535,26 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
             f"hold new rows alone; or instead name the column of ids, {field('id')}"
         )
         found.append(RequiredOption(why, {"append": True}))
-    if job.times.until is None and are_old(complete_job(values, look), look):
+    if job.times.until is None and are_old(whole, look):
         why = (
             "the newest row is old, and the clock would release empty windows; so readers learn "
             "the window of the newest row, which is not protected"
         )
         found.append(RequiredOption(why, {"until": NEWEST}))
     if job.people.user is None and job.promise.unit is None:
-        row = complete_job(values, look).promise.unit
+        row = whole.promise.unit
         why = "whom to protect: single rows, each called by this word"
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
             why = f"whom to protect: people; or instead single rows, with {field('unit', row)}"
-            usual = {"user": people} | (
-                {} if job.people.first else {"most": 3, "per": usual_period(job)}
-            )
+            usual: dict[str, Any] = {"user": people}
+            usual |= {} if job.people.first else {"most": 3, "per": usual_period(job)}
             example = {name: value for name, value in usual.items() if name not in values}
         found.append(RequiredOption(why, example))
     elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
-        found.append(
-            RequiredOption(
-                why, {"most": 3} | ({} if job.people.per else {"per": usual_period(job)})
-            )
-        )
+        per: dict[str, Any] = {} if job.people.per else {"per": usual_period(job)}
+        found.append(RequiredOption(why, {"most": 3, **per}))
     if states_no_loss(values):
         why = (
             f"what one row, or one person whose rows are bounded, may lose; or instead the largest "
@@ -637,7 +623,10 @@ def needs_of_first_run(
         "user": job.people.most is not None,
     }
     asked = [*missing, *(name for name, needs in columns.items() if needs and not job.has(name))]
-    allowed = _is_allowed(_with_examples(job, asked, look, usual_start()))
+    allowed = False
+    with suppress(CountonError):  # one of the values is refused
+        define(_with_examples(job, asked, look, usual_start()))
+        allowed = True
     windowed = allowed and not card.is_table
     needed = _options_of_windows(job, look, missing) if windowed else []
     whole = job.having(**{name: value for one in needed for name, value in one.example.items()})
@@ -656,15 +645,6 @@ def needs_of_first_run(
         needed += more
         whole = whole.having(**{name: value for one in more for name, value in one.example.items()})
     return needed, whole
-
-
-def _is_allowed(job: Job) -> bool:
-    """Return True if a stream can be defined by this job, False if one of its values is refused."""
-    try:
-        define(job)
-    except CountonError:
-        return False
-    return True
 
 
 def _with_examples(job: Job, missing: Collection[str], look: FirstLook, start: str) -> Job:
@@ -763,14 +743,10 @@ def refuse_state(job: Job) -> None:
     """Refuse to use an existing state file that the user did not name, because it holds other
     streams.
     """
-    file = state_file(job.keeping.state)
-    if (
-        file is not None
-        and file.exists()
-        and os.fspath(job.keeping.state) == default_state(job.events)
-    ):
+    file, state = state_file(job.keeping.state), os.fspath(job.keeping.state)
+    if file is not None and file.exists() and state == default_state(job.events):
         raise InvalidInput(
-            f"state {os.fspath(job.keeping.state)!r} exists already, and options of its streams "
+            f"state {state!r} exists already, and options of its streams "
             f"cannot change; give another state ({field('state', 'other.db')}), or a new "
             f"{field('name')} for another stream in this state"
         )

@@ -26,13 +26,13 @@ from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import NEWEST, Job
+from counton.released.periods import period_of
 from counton.rows.files import NO_UTF8, EventFile
 from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
 from counton.run.changes import Counts, for_operator
 from counton.run.clock import length_of
-from counton.run.contribution_bounds import period_of
 from counton.run.runs import read_rows
 from counton.run.settlement import open_source, resolve
 
@@ -191,7 +191,8 @@ class FirstLook:
         """
         sample = open_private(self._sample)
         times = (job.times.time, job.times.timezone or "UTC", job.rows.time_format)
-        named = tuple(dict.fromkeys((job.times.time, *_parts(job.groups.by), job.people.user)))
+        by = () if job.groups.by is None else job.groups.by.split(",")
+        named = tuple(dict.fromkeys((job.times.time, *by, job.people.user)))
         entered = entered or (_WRITTEN if self.written else None)
         people = job.people.user, job.people.per, job.people.most
         first, newest = sample.once(_span, *times)
@@ -273,9 +274,13 @@ def look_at(job: Job) -> FirstLook:
     """
     ever = {name: _EVER[name] for name in moments_named(job.rows.query or "")}
     source = open_source(job, moments=ever)
-    if (other := _other_separator(job, source.columns())) is not None:
-        job = job.having(separator=other)
-        source = open_source(job)
+    header = source.columns()
+    if len(header) == 1 and not job.states("separator"):  # it has another sign than the comma
+        for sign in SEPARATORS[1:]:
+            if sign in header[0]:
+                job = job.having(separator="tab" if sign == "\t" else sign)
+                source = open_source(job)
+                break
     if job.rows.query is not None:  # otherwise a database gives all its rows
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
@@ -299,32 +304,23 @@ def look_at(job: Job) -> FirstLook:
     stamps = sample[_WRITTEN].drop_nulls() if _WRITTEN in sample.columns else pl.Series([0])
     low, high = [int(stamps.min() or 0), int(stamps.max() or 0)]  # type: ignore[arg-type]
     found = [_time_column(sample, name) for name in names if name in sample.columns]
-    times = sorted((one for one in found if one is not None), key=_unlikely)
+    times = sorted(filter(None, found), key=lambda one: bool(_OTHER_TIMES.search(one.name)))
+    apart, repeated = {_WRITTEN, *(one.name for one in times)}, {}
+    for name in sample.columns:
+        values = sample[name].drop_nulls()
+        if name not in apart and 1 < (many := values.n_unique()) < values.len():
+            repeated[name] = many
     return FirstLook(
         columns=tuple(names),
         times=tuple(times),
         has_all_rows=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator or ",",
-        _sample=Private(
-            _Sample(sample, unreadable, reason, _columns_with_repeats(sample, times), {})
-        ),
+        _sample=Private(_Sample(sample, unreadable, reason, repeated, {})),
         _source=(Source if whole and sample.height else _SampledSource)(
             tuple(beginnings), source.name
         ),
     )
-
-
-def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
-    """Return the separator that a CSV header seems to have in place of the usual comma.
-
-    None if the comma finds more than one column, if the header has no other separator, or if the
-    job states a separator.
-    """
-    if job.states("separator") or len(columns) != 1:
-        return None
-    found = next((sign for sign in SEPARATORS[1:] if sign in columns[0]), None)
-    return "tab" if found == "\t" else found
 
 
 def _beginning(
@@ -416,14 +412,6 @@ def _epochs(values: pl.Series) -> list[str]:
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
 
 
-def _unlikely(one: TimeColumn) -> bool:
-    return _OTHER_TIMES.search(one.name) is not None
-
-
-def _parts(by: str | None) -> list[str]:
-    return [] if by is None else by.split(",")
-
-
 def _is_empty(sample: pl.DataFrame, name: str) -> pl.Expr:
     column = pl.col(name)
     if sample.schema[name] == pl.String:
@@ -475,15 +463,6 @@ def _names(sample: _Sample, by: str | None) -> dict[str, int]:
         return {}
     found = sample.rows[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
     return dict(found.filter(pl.col(by) != "").iter_rows())
-
-
-def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> dict[str, int]:
-    found = {}
-    for name in sample.columns:
-        values = sample[name].drop_nulls()
-        if name != _WRITTEN and name not in {one.name for one in times}:
-            found[name] = (values.n_unique(), values.len())
-    return {name: many for name, (many, rows) in found.items() if 1 < many < rows}
 
 
 def _beyond(

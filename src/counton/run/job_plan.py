@@ -301,11 +301,8 @@ class _Book:
         self.ledger = ledger
         if new:
             self.spends.append(spend)
-            kind = (
-                protects(settled.definition.statistic)
-                if settled.job.people.user is None
-                else "user"
-            )
+            of_people = settled.job.people.user is not None
+            kind = "user" if of_people else protects(settled.definition.statistic)
             self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
@@ -414,7 +411,7 @@ def planned_job(
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
     """Yield a job, completed from its state without reading rows, and the selection of its
-    statistic's numbers to show.
+    statistic's numbers to show. Files need not exist yet.
 
     ``units`` are further protected units that will have entries in the state's ledger, the record
     of spent privacy loss.
@@ -425,7 +422,14 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
             f"only after reading the rows, but a plan reads none: give {field('label')} and "
             f"{field('domain')}"
         )
-    with resolve(_without_rows(job), units) as settled:
+    try:
+        paths = event_paths(job.events, job.rows.file_format)
+    except NoFiles:
+        paths = ["-"]
+    if any(path == "-" or Path(path).is_fifo() for path in paths):  # or it can be read only once
+        nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
+        job = job.having(events=nothing)
+    with resolve(job, units) as settled:
         Outputs.of_run(settled)
         if (before := settled.definition.course.continues) is not None:
             raise InvalidInput(
@@ -433,20 +437,6 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
                 "only its state knows their noise: leave it out, to plan a new stream"
             )
         yield settled, shown_by(settled.job.having(known=None))
-
-
-def _without_rows(job: Job) -> Job:
-    """Return the job with an empty source in place of files that do not exist or can be read only
-    once.
-    """
-    try:
-        paths = event_paths(job.events, job.rows.file_format)
-    except NoFiles:
-        paths = ["-"]
-    if not any(path == "-" or Path(path).is_fifo() for path in paths):
-        return job
-    nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
-    return job.having(events=nothing)
 
 
 def _plan_of(
@@ -465,7 +455,7 @@ def _plan_of(
     ranks = {}
     if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
         ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
-    found = [_with_percent(_of_part(one, definition), definition, size, ranks) for one in numbers]
+    found = [_with_share_and_percent(one, definition, size, ranks) for one in numbers]
     terms = design_of(definition, definition.shape)
     return PlannedJob(
         name=name,
@@ -484,38 +474,30 @@ def _plan_of(
     )
 
 
-def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """Return a planned number with the name and the budget share of its statistic added, if the
-    job's statistic is a report of several statistics. Otherwise return it unchanged.
-    """
-    if not members_of(definition.inner):
-        return one
-    report: Any = definition.inner
-    named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
-    part = max(named, key=len)
-    laplace = design_of(definition, definition.shape).family == "laplace"
-    shares = budget_shares(report, 1 if laplace else 2)
-    source = report.derived_from.get(part, "")
-    return one._replace(part=part, source=source, share=None if source else float(shares[part]))
-
-
-def _with_percent(
+def _with_share_and_percent(
     one: PlannedNumber,
     definition: Definition,
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """Complete a planned number with its error in per cent of the number of rows (``size``). All
-    groups are assumed to have equally many rows. A number that is neither a count nor a quantile is
-    returned unchanged, and so is any number if ``size`` is None.
+    """Complete a planned number: in a report of several statistics, with the name and the budget
+    share of its statistic; and with its error in per cent of the number of rows (``size``), if that
+    is known and the number is a count or a quantile. All groups are assumed to have equally many
+    rows.
 
     ``ranks`` has, for each statistic of a report (several statistics of the same rows), half-widths
     of quantiles in numbers of rows.
     """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
-    if one.part:
-        member: Any = members_of(inner)[one.part]
+    if members := members_of(inner):
+        report: Any = inner
+        named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
+        part = max(named, key=len)
+        laplace = design_of(definition, definition.shape).family == "laplace"
+        source = report.derived_from.get(part, "")
+        share = None if source else float(budget_shares(report, 1 if laplace else 2)[part])
+        one, member = one._replace(part=part, source=source, share=share), members[part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = inner_of(member), inner_of(member).card.keyword
     rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)

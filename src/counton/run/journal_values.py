@@ -118,9 +118,8 @@ def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[
     for one in definition.follows:
         reader = stream.beside(one.name)
         words = Definition.reopen(reader.design, reader.details).course.withdrawn
-        found += (
-            [] if words is None else [f"{WITHDRAWN}: {one.name!r}, which goes on here: {words}"]
-        )
+        if words is not None:
+            found.append(f"{WITHDRAWN}: {one.name!r}, which goes on here: {words}")
     return found
 
 
@@ -196,20 +195,19 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
 
         given = totals_of(given)
     pairs = [*given.items()] if isinstance(given, Mapping) else given
-    if not isinstance(pairs, list | tuple) or not all(map(_is_total, pairs)):
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and isinstance(pair[0], str | list | tuple)
+        and isinstance(pair[1], int | float)
+        for pair in pairs
+    ):
         raise InvalidInput(
             f"{field('known')} is {quote(given)}; give a file, or a dictionary from places in the "
             "hierarchy to totals, as in {('CA', 'Napa'): 138019}"
         )
     found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
     return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
-
-
-def _is_total(pair: Any) -> bool:
-    if not isinstance(pair, list | tuple) or len(pair) != 2:
-        return False
-    path, total = pair
-    return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
 def read_cells(

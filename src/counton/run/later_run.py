@@ -197,11 +197,8 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
     """
     if job.groups.domain is None or statements.declares_nodes(job):
         return None
-    groups, declared = (
-        read_domain(job.groups.domain, job.groups.by or kept.by or ""),
-        kept.roster.declared_groups,
-    )
-    ranks = kept.statistic.card.declares is not None
+    groups = read_domain(job.groups.domain, job.groups.by or kept.by or "")
+    declared, ranks = kept.roster.declared_groups, kept.statistic.card.declares is not None
     if groups in (kept.groups, declared, declared.plus([*kept.roster.named])):
         return None
     return None if ranks and set(groups) == set(declared) else groups

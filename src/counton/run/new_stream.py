@@ -328,11 +328,8 @@ def reached_halfwidths(
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
-    within, size, level = (
-        job.promise.within,
-        job.promise.size,
-        check_level(job.view.level, usual=LEVEL),
-    )
+    within, size = job.promise.within, job.promise.size
+    level = check_level(job.view.level, usual=LEVEL)
     assert within is not None
     if size is not None:
         check_integer("size", size, 1, 2**60)
@@ -390,7 +387,19 @@ def _strategy(
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy
     if (own := own_strategy(name)) is not None:
-        _check_own(own, horizon, release)
+        if own.horizon != horizon:
+            ends = own.horizon, horizon
+            has, steps = ("no last step" if end is None else f"{end:,} steps" for end in ends)
+            raise InvalidInput(
+                f"{field('strategy')} is {own!r}, made for {has}, and the stream has {steps}: "
+                "build it for that number"
+            )
+        form_of_own = "windows" if release == "windows" else "totals"
+        if own.facts.workload != form_of_own or release == "both":
+            raise InvalidInput(
+                f"{field('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
+                f"with {field('release', release)}; leave one of them out"
+            )
         from counton.planning.planner import ranked_designs
 
         found, _ = ranked_designs(
@@ -466,11 +475,9 @@ def _best(
     """
     from counton.planning.planner import ranked_designs  # a later run needs no planner
 
-    also = (
-        []
-        if periods is None or horizon is None
-        else [KAry(horizon, horizon + 1, subtraction=False)]
-    )
+    also = []
+    if periods is not None and horizon is not None:
+        also = [KAry(horizon, horizon + 1, subtraction=False)]
     ranked, _ = ranked_designs(
         horizon,
         guarantee,
@@ -508,25 +515,6 @@ def _best(
         f"strategy {name!r} cannot serve {'any number of' if horizon is None else horizon} steps "
         f"under {guarantee}; give {field('strategy', 'auto')}"
     )
-
-
-def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> None:
-    """Refuse a strategy object from the user that does not fit the stream: its last step
-    (``horizon``), or its form of release (totals, windows or both).
-    """
-    if own.horizon != horizon:
-        has, steps = (
-            "no last step" if one is None else f"{one:,} steps" for one in (own.horizon, horizon)
-        )
-        raise InvalidInput(
-            f"{field('strategy')} is {own!r}, made for {has}, and the stream has {steps}: build it "
-            "for that number"
-        )
-    if own.facts.workload != ("windows" if release == "windows" else "totals") or release == "both":
-        raise InvalidInput(
-            f"{field('strategy')} is {own!r}, made for {own.facts.workload}, and does not go with "
-            f"{field('release', release)}; leave one of them out"
-        )
 
 
 #: Name of the numbers of single windows, beside the totals.
@@ -590,39 +578,30 @@ def halfwidths_at(
         terms, over = newest_at(terms, lags), 1
         steps = [lags + 2 - version for version in steps]
     if definition.statistic.card.additive:
-        return _of_cells(definition.release, terms, steps, level)
+        starts = {"": [0 for _ in steps], EACH_WINDOW: [step - 1 for step in steps]}
+        if definition.release == "windows":
+            del starts[""]
+        elif definition.release != "both":
+            del starts[EACH_WINDOW]
+        return {
+            name: tuple(terms.errors.window_halfwidths(since, [*steps], level).tolist())
+            for name, since in starts.items()
+        }
     found: dict[str, list[float]] = {}
     begins = None
     if over is None and definition.release == "periods":
         begins = period_starts(definition.cut, definition.anew_every(), steps[-1])
     for step in steps:
-        since = over if begins is None else step - int(begins[step - 1])
+        several = over if begins is None else step - int(begins[step - 1])
         at = planned_halfwidths(
             definition.statistic,
             terms,
             step,
             level,
             rows=None if rows is None else max(rows * step // steps[-1], 1),
-            over=since,
+            over=several,
             ask=None if definition.inner.card.on_demand else ask,
         )
         for name, half in at.items():
             found.setdefault(name, []).append(half)
     return {name: tuple(halves) for name, halves in found.items()}
-
-
-def _of_cells(
-    release: str, terms: Design, steps: Sequence[int], level: float
-) -> dict[str, tuple[float, ...]]:
-    """Return half-widths of counts and sums by name: of totals (""), of single windows, or of both,
-    as ``release`` says ("totals", "windows" or "both").
-    """
-
-    def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
-        return tuple(terms.errors.window_halfwidths([*starts], [*steps], level).tolist())
-
-    each = halfwidths([step - 1 for step in steps])
-    if release == "windows":
-        return {EACH_WINDOW: each}
-    so_far = {"": halfwidths([0 for _ in steps])}
-    return so_far | ({EACH_WINDOW: each} if release == "both" else {})

@@ -12,11 +12,9 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
@@ -144,10 +142,24 @@ class OrderedRows(ReadRows):
                 "released, one for each event, so events are missing; give the file of all events"
             )
         if stream is not None and before and self.settled.job.rows.late != "drop":
-            self._compare(stream, events.until(before))
+            released = events.until(before)
+            try:
+                stream.check_events(released.events, released.stops)
+            except ReplayMismatch as error:
+                order = ""
+                if definition.cut.timed and not in_any_order(definition):
+                    order = "rows with equal times must keep their order, also from file to file; "
+                raise ReplayMismatch(
+                    f"{error} ({order}late rows and corrections cannot change steps that are "
+                    f"released: release later, with {field('watermark', '6h')} or "
+                    f"{field('until')}, or leave such rows out: {field('late', 'drop')})"
+                ) from error
         cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
-        known = events.until(self.ended)
-        new = [_of_steps(known, some) for some in chunks(range(before, self.ended), cells)]
+        known, new = events.until(self.ended), []
+        for steps in chunks(range(before, self.ended), cells):  # counted from 0
+            begin = int(known.stops[steps.start - 1]) if steps.start else 0
+            stops = known.stops[steps.start : steps.stop] - begin
+            new.append((known.events[begin : begin + int(stops[-1])], stops))
         if stream is None or (before and len(new) > 1):
             # Refuse before a stream is created, or a part is committed.
             exact = statistic.begin() if stream is None else open_private(stream.exact())
@@ -155,30 +167,6 @@ class OrderedRows(ReadRows):
                 exact.take(*some)
         given = [(n / len(new), Private(Addition(None, events=one))) for n, one in enumerate(new)]
         return Changes(self.counts, lambda _: iter(given))
-
-    def _compare(self, stream: Stream, known: OrderedEvents) -> None:
-        definition = self.settled.definition
-        try:
-            stream.check_events(known.events, known.stops)
-        except ReplayMismatch as error:
-            order = ""
-            if definition.cut.timed and not in_any_order(definition):
-                order = "rows with equal times must keep their order, also from file to file; "
-            raise ReplayMismatch(
-                f"{error} ({order}late rows and corrections cannot change steps that are released: "
-                f"release later, with {field('watermark', '6h')} or {field('until')}, or leave "
-                f"such rows out: {field('late', 'drop')})"
-            ) from error
-
-
-def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
-    """Return the events of some steps, and for each step the number of these events up to its end.
-
-    ``steps`` are counted from 0.
-    """
-    begin = int(events.stops[steps.start - 1]) if steps.start else 0
-    stops = events.stops[steps.start : steps.stop] - begin
-    return events.events[begin : begin + int(stops[-1])], stops
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
@@ -200,11 +188,8 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
         if len(source.parts) > 1:
             source = new_files(source, definition, lambda _: False)
         read, source = read_whole(job, definition, source, partial(read_rows, job, definition))
-    events, horizon, released = (
-        open_private(read),
-        definition.strategy.horizon,
-        settled.steps_released,
-    )
+    events, horizon = open_private(read), definition.strategy.horizon
+    released = settled.steps_released
     rows = len(events.stops)
     if not definition.cut.timed and horizon is not None and rows > horizon:
         if released is None or released < horizon:

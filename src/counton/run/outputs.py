@@ -98,9 +98,8 @@ class Outputs:
         """Return the output files of a job, after all checks that need neither its state (database)
         nor its events.
         """
-        out, plot = (
-            None if path is None else Path(path) for path in (job.output.out, job.output.plot)
-        )
+        out = None if job.output.out is None else Path(job.output.out)
+        plot = None if job.output.plot is None else Path(job.output.plot)
         sums = {} if job.output.sums is None else files_of_sums(job.output.sums, out)
         for file in () if out is None and plot is None else (out, *sums.values()):
             from counton.run.written_files import check_outputs
@@ -180,10 +179,8 @@ class Outputs:
             found = bare.write(outcome, progress, all_steps=all_steps).released
             return WrittenOutputs(found, drawn=self.plot is not None)
         progress("reading the journal", 0.7)
-        definition, thresholds = (
-            outcome.definition,
-            (self.job.output.above, self.job.output.surely_above),
-        )
+        definition = outcome.definition
+        thresholds = self.job.output.above, self.job.output.surely_above
 
         def read(some: range) -> ReleasedNumbers:
             return read_cells(outcome.stream, definition, self.level, self.shown, some)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
+from counton.base.options import numbers_of
 from counton.base.windows import NO_MOMENT
 from counton.job.job import Events, RowFormat, check_most
 from counton.job.keywords import RowFields
@@ -35,13 +36,13 @@ from counton.released.look_report import (
     numbers_of_events,
     powers_of_two,
 )
+from counton.released.periods import period_of
 from counton.rows.bad_rows import set_bad_rows_aside
 from counton.rows.sources import Source
 from counton.rows.timestamps import ClockChange, moments
 from counton.rows.window_marks import collect
 from counton.run.calls import release
 from counton.run.changes import for_operator
-from counton.run.contribution_bounds import period_of
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.rows_of_user import EachUser, UserRows
@@ -384,7 +385,9 @@ def inspect(
             f"the question is about {named}, but stream {name!r} was created with {before}; give "
             f"another {field('name')} to ask a new one: the privacy losses of both add up"
         )
-    quantiles = _quantiles(grid)
+    if "edges" in grid:
+        grid |= {"edges": numbers_of(grid["edges"], "edges")}
+    quantiles = Quantiles(**grid)
     asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
         per=per,
@@ -428,17 +431,6 @@ def _asked_before(state: Any, name: str) -> tuple[str | None, bool]:
                 if found is not None and "once" in found.details:
                     return Definition.reopen(found.design, found.details).value, found.step > 0
     return None, False
-
-
-def _quantiles(grid: dict[str, Any]) -> Quantiles:
-    """Build the quantile statistic whose cells these options (``lower``, ``upper``, ``cells``,
-    ``edges``) describe.
-    """
-    from counton.base.options import numbers_of
-
-    if "edges" in grid:
-        grid = {**grid, "edges": numbers_of(grid["edges"], "edges")}
-    return Quantiles(**grid)
 
 
 def _unit(

@@ -168,12 +168,18 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     found = []
     twice = min(2 * lags, MOST_VERSIONS - 1)
     for each in sorted({(max(lags // 2, 1), often), (lags, often), (twice, often)} | others):
-        of = (
-            terms
-            if each == (lags, often)
-            else terms_without_totals(definition, terms, guarantee, *each)
+        of = terms
+        if each != (lags, often):
+            of = terms_without_totals(definition, terms, guarantee, *each)
+        at = newest_at(of, each[0])
+        std: Floats = np.asarray(at.errors.std(range(1, each[0] + 2)), np.float64)[::-1]  # by lag
+        final, length = float(std[-1]), days_in(definition.cut.every)
+        week, year = (
+            None if length > days else final * math.sqrt(round(days / length)) for days in (7, 365)
         )
-        found.append(_delay(of, *each, definition.cut.every))
+        typical = float(np.sqrt((std**2).mean()))
+        by_lag = tuple(std.tolist())
+        found.append(PlannedDelay(*each, by_lag, by_lag[0], typical, final, week, year))
     return tuple(found)
 
 
@@ -226,16 +232,3 @@ def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> f
         return math.inf
     found = noise_variance(terms.strategy, law, steps)
     return float(found.max() if metric == "max" else found.mean())
-
-
-def _delay(terms: Design, lags: int, corrections: int, every: str) -> PlannedDelay:
-    at = newest_at(terms, lags)
-    std: Floats = np.asarray(at.errors.std(range(1, lags + 2)), np.float64)[::-1]  # by lag
-    final = float(std[-1])
-    sums = [
-        None if days_in(every) > days else final * math.sqrt(round(days / days_in(every)))
-        for days in (7, 365)
-    ]
-    by_lag = tuple(std.tolist())
-    typical = float(np.sqrt((std**2).mean()))
-    return PlannedDelay(lags, corrections, by_lag, by_lag[0], typical, final, *sums)

@@ -21,11 +21,11 @@ from counton.base.errors import InvalidInput, field
 from counton.base.private import Private
 from counton.base.windows import Once, Windows, load_zone
 from counton.job.job import RowFormat
+from counton.released.periods import period_of
 from counton.rows.sources import EventFrame, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import Columns, RowReading
-from counton.run.contribution_bounds import period_of
 from counton.run.stream_request import check_period
 from counton.statistics import Quantiles
 

@@ -267,8 +267,15 @@ def commit(
             from counton.run.erasure import retain
 
             retain(stream, definition, retained)
-        if new is None:
-            _publish(stream)
+        if new is None:  # readers who use SQL see new steps in the state's database, if any
+            from counton.state import published
+
+            with stream.database.transaction(write=False) as connection:
+                known = published.find_row(connection, stream.name)
+            if known is not None:
+                from counton.run.exports import publish_new
+
+                publish_new(stream, published.Place(stream.database, None), None)
     except BaseException:
         stream.close()
         raise
@@ -333,17 +340,3 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             f"another process has just created stream {keeping.name!r} of this state, so nothing "
             "was released here: run the same command again, and it goes on with that stream"
         ) from error
-
-
-def _publish(stream: Stream) -> None:
-    """Write new steps to the stream's published tables (plain tables for readers who use SQL), if
-    they are in the database of its state.
-    """
-    from counton.state import published
-
-    with stream.database.transaction(write=False) as connection:
-        known = published.find_row(connection, stream.name)
-    if known is not None:
-        from counton.run.exports import publish_new
-
-        publish_new(stream, published.Place(stream.database, None), None)

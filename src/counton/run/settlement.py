@@ -466,8 +466,27 @@ def open_source(
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
         source = job.rows.open_rows(job.events)
-    if job.groups.domain is not None:
-        _refuse_events_as_domain(job, before, source)
+    if job.groups.domain is None:
+        return source
+    # Groups that are read from the events would reveal whose events exist.
+    if before is None:
+        time, by = job.times.time, job.groups.by
+        people, own, once = (job.people.user, job.rows.id), set[str](), is_once(job)
+    else:
+        columns = before.columns
+        time, by, people = columns.time, columns.group, (columns.user, columns.id)
+        own, once = {*columns.own_now}, not before.cut.goes_on
+    named = {*split_names(by or ()), job.option("value"), *label_columns(job), *own}
+    refuse_events_as_domain(
+        job.groups.domain,
+        source,
+        time or None,
+        job.rows.time_format,
+        named=[name for name in named if name is not None],
+        people=[name for name in people if name is not None],
+        once=once,
+        same=job.groups.domain is job.events,
+    )
     return source
 
 
@@ -486,32 +505,6 @@ def check_quarantine(
     refuse_among_events(events, policies.quarantine)
 
 
-def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
-    """Refuse a list of groups that is read from the events, because its groups would reveal whose
-    events exist.
-    """
-    if definition is None:
-        time, by = request.times.time, request.groups.by
-        whose = request.people.user, request.rows.id
-    else:
-        columns = definition.columns
-        time, by, whose = columns.time, columns.group, (columns.user, columns.id)
-    named = {*split_names(by or ()), request.option("value"), *label_columns(request)}
-    if definition is not None:
-        named |= {*definition.columns.own_now}
-    people = [name for name in whose if name is not None]
-    refuse_events_as_domain(
-        request.groups.domain,
-        source,
-        time or None,
-        request.rows.time_format,
-        named=[name for name in named if name is not None],
-        people=people,
-        once=is_once(request) if definition is None else not definition.cut.goes_on,
-        same=request.groups.domain is request.events,
-    )
-
-
 def open_job(job: Job) -> OpenedJob:
     """Open a job's state, and complete the job with the options that its stream keeps.
 
@@ -522,10 +515,7 @@ def open_job(job: Job) -> OpenedJob:
         StateError: the state cannot be read.
     """
     job = with_totals(job)
-    for place in (
-        job.keeping.ledger,
-        job.keeping.witness,
-    ):  # the state keeps them without passwords
+    for place in (job.keeping.ledger, job.keeping.witness):  # kept without passwords
         if place is not None and "://" in os.fspath(place):
             kept_address(place)
     try:
@@ -615,11 +605,8 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
             f"{request.keeping.name!r} has no groups; leave it out, or begin a stream with "
             f"{field('by')} and {field('domain')}"
         )
-    also = (
-        request.groups.also.split(",")
-        if isinstance(request.groups.also, str)
-        else request.groups.also
-    )
+    also = request.groups.also
+    also = also.split(",") if isinstance(also, str) else also
     names = [str(group).strip() for group in also]
     if not names or "" in names or len(set(names)) < len(names):
         raise InvalidInput(

@@ -57,9 +57,6 @@ class _Use(NamedTuple):
             found = os.stat(real)
             yield found.st_dev, found.st_ino
 
-    def __str__(self) -> str:
-        return f"{self.what} of job {self.job!r}"
-
 
 def refuse_shared(jobs: Mapping[str, Job]) -> None:
     """Refuse jobs if one would overwrite a file that another job writes, reads or keeps."""
@@ -159,14 +156,29 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse a limit, before it is set, if a new job protects another kind of unit than the
-        limit (``about``).
+        """Refuse a limit that protects people (``about``), before it is set, if a new job protects
+        single rows, because the job could never run under the limit.
         """
         for name, job in jobs.items():
             store = self.at(job.keeping.state)
-            unset = store is None or store.ledger is None
-            if about is not None and unset and name not in self.begun:
-                _refuse_other_unit(name, job, about)
+            has_limit = store is not None and store.ledger is not None
+            if about is None or has_limit or name in self.begun:
+                continue
+            card, (limit,) = statements.kind_of(job.what).card, of_limit(about)
+            of_people = job.people.user is not None or job.option("most") is not None
+            word = "event" if job.promise.unit is None else job.promise.unit
+            if card.event in NO_EVENTS or of_people:
+                continue
+            if limit.kind in ("event", OPEN) and known_unit(word, [about]) == about:
+                continue
+            person = ", which is taken for a person" if limit.kind == "user" else ""
+            raise InvalidInput(
+                f"job {name!r} protects single rows (unit {word!r}), but the limit of the file is "
+                f"for one {about!r}{person}, so the job can never run, and no limit was set: give "
+                "the column of people ('user') in the job; or state the limit for an 'event', and "
+                "leave 'unit' of the job out; or leave 'unit' of the limit out, so that it holds "
+                "for each unit"
+            )
 
     def close(self) -> None:
         """Close the states (databases) of all jobs that were opened."""
@@ -213,27 +225,6 @@ def _is_subject(about: str | None, known: str | None) -> bool:
     if about is None or known is None:
         return about is known
     return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
-
-
-def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit that protects people (``about``) if a job protects single rows, because the
-    job could never run under the limit.
-    """
-    kind = statements.kind_of(job.what)
-    events = (
-        kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None
-    )
-    (limit,) = of_limit(about)
-    word = "event" if job.promise.unit is None else job.promise.unit
-    if not events or (limit.kind in ("event", OPEN) and known_unit(word, [about]) == about):
-        return
-    person = ", which is taken for a person" if limit.kind == "user" else ""
-    raise InvalidInput(
-        f"job {name!r} protects single rows (unit {word!r}), but the limit of the file is for one "
-        f"{about!r}{person}, so the job can never run, and no limit was set: give the column of "
-        "people ('user') in the job; or state the limit for an 'event', and leave 'unit' of the "
-        "job out; or leave 'unit' of the limit out, so that it holds for each unit"
-    )
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:

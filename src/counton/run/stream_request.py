@@ -115,14 +115,29 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     groups = groups_of(job)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
     record |= _said_of_statistic(job, statistic, parts)
-    record |= _cut_by_time(job) if job.times.time is not None else _uncut(job, once=once)
+    if job.times.time is not None:
+        record |= _cut_by_time(job)
+    else:
+        for name in ("every", "start", "until", "timezone", "revise"):
+            if job.option(name) is not None:
+                then = "all rows are released once" if once else "each row is a step"
+                raise InvalidInput(
+                    f"{field(name, job.option(name))} needs {field('time')}, the column of times; "
+                    f"give it, or leave {field(name)} out: then {then}"
+                )
+        record |= {"steps": 1} if once else {}
     if not ordered and job.people.user is not None:
         record["most"] = _most(job, statistic)
     if groups is not None:
         statistic = _by_group(statistic, groups, job)
     cut, counting = cut_of(record, once=once), counting_of(record, statistic, in_order=ordered)
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
-    unit = job.promise.unit if ordered else _unit(job, units)
+    unit = job.promise.unit
+    if not ordered:  # the word that is stated, or that the state has for such a unit already
+        kind = "event" if job.people.user is None else "user"
+        if unit is not None:
+            unit = unit_without_period(checked_unit(unit), job.people.per)
+        unit = unit_word(units, kind, unit, kind)
     asked = StreamRequest(job, statistic, parts, groups, record, cut, counting, guarantee, unit)
     record |= {
         "unit": asked.contribution(statistic).unit if unit is None else unit,
@@ -331,9 +346,9 @@ def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
         )
     if epsilon is not None and rho is not None:
         raise needs_one_loss()
-    return (
-        ExpiringZCDP(rho) if rho is not None else None if epsilon is None else ExpiringDP(epsilon)
-    )
+    if rho is not None:
+        return ExpiringZCDP(rho)
+    return None if epsilon is None else ExpiringDP(epsilon)
 
 
 def needs_one_loss() -> InvalidInput:
@@ -415,7 +430,16 @@ def check_discovery(job: Job, by: str | None) -> None:
 def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     """Apply a statistic to each of several groups: return the statistic of all groups."""
     if job.groups.unknown == "discover":
-        return _to_be_found(statistic)
+        from counton.statistics.average import undeclared_variant
+
+        found = undeclared_variant(statistic)
+        if not found.card.additive and getattr(found, "row_total", None) is None:
+            raise InvalidInput(
+                f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
+                f"private, but {statistic!r} takes it as public; leave {field('number')} out, or "
+                f"list the groups ({field('domain')})"
+            )
+        return found
     if job.promise.tiers is not None:
         return _in_tiers(statistic, groups, job)
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
@@ -434,22 +458,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)
-
-
-def _to_be_found(statistic: Statistic) -> Statistic:
-    """Return the form of a statistic that can be counted in each group found in the data; refuse a
-    statistic that has no such form.
-    """
-    from counton.statistics.average import undeclared_variant
-
-    found = undeclared_variant(statistic)
-    if not found.card.additive and getattr(found, "row_total", None) is None:
-        raise InvalidInput(
-            f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
-            f"private, but {statistic!r} takes it as public; leave {field('number')} out, or list "
-            f"the groups ({field('domain')})"
-        )
-    return found
 
 
 def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
@@ -494,6 +502,9 @@ def moment(given: str | datetime, timezone: str) -> datetime:
 def _cut_by_time(job: Job) -> dict[str, Any]:
     """Return start, time zone and number of steps of a stream of time windows, as the state keeps
     them.
+
+    A window that is revised is released at its end, and again at the end of each further window
+    within the time ``revise``.
     """
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
@@ -503,49 +514,23 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
         steps = times.steps
         if steps is None:  # the noise is the same for any number
             steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
-        versions = _checked_versions(times.revise, times.every)
-        cut: Windows = RevisedWindows(start, times.every, steps, zone, versions)
+        from counton.strategies.streams.window_versions import MOST_VERSIONS
+
+        lags, most = lags_in(times.revise, times.every), MOST_VERSIONS - 1
+        if lags > most:
+            number = times.every.rstrip("smhdwo")
+            longest = f"{most * int(number)}{times.every.removeprefix(number)}"
+            raise InvalidInput(
+                f"{field('revise', times.revise)} publishes a window anew after each of {lags:,} "
+                f"further windows of {times.every}, and at most {most:,} are possible: give at "
+                f"most {longest}, or a longer {field('every')}"
+            )
+        cut: Windows = RevisedWindows(start, times.every, steps, zone, lags + 1)
     elif times.around is not None or times.steps is None:
         cut = Windows.endless(start, times.every, zone)
     else:
         cut = Windows(start, times.every, times.steps, zone)
     return {"start": cut.local(start).isoformat(), "timezone": zone, "steps": cut.steps}
-
-
-def _checked_versions(revise: str, every: str) -> int:
-    """Return the number of versions in which each window is released.
-
-    A window is released at its end, and again at the end of each further window within the time
-    ``revise``. ``every`` is the length of a window.
-    """
-    from counton.strategies.streams.window_versions import MOST_VERSIONS
-
-    lags, most = lags_in(revise, every), MOST_VERSIONS - 1
-    if lags > most:
-        number = every.rstrip("smhdwo")
-        longest = f"{most * int(number)}{every.removeprefix(number)}"
-        raise InvalidInput(
-            f"{field('revise', revise)} publishes a window anew after each of {lags:,} further "
-            f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or "
-            f"a longer {field('every')}"
-        )
-    return lags + 1
-
-
-def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Refuse options that need time windows, for a stream without such windows.
-
-    Return its number of steps, in the form that the state (database) keeps: ``{"steps": 1}`` for a
-    table that is released once, otherwise an empty mapping.
-    """
-    for name in ("every", "start", "until", "timezone", "revise"):
-        if job.option(name) is not None:
-            then = "all rows are released once" if once else "each row is a step"
-            raise InvalidInput(
-                f"{field(name, job.option(name))} needs {field('time')}, the column of times; give "
-                f"it, or leave {field(name)} out: then {then}"
-            )
-    return {"steps": 1} if once else {}
 
 
 def _most(job: Job, statistic: Statistic) -> int:
@@ -593,8 +578,18 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
     """Return what each step releases: "totals", "windows", "both", or "periods" if users are
     counted anew in each period.
     """
+    inner = inner_of(statistic)
     if cut.lags:
-        _check_users_of_windows(job, statistic, per, cut)
+        ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
+        if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
+            # A window would count only the users whose first row is in it.
+            longer = "for ever" if per is None else f"in each {per}"
+            raise InvalidInput(
+                f"{field('revise', job.times.revise)} revises the users of each window of "
+                f"{cut.every}, but here a user counts once {longer}, in the first window with a "
+                f"row of that user: give {field('per', cut.every)} (for distinct users, reach with "
+                f"{field('at_least', 1)}), and let windows begin where these periods begin"
+            )
         if job.groups.unknown == "discover" and job.times.steps is None:
             raise InvalidInput(
                 f"{field('unknown', 'discover')} with {field('revise', job.times.revise)} needs "
@@ -603,9 +598,21 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             )
         if job.times.also_totals is None:
             return "windows"
-        _check_totals_beside(job, statistic, cut)
+        from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
+
+        asked = field("also_totals", job.times.also_totals)
+        if not statistic.card.additive:
+            raise InvalidInput(
+                f"{asked} adds up windows, which is possible for counts and sums, but not for a "
+                f"{statements.name_of(job.what)}; leave it out"
+            )
+        if job.times.steps is None or cut.steps > MOST_WINDOWS:
+            raise InvalidInput(
+                f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}, because the noise of "
+                "totals grows with the number of windows; give it"
+            )
         return "both"
-    every = period_anew(inner_of(statistic), per)
+    every = period_anew(inner, per)
     anew = every is not None
     if isinstance(every, str) and cut.timed:
         anew = made_of_windows(cut, every)
@@ -615,56 +622,6 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             f"({field('per')}) of whole windows, as reach does, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
-
-
-def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
-    """Refuse totals beside revised windows (released again when late rows come) if the statistic
-    has no sums. Refuse them also if the number of windows is missing or too large.
-    """
-    from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
-
-    asked = field("also_totals", job.times.also_totals)
-    if not statistic.card.additive:
-        raise InvalidInput(
-            f"{asked} adds up windows, which is possible for counts and sums, but not for a "
-            f"{statements.name_of(job.what)}; leave it out"
-        )
-    if job.times.steps is None or cut.steps > MOST_WINDOWS:
-        raise InvalidInput(
-            f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}, because the noise of "
-            "totals grows with the number of windows; give it"
-        )
-
-
-def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:
-    """Refuse revised windows (released again when late rows come) if a user counts only once in a
-    time longer than a window.
-
-    Otherwise a window would count only the users whose first row is in it.
-    """
-    inner = inner_of(statistic)
-    ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
-    if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
-        longer = "for ever" if per is None else f"in each {per}"
-        raise InvalidInput(
-            f"{field('revise', job.times.revise)} revises the users of each window of {cut.every}, "
-            f"but here a user counts once {longer}, in the first window with a row of that user: "
-            f"give {field('per', cut.every)} (for distinct users, reach with "
-            f"{field('at_least', 1)}), and let windows begin where these periods begin"
-        )
-
-
-def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """Return the word for the protected unit of a job's stream.
-
-    The word is stated by the job, or already used for such a unit in the job's state (database).
-    ``known`` are the protected units that have entries in the state's ledger, the record of spent
-    privacy loss.
-    """
-    kind, unit = "event" if job.people.user is None else "user", job.promise.unit
-    if unit is not None:
-        unit = unit_without_period(checked_unit(unit), job.people.per)
-    return unit_word(known, kind, unit, kind)
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:

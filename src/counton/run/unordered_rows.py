@@ -131,9 +131,8 @@ class AddedRows(ReadRows):
     @override
     def beside(self, stream: Stream | None) -> Changes:
         job, definition = self.settled.job, self.settled.definition
-        before = (
-            0 if stream is None else stream.step
-        )  # another process may have run since the state was read
+        # Another process may have run since the state was read.
+        before = 0 if stream is None else stream.step
         again, marks = self._new_marks(stream)
         tallied = open_private(self.tally)
         cells, chosen, over = tallied.cells, None, 0

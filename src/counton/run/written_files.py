@@ -293,7 +293,10 @@ def write_table(
             if kind == "parquet":
                 from counton.released.arrow_schemas import with_metadata
 
-                schema = with_metadata(rows.collect_schema(), _for_arrow(carried))
+                # Metadata that is too long is only in the file, not in its schema.
+                short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
+                told = {ATTRS: json.dumps(carried)} if carried and short else {}
+                schema = with_metadata(rows.collect_schema(), told)
                 rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
             elif kind == "arrow":
                 rows.sink_ipc(name, compression="zstd")
@@ -318,13 +321,7 @@ def write_table(
     replace_file(path, write)
     if facts is not None and kind != "parquet":
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
-
-
-def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """Return a table's metadata as metadata for an Arrow schema; empty if it is too long."""
-    short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
-    return {ATTRS: json.dumps(carried)} if carried and short else {}
+        replace_file(beside(path), partial(_write_text, text))
 
 
 #: Largest number of characters of a description in an Arrow schema.
@@ -352,11 +349,9 @@ def write_release(
         from counton.released.web_page import web_page
 
         rows = found.lazy()
-        csv = (
-            _as_text(rows if style.formulas == "keep" else no_formulas(rows)).collect().write_csv()
-        )
-        text = web_page(found, csv, file=path.stem, **look)
-        replace_file(path, lambda name: Path(name).write_text(text, encoding="utf-8"))
+        shown = _as_text(rows if style.formulas == "keep" else no_formulas(rows))
+        text = web_page(found, shown.collect().write_csv(), file=path.stem, **look)
+        replace_file(path, partial(_write_text, text))
     else:
         title = look.get("title") if path.suffix.lower() == ".xlsx" else None
         facts = facts_of(found) | ({} if title is None else {"title": title})

@@ -289,12 +289,35 @@ class _Work:
         return found
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Yield rows, several batches at a time, with the names of the job's columns.
+        """Yield rows as tables, with the names of the job's columns. A table joins several small
+        batches, so that work is done on many rows at once.
 
-        Columns that the job did not name, such as hashes, come last.
+        Columns that the job did not name, such as hashes, come last. Times are in UTC, whatever the
+        time zone of the Spark session.
         """
-        for chunk in _chunks(batches):
-            yield chunk.rename(dict(zip(chunk.columns, self._names, strict=False)))
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(batch)
+            rows = sum(one.num_rows for one in held)
+            if rows >= _ROWS or sum(one.nbytes for one in held) >= _BYTES:
+                yield self._in_polars(held)
+                held = []
+        if held:
+            yield self._in_polars(held)
+
+    def _in_polars(self, batches: Sequence[pa.RecordBatch]) -> pl.DataFrame:
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(batches)
+        kinds = [
+            one.with_type(pa.timestamp("us", "UTC"))
+            if pa.types.is_timestamp(one.type) and one.type.tz is not None
+            else one
+            for one in table.schema
+        ]
+        frame = pl.from_arrow(table.cast(pa.schema(kinds)))
+        assert isinstance(frame, pl.DataFrame)
+        return frame.rename(dict(zip(frame.columns, self._names, strict=False)))
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
@@ -378,10 +401,8 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
     keys[time] = F.timestamp_micros(piece).alias(columns[time])
     sums = []
     for word in words:
-        low, high = (
-            hashed[word].bitwiseAND(F.lit(2**32 - 1)),
-            F.shiftrightunsigned(hashed[word], 32),
-        )
+        low = hashed[word].bitwiseAND(F.lit(2**32 - 1))
+        high = F.shiftrightunsigned(hashed[word], 32)
         sums += [F.sum(low).alias(f"{word} low"), F.sum(high).alias(f"{word} high")]
     many = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
     return hashed.groupBy(*keys).agg(*many, *sums)
@@ -412,8 +433,18 @@ def _collect(
     parts = parts if most is None else parts.limit(most)
     try:
         table = pl.from_arrow(parts.toArrow())
-    except PySparkException as error:
-        raise _executor_error(error) from error
+    except PySparkException as error:  # its text has the error of an executor
+        mark = "counton.base.errors.InvalidInput: "
+        for line in reversed(str(error).splitlines()):
+            if mark in line:
+                raise InvalidInput(line.partition(mark)[2]) from error
+            if line.startswith("ModuleNotFoundError: "):
+                raise InvalidInput(
+                    f"the Python of an executor lacks a package ({line.partition(': ')[2]}); "
+                    "install counton's extra 'spark' there, or give another Python in "
+                    "PYSPARK_PYTHON"
+                ) from error
+        raise
     assert isinstance(table, pl.DataFrame)
     return table.select(list(schema)).cast(schema)
 
@@ -439,22 +470,6 @@ def _guard(
         ) from None
 
 
-def _executor_error(error: Exception) -> Exception:
-    """Return the error of counton that an executor's error contains; return any other error
-    unchanged.
-    """
-    mark = "counton.base.errors.InvalidInput: "
-    for line in reversed(str(error).splitlines()):
-        if mark in line:
-            return InvalidInput(line.partition(mark)[2])
-        if line.startswith("ModuleNotFoundError: "):
-            return InvalidInput(
-                f"the Python of an executor lacks a package ({line.partition(': ')[2]}); install "
-                "counton's extra 'spark' there, or give another Python in PYSPARK_PYTHON"
-            )
-    return error
-
-
 def _arrow(schema: pl.Schema) -> pa.Schema:
     """Convert the types of columns from polars to Arrow, for Spark."""
     import pyarrow as pa
@@ -463,37 +478,6 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
     kinds = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
     kinds |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
     return pa.schema([one.with_type(kinds.get(one.type, one.type)) for one in table])
-
-
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Yield the rows of record batches as tables; a table joins several small batches, so that work
-    is done on many rows at once.
-
-    Times are in UTC, whatever the time zone of the Spark session.
-    """
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= _ROWS or sum(one.nbytes for one in held) >= _BYTES:
-            yield _in_polars(held)
-            held = []
-    if held:
-        yield _in_polars(held)
-
-
-def _in_polars(batches: Sequence[pa.RecordBatch]) -> pl.DataFrame:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(batches)
-    kinds = [
-        one.with_type(pa.timestamp("us", "UTC"))
-        if pa.types.is_timestamp(one.type) and one.type.tz is not None
-        else one
-        for one in table.schema
-    ]
-    frame = pl.from_arrow(table.cast(pa.schema(kinds)))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]:

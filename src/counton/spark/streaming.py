@@ -134,7 +134,31 @@ class Batches:
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:
-            return self._count(rows, number)
+            if rows.isEmpty():
+                self.empty += number == self.empty
+                return None
+            query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+            if query is None:
+                raise InvalidInput(
+                    f"batch {number:,} is not part of a streaming query: call this function from "
+                    "foreachBatch, with the frame and the number that Spark gives"
+                )
+            with open_job(self.job) as opened:
+                self._refuse_unknown(opened, query, number)
+                source: Any = SparkSource(rows, MicroBatch(query, number))
+                aside = opened.job.rows.bad_rows
+                if aside is not None and aside.startswith(_QUARANTINE):  # each batch has its file
+                    file = Path(aside.removeprefix(_QUARANTINE))
+                    own = aside == self.job.rows.bad_rows
+                    stem = file.stem if own else file.stem.rpartition(".")[0]
+                    named = file.with_name(f"{stem}.{number}{file.suffix}")
+                    aside = f"{_QUARANTINE}{named}"
+                settled = resolve(opened.having(events=source, yes=True, bad_rows=aside))
+                self.check(settled.definition)
+                outputs = Outputs.of_run(settled)
+                with commit(settled, read_rows(settled)) as outcome:
+                    outputs.write(outcome)
+                    return Release(outcome.read().numbers.in_memory()) if outcome.after else None
         except _WITHOUT_ROWS:
             raise
         except Exception as error:
@@ -162,38 +186,6 @@ class Batches:
             message += f"; the reason is kept out of Spark's logs, and {file} cannot be written: "
             return message + str(unwritten.strerror)
         return f"{message}; the reason is in {file}, for its owner alone, since it may quote rows"
-
-    def _count(self, rows: DataFrame, number: int) -> Release | None:
-        if rows.isEmpty():
-            self.empty += number == self.empty
-            return None
-        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        if query is None:
-            raise InvalidInput(
-                f"batch {number:,} is not part of a streaming query: call this function from "
-                "foreachBatch, with the frame and the number that Spark gives"
-            )
-        with open_job(self.job) as opened:
-            self._refuse_unknown(opened, query, number)
-            source: Any = SparkSource(rows, MicroBatch(query, number))
-            aside = self._aside(opened.job.rows.bad_rows, number)
-            given = opened.having(events=source, yes=True, bad_rows=aside)
-            settled = resolve(given)
-            self.check(settled.definition)
-            outputs = Outputs.of_run(settled)
-            with commit(settled, read_rows(settled)) as outcome:
-                outputs.write(outcome)
-                return Release(outcome.read().numbers.in_memory()) if outcome.after else None
-
-    def _aside(self, policy: str | None, number: int) -> str | None:
-        """Return the policy for unreadable rows; if it names a file, the result names a separate
-        file for this batch.
-        """
-        if policy is None or not policy.startswith(_QUARANTINE):
-            return policy
-        file = Path(policy.removeprefix(_QUARANTINE))
-        stem = file.stem if policy == self.job.rows.bad_rows else file.stem.rpartition(".")[0]
-        return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
         """Refuse to continue if the query's checkpoint (Spark's record of its progress) and the
