@@ -7,6 +7,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+import polars as pl
+
 from counton.base.errors import InvalidInput, field
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
@@ -80,12 +82,16 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         kind = "chart" if ending in PICTURES else "page" if ending == PAGE else "table"
         console.write_line(f"{kind} written to {options.out}")
         return
-    table = found.table()
     console.write_line("")
+    _print_last(console, found.table())
+
+
+def _print_last(console: Console, table: pl.DataFrame) -> None:
+    """Print the last rows of a table, and where all of them are."""
     console.write_released(table.tail(_ROWS))
-    if len(table) > _ROWS:
+    if table.height > _ROWS:
         console.write_line(
-            f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
+            f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
         )
 
 
@@ -142,11 +148,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
     if options.out is not None:
         console.write_line(f"table written to {options.out}")
         return
-    console.write_released(table.tail(_ROWS))
-    if table.height > _ROWS:
-        console.write_line(
-            f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
-        )
+    _print_last(console, table)
 
 
 def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:

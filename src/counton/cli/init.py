@@ -289,10 +289,6 @@ class _Questions:
     def say(self, text: str, *, bold: bool = False) -> None:
         self.console.write_line(text, bold=bold)
 
-    def words(self, text: str) -> str:
-        """Replace the names of fields in a text by the options of the command line."""
-        return InvalidInput(text).translate(self.names)
-
     def exact(self, text: str) -> None:
         self.say(f"  exact: {text}")
 
@@ -665,7 +661,8 @@ class _Questions:
                     "; to count it in its own, published anew for two days, begin init again with "
                     f"{field('revise', '2d')}{id_too}"
                 )
-            self.say(f"  A row that comes after its window is released {self.words(late)}.")
+            late = InvalidInput(late).translate(self.names)  # options as on the command line
+            self.say(f"  A row that comes after its window is released {late}.")
         text = "rows that lack something (skip; refuse stops at bad rows), the wait for late ones"
         self.choose(text, usual, self.take_rows, ["domain"])
 

@@ -14,7 +14,7 @@ from counton.base.lengths import PERIODS
 from counton.cli.plan_options import PlanOptions
 from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
-from counton.job.job import Job, check_most, check_most_a_window, require_guarantee
+from counton.job.job import check_most, check_most_a_window, require_guarantee
 from counton.job.refusals import EXCLUDED, refuse, refuse_without
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
@@ -283,7 +283,16 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
             f"{field('revise', job.times.revise)} inside {field('of', options.of)} is not read by "
             "counton plan: give --revise to the plan itself, or plan a job file"
         )
-    options = _completed_by_job(options, job)
+    stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
+    if options.within is None and job.promise.within is None:
+        stated.pop("level", None)  # the level of intervals that a run prints
+    for name, value in stated.items():
+        if options.states(name) and str(options.option(name)) != str(value):
+            raise InvalidInput(
+                f"{field(name, options.option(name))} is stated twice: {field('of', options.of)} "
+                f"says {value}; leave one of them out"
+            )
+    options = replace(options, **stated)
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
     # A statistic with ordered rows that protects users reads the column of users itself.
     own = not is_tallied(statistic) and protects(statistic) == "user"
@@ -294,22 +303,6 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
         planned["of"], planned["contribution"] = planned_people(job, options.steps)
     return options, planned, None
-
-
-def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
-    """Complete the options of ``plan`` with those that a job states about its stream; refuse an
-    option that contradicts the job.
-    """
-    stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
-    if options.within is None and job.promise.within is None:
-        stated.pop("level", None)  # the level of intervals that a run prints
-    for name, value in stated.items():
-        if options.states(name) and str(options.option(name)) != str(value):
-            raise InvalidInput(
-                f"{field(name, options.option(name))} is stated twice: {field('of', options.of)} "
-                f"says {value}; leave one of them out"
-            )
-    return replace(options, **stated)
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:

@@ -33,7 +33,7 @@ Groups = Annotated[list[str] | None, Query(description="only this group; may be 
 _CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
 #: Answers of at most this many bytes are not compressed.
 _SHORT = 1000
-_FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
+_FORMATS = {_JSON: "json", _CSV: "csv", _ARROW: "arrow"}
 
 
 class StreamFacts(BaseModel):
@@ -288,8 +288,10 @@ def router(
     ) -> Response:
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
-        form = format or _preferred_format(request.headers.get("accept", ""))
-        return _compress(_write(found, form), request)
+        accepted = request.headers.get("accept", "").lower().split(",")
+        kinds = (one.split(";")[0].strip() for one in accepted)
+        preferred = next((_FORMATS[kind] for kind in kinds if kind in _FORMATS), "json")
+        return _compress(_write(found, format or preferred), request)
 
     @paths.get("/{name}/release", response_model=WholeRelease)
     def release(request: Request, name: Name) -> Response:
@@ -365,16 +367,6 @@ def router(
         )
 
     return paths
-
-
-def _preferred_format(accept: str) -> str:
-    """Return the first known format that the header Accept names; JSON if it names none."""
-    for one in accept.lower().split(","):
-        kind = one.split(";")[0].strip()
-        for name, media in _FORMATS.items():
-            if kind == media:
-                return name
-    return "json"
 
 
 def _compress(answer: Response, request: Request) -> Response:

@@ -99,10 +99,7 @@ class CsvRows(RowsOfFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._header, self._first = list[str](), 0
-        for names, place in self._records(0):
-            self._header, self._first = names, place
-            break
+        self._header, self._first = next(self._records(0), (list[str](), 0))
         if len(set(self._header)) < len(self._header):
             self.close()
             raise InvalidInput(f"{str(path)!r} has two columns with one name; rename one of them")
