@@ -280,6 +280,7 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
         ),
         (("--sweep", "1,x"), "--sweep 1,x is not a list of numbers"),
         (("--sweep", "1.5"), "--sweep 1.5 is not a list of whole numbers"),
+        (("--sweep", "1,inf"), "--sweep 1,inf is not a list of whole numbers"),
         (("--plan", "count --steps 9"), "states no number of windows, or no privacy loss"),
         (("--plan", "cont --steps 9"), "--plan names no statistic: 'cont'"),
         (("--plot", "a.png"), "the noise is known only from a plan; give --plan"),

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, StateError, field
-from counton.base.windows import Windows, microseconds, parse_time
+from counton.base.windows import microseconds, parse_time
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
@@ -339,10 +339,14 @@ class Journal:
                 rows.
         """
         level = check_level(self.level if level is None else level)
-        if not self.step:
-            return SeriesAnswer(self.name, level, _nothing(self.definition.windows), self.promise())
-        released = self.read(level)
         windows = self.definition.windows
+        if not self.step:
+            time = pl.Datetime("us", windows.timezone)
+            schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
+            schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
+            nothing = pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
+            return SeriesAnswer(self.name, level, nothing, self.promise())
+        released = self.read(level)
         # Revised windows that were not final at step `since` have changed: return them again. With
         # totals beside them, all windows are read anew.
         anew = since if windows.lags and self.definition.release == "both" else windows.lags
@@ -527,11 +531,3 @@ class Journal:
         all details.
         """
         return Release(self.read()).methods(full=full)
-
-
-def _nothing(windows: Windows) -> pl.DataFrame:
-    """Return an empty table with the columns of a series, for a stream without releases."""
-    time = pl.Datetime("us", windows.timezone)
-    schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
-    schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
-    return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
