@@ -27,7 +27,7 @@ from counton.cli.print_forms import (
 )
 from counton.cli.run_words import (
     EXACT,
-    SetAside,
+    distinct_lines,
     next_release,
     operator_notes,
     progress_line,
@@ -131,7 +131,9 @@ def carried_out(
                 from counton.run.job_alarms import rule_of_job
 
                 rule_of_job(settled.job, alarm, settled.definition)
-            outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
+            outputs = Outputs.of_run(settled)
+            file = settled.outputs.rows.policies().quarantine
+            aside = distinct_lines(file)
             rows = read_rows(settled, progress, again=True)
         if asks:
             _ask_before(settled, rows.ended, errors)
@@ -160,7 +162,9 @@ def carried_out(
                 job.promise.epsilon or job.promise.rho or job.promise.within,
             )
             warn_of_weak(report_lines, definition.guarantee, definition.unit, stated, about)
-            new = aside.new(outcome.for_operator().quarantined)
+            # Of the rows that cannot be read, those that no earlier run has written to their file.
+            added = len(distinct_lines(file) - aside)
+            new = min(outcome.for_operator().quarantined, added)
             waits = length_of(settled.job.times.watermark) > 0
             notes = operator_notes(outcome, new, waits=waits)
             if isinstance(report_lines, ReportLines):

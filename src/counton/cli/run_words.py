@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from counton.base.exact import figures, short_repr
 from counton.base.outside_input import read_plain
@@ -28,39 +28,12 @@ if TYPE_CHECKING:
 EXACT = "exact, not to be published"
 
 
-class SetAside(NamedTuple):
-    """The file to which a job writes unreadable rows, as it was before a run.
-
-    A report compares the file with it afterwards, to count the new lines.
-
-    Attributes:
-        file: path of the file; None if the job writes none.
-        before: all distinct lines of the file before this run.
+def distinct_lines(file: Path | None) -> frozenset[bytes]:
+    """Return the distinct lines of the file to which a job writes unreadable rows; none if there is
+    no such file.
     """
-
-    file: Path | None
-    before: frozenset[bytes]
-
-    @classmethod
-    def of(cls, job: Job) -> SetAside:
-        """Read the file to which a job writes unreadable rows, before the job runs."""
-
-        file = job.rows.policies().quarantine
-        return cls(file, _lines(file))
-
-    def new(self, now: int) -> int:
-        """Return how many lines this run has added to the file of unreadable rows.
-
-        ``now`` is the number of unreadable rows of the run; the result is at most that.
-        """
-        return min(now, len(_lines(self.file) - self.before))
-
-
-def _lines(file: Path | None) -> frozenset[bytes]:
-    if file is None:
-        return frozenset()
     try:
-        return frozenset(read_plain(file).splitlines())
+        return frozenset() if file is None else frozenset(read_plain(file).splitlines())
     except OSError:
         return frozenset()
 
