@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -31,7 +31,7 @@ def application(words: Sequence[str]) -> typer.Typer:
     ['plan']
     """
     name = words[0] if words else ""
-    return _with(name) if name in _ADD and not _whole.cache_info().currsize else _whole()
+    return _with(name) if name in _NAMES and not _whole.cache_info().currsize else _whole()
 
 
 def __getattr__(name: str) -> Any:
@@ -42,11 +42,11 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _whole() -> typer.Typer:
-    return _with(*_ADD)
+    return _with(*_NAMES)
 
 
 def _with(*names: str) -> typer.Typer:
-    """Return the typer application with the named commands; with all commands if none is named."""
+    """Return the typer application with the named commands."""
     found = typer.Typer(
         name="counton",
         cls=Commands,
@@ -58,7 +58,12 @@ def _with(*names: str) -> typer.Typer:
     )
     found.callback()(root)
     for name in names:
-        _ADD[name](found)
+        if name in BESIDE:
+            _beside(name, BESIDE[name], found)
+        elif name == "statistic":
+            found.command(rich_help_panel=RELEASE, **_PASSED_ON)(statistic)
+        else:
+            _command(name, *_COMMANDS[name], found)
     return found
 
 
@@ -187,9 +192,5 @@ def _command(
     app.command(name=name, cls=page, rich_help_panel=heading)(takes(*kinds)(command))
 
 
-#: Functions that add each command, in the order of the list of commands.
-_ADD: dict[str, Callable[[typer.Typer], object]] = {
-    **{name: partial(_beside, name, says) for name, says in BESIDE.items()},
-    "statistic": lambda app: app.command(rich_help_panel=RELEASE, **_PASSED_ON)(statistic),
-    **{name: partial(_command, name, *about) for name, about in _COMMANDS.items()},
-}
+#: Names of all commands, in the order of their list.
+_NAMES = (*BESIDE, "statistic", *_COMMANDS)
