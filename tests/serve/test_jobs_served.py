@@ -475,7 +475,7 @@ def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
         Service(tmp_path / "jobs.toml", clock=lambda: START)
 
 
-def test_a_long_series_is_compressed_where_its_reader_takes_that(tmp_path: Path) -> None:
+def test_a_long_series_has_the_form_and_compression_that_its_reader_takes(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.at(40)
         path, plain = "/v1/streams/visits/series", {"Accept-Encoding": "identity"}
@@ -486,6 +486,9 @@ def test_a_long_series_is_compressed_where_its_reader_takes_that(tmp_path: Path)
             assert small.headers["Content-Encoding"] == "gzip"
             assert small.content == whole.content
             assert int(small.headers["Content-Length"]) < len(whole.content) / 2
+            media = small.headers["Content-Type"].partition(";")[0]
+            asked = service("GET", path, headers={"Accept": f"image/png, {media.upper()};q=1"})
+            assert asked.content == whole.content
         short = service("GET", path, params={"last": 1})
         assert "Content-Encoding" not in short.headers
         refusing = service("GET", path, headers={"Accept-Encoding": "br, gzip;q=0"})
