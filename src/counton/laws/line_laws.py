@@ -162,7 +162,7 @@ def check_line_estimates(strategy: LineStrategy) -> None:
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
     require(same, "reads() returns other weights than estimate() uses")
-    for workload in _explicit(strategy.cells):
+    for _, workload in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(workload.matrix) @ strategy.matrix(), workload.matrix)
         require(
             back,
@@ -215,31 +215,25 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     """Check the stated total variance of each workload (set of queries): it must be the sum of the
     variances of its queries.
     """
-    cells = strategy.cells
-    ranges, prefixes, nodes, own = _explicit(cells)
-    queries: list[tuple[Workload, Floats]] = [
-        (AllRanges(cells), ranges.matrix),
-        (Prefixes(cells), prefixes.matrix),
-        (TreeNodes(cells), nodes.matrix),
-        (own, own.matrix),
-    ]
-    expectations = [
-        (workload, float((strategy.reads(matrix) ** 2).sum())) for workload, matrix in queries
-    ]
+    cells, known = strategy.cells, _explicit(strategy.cells)
     if strategy.consistent:
         covariance = _covariance(strategy)
-        every = (*(kind(cells) for kind in NAMED.values()), own)
+        every = (*(kind(cells) for kind in NAMED.values()), known[-1][0])
         expectations = [
             (workload, float((workload.gram() * covariance).sum())) for workload in every
         ]
-    elif cells <= _FEW_CELLS:
-        subsets = RandomSubsets(cells)
-        # The size of the set is uniform from a quarter of the cells to all of them; the set is then
-        # uniform among all sets of this size.
-        sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
-        variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
-        means = [variance[size == each].mean() for each in range(-(-cells // 4), cells + 1)]
-        expectations.append((subsets, float(np.mean(means))))
+    else:
+        expectations = [
+            (workload, float((strategy.reads(queries.matrix) ** 2).sum()))
+            for workload, queries in known
+        ]
+        if cells <= _FEW_CELLS:
+            # The size of the set is uniform from a quarter of the cells to all of them; the set is
+            # then uniform among all sets of this size.
+            sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
+            variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
+            means = [variance[size == each].mean() for each in range(-(-cells // 4), cells + 1)]
+            expectations.append((RandomSubsets(cells), float(np.mean(means))))
     for workload, expected in expectations:
         found = workload.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
@@ -305,17 +299,10 @@ def check_largest_errors(strategy: LineStrategy) -> None:
     """Check ``largest_error``, for one draw of the noise, against the errors of all answers to a
     workload (set of queries).
     """
-    cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)
-    nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
+    nodes = _nodes_read(strategy, np.zeros(strategy.cells, np.int64))
     drawn = table.run(0, nodes).astype(np.float64)
-    ranges, prefixes, tree, own = _explicit(cells)
-    for workload, queries in (
-        (AllRanges(cells), ranges),
-        (Prefixes(cells), prefixes),
-        (TreeNodes(cells), tree),
-        (own, own),
-    ):
+    for workload, queries in _explicit(strategy.cells):
         expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
         found = strategy.largest_error(workload, table, _BITS)
         right = abs(found - expected) <= _TOLERANCE * expected
@@ -335,23 +322,18 @@ def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
-    """Return four workloads as matrices: all intervals, all prefixes, all tree nodes, and three
-    other queries.
-
-    Each matrix has shape (queries, cells).
+def _explicit(cells: int) -> list[tuple[Workload, Queries]]:
+    """Return four workloads, each also as a matrix of shape (queries, cells): all intervals, all
+    prefixes, all tree nodes, and three other queries.
     """
-    low, high = np.triu_indices(cells + 1, 1)
-    ends = np.arange(1, cells + 1)
-    ranges, prefixes, nodes = (
-        Queries(_intervals(first, last, cells))
-        for first, last in (
-            (low, high),
-            (np.zeros_like(ends), ends),
-            TreeNodes(cells).intervals(),
-        )
-    )
-    return ranges, prefixes, nodes, Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
+    ends, tree = np.arange(1, cells + 1), TreeNodes(cells)
+    other = Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
+    return [
+        (AllRanges(cells), Queries(_intervals(*np.triu_indices(cells + 1, 1), cells))),
+        (Prefixes(cells), Queries(_intervals(np.zeros_like(ends), ends, cells))),
+        (tree, Queries(_intervals(*tree.intervals(), cells))),
+        (other, other),
+    ]
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:

@@ -202,6 +202,8 @@ class GaussianBlocks(CumulativeLaw):
     def __init__(self, sigma_squared: Fraction, block_bits: int) -> None:
         self._rate = 1 / (2 * sigma_squared)
         self._block = 1 << block_bits
+        #: For each number of bits: the lowest block, the cumulative weights of the blocks from it
+        #: on, in units of 2**-(bits + 64), and the bound of their error.
         self._sums: dict[int, tuple[int, list[int], int]] = {}
 
     def nearest(self, block: int) -> int:
@@ -209,25 +211,6 @@ class GaussianBlocks(CumulativeLaw):
         it has the block's largest weight.
         """
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
-
-    def _cumulative(self, bits: int) -> tuple[int, list[int], int]:
-        """Return the lowest block, the cumulative weights of the blocks from there on, and the
-        bound of their error.
-
-        A block is a range of 2**block_bits integers x. Its weight is the largest exp(-x^2 / (2
-        sigma_squared)) in it times 2**(bits + 64), as an integer.
-        """
-        if bits not in self._sums:
-            work = bits + 64
-            half = 0
-            while exp_bracket(self._rate * self.nearest(half) ** 2, work + 64)[1] > 4:
-                half = max(2 * half, 1)
-            lowest, highest = -half - 1, half
-            before, after = self._weights(1, -lowest, work), self._weights(0, highest + 1, work)
-            sums = list(accumulate([*reversed(before), *after]))
-            # Each weight errs by at most 2; the tails beyond the ends are below 2**-60 of one unit.
-            self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
-        return self._sums[bits]
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
         """Return ``count`` numbers exp(-rate x^2) * 2**work, each with an error of at most 2.
@@ -257,7 +240,16 @@ class GaussianBlocks(CumulativeLaw):
 
     @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        lowest, sums, error = self._cumulative(bits)
+        if bits not in self._sums:
+            work, half = bits + 64, 0
+            while exp_bracket(self._rate * self.nearest(half) ** 2, work + 64)[1] > 4:
+                half = max(2 * half, 1)
+            lowest, highest = -half - 1, half
+            before, after = self._weights(1, -lowest, work), self._weights(0, highest + 1, work)
+            sums = list(accumulate([*reversed(before), *after]))
+            # Each weight errs by at most 2; the tails beyond the ends are below 2**-60 of one unit.
+            self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
+        lowest, sums, error = self._sums[bits]
         position = value - lowest
         if position < 0:
             return 0, 1

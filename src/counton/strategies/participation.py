@@ -449,8 +449,8 @@ def _largest_sums(
     if known.largest_sum is not None:
         return [known.largest_sum(norm, schedule) for norm in norms]
     if known.falling_series is not None:
-        series = known.falling_series
-        return [_sensitivity_of_first_steps(series, norm, schedule) for norm in norms]
+        moved = _moved_by_first_steps(known.falling_series, schedule)
+        return [int(moved.sum()) if norm == 1 else exact_dot(moved, moved) for norm in norms]
     divided = bool(known.divisions(None))
     if schedule.apart == 1 and schedule.steps == horizon and divided:
         return [_sensitivity_of_tree(strategy, norm) for norm in norms]
@@ -466,13 +466,12 @@ def _largest_sums(
     return [min(_bounds(strategy, norm, schedule)) for norm in norms]
 
 
-def _sensitivity_of_first_steps(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return the largest norm by which a unit changes the measurements, if C is Toeplitz and its
-    first column decreases.
+def _moved_by_first_steps(series: Integers, schedule: Schedule) -> Integers:
+    """Return the change of the measurements by a unit whose steps begin at 1 and are as close
+    together as the schedule allows.
 
-    Then it is worst if the unit's steps begin at 1 and are as close together as the schedule
-    allows. ``series`` is the first column of C, shape (horizon,). The result is a 1-norm (``norm``
-    1) or a squared 2-norm.
+    No unit on the schedule changes them by a larger norm if C is Toeplitz and its first column
+    decreases. ``series`` is this column; both have the shape (horizon,).
     """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
@@ -480,8 +479,7 @@ def _sensitivity_of_first_steps(series: Integers, norm: Norm, schedule: Schedule
     sums = np.cumsum(padded.reshape(rows, schedule.apart), axis=0)
     if schedule.steps < rows:
         sums[schedule.steps :] -= sums[: -schedule.steps].copy()
-    moved = sums.reshape(-1)[: len(series)]
-    return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
+    return sums.reshape(-1)[: len(series)]
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:

@@ -694,29 +694,22 @@ class _HatEquations(NormalEquations):
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
         within = last <= cell + 1
         found[within] = (last - first)[within] ** 2 * self.cell_variance[cell[within]]
+        # From cell 0 on: if the end lies inside a cell, only the part of the cell before it counts.
         prefix = ~within & (first == 0)
-        found[prefix] = self._prefix(last[prefix])
+        end = np.minimum(last[prefix].astype(np.int64), self._cells - 1)
+        share = last[prefix] - end
+        sums = np.concatenate([[0.0], self.prefix_variance])
+        found[prefix] = (
+            (1 - share) * sums[end]
+            + share * sums[end + 1]
+            - share * (1 - share) * self.cell_variance[end]
+        )
         rest = np.flatnonzero(~within & ~prefix)
         columns = max(1, _CHUNK * 4 // max(self._strategy.rows, 1))
         for part in _slices(len(rest), columns):
             some = rest[part]
             found[some] = self._between(first[some], last[some])
         return found.reshape(shape)
-
-    def _prefix(self, ends: Floats) -> Floats:
-        """Return the variances of estimated sums of the cells from 0 to the real positions
-        ``ends``.
-
-        If an end lies inside a cell, only the part of the cell before the end counts.
-        """
-        cell = np.minimum(ends.astype(np.int64), self._cells - 1)
-        share = ends - cell
-        sums = np.concatenate([[0.0], self.prefix_variance])
-        return np.asarray(
-            (1 - share) * sums[cell]
-            + share * sums[cell + 1]
-            - share * (1 - share) * self.cell_variance[cell]
-        )
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:

@@ -90,7 +90,7 @@ class Nodes(WeightedTree):
             )
         self.name = check_name(name)
         self.unit_columns = max(self.weights) == 1
-        self.measurements = sum(len(rows) for rows in self.rows() if rows)
+        self.measurements = sum(map(len, self.rows()))
 
     @classmethod
     def independent(cls, cells: int) -> Self:
@@ -147,19 +147,13 @@ class Nodes(WeightedTree):
             cls(cells, (2, cells), (3, 0, 1)),
         )
 
-    def _counts(self) -> list[int]:
-        counts = [self.cells]
-        for radix in self.radices:
-            counts.append(-(-counts[-1] // radix))
-        return counts
-
     def rows(self) -> list[range]:
         """Return, for each level, the indices of its measurements; empty for unmeasured levels."""
-        found, start = [], 0
-        for count, weight in zip(self._counts(), self.weights, strict=True):
-            size = count if weight else 0
-            found.append(range(start, start + size))
-            start += size
+        found, start, nodes = [], 0, self.cells
+        for radix, weight in zip((*self.radices, 1), self.weights, strict=True):
+            stop = start + (nodes if weight else 0)
+            found.append(range(start, stop))
+            start, nodes = stop, -(-nodes // radix)
         return found
 
     @override

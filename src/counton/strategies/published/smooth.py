@@ -10,7 +10,6 @@ nodes of this level that releases use, so the new nodes of a window are consecut
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -136,12 +135,13 @@ class SmoothBinary(StreamStrategy):
         # its sensitivity, and fewer ones, its error.
         horizon = check_integer("horizon", horizon, 1)
         trees: list[SmoothBinary] = []
-        below = LARGEST_HEIGHT  # fewest ones for one zero less
+        fewest = LARGEST_HEIGHT  # ones that make more than ``horizon`` leaves
         for zeros in range(1, LARGEST_HEIGHT):
-            fewest = _fewest_ones(horizon, zeros)
+            below = fewest  # for one zero less; one zero more never needs more ones
+            while fewest > 1 and math.comb(zeros + fewest - 1, zeros) > horizon:
+                fewest -= 1
             most = min(below - 1, fewest + of_each - 1, LARGEST_HEIGHT - zeros)
             trees += [cls(horizon, zeros + ones, zeros) for ones in range(fewest, most + 1)]
-            below = fewest
             if fewest == 1:
                 break
         return trees
@@ -360,17 +360,6 @@ class SmoothBinary(StreamStrategy):
                 for at in range(0, len(read), size):  # copies stay in the cache
                     sums[read[at : at + size]] += drawn[at : at + size]
         return sums
-
-
-def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Return the least number of 1 bits for which more than ``horizon`` leaf indices with ``zeros``
-    0 bits exist.
-    """
-    high = 1
-    while math.comb(zeros + high, zeros) <= horizon:
-        high *= 2
-    ones = range(high + 1)
-    return bisect_right(ones, horizon, high // 2, high, key=lambda n: math.comb(zeros + n, zeros))
 
 
 # Leaves are numbers with a fixed count of zeros among their bits, in increasing order. A *fork* of

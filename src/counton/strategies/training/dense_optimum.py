@@ -45,6 +45,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -347,7 +348,13 @@ class BandedOptimum(DenseOptimum):
             )
         if most >= (steps + 1) / 2:
             return cls(_optimal_bands(steps, schedule), schedule)
-        lags = _lags_of(steps, schedule, most)
+        # The last normal numbers, and those an epoch before, as many as ``draws`` allows.
+        apart = schedule.apart if schedule.steps > 1 else steps
+        order = [lag for near in range(apart) for lag in (near, near + apart) if lag < steps]
+        taken = accumulate((steps - lag) / steps for lag in order)
+        lags = tuple(
+            sorted(lag for lag, so_far in zip(order, taken, strict=True) if so_far <= most)
+        )
         return cls(_optimal_few(steps, schedule, lags), schedule, lags)
 
     @property
@@ -437,27 +444,6 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
     return np.zeros(steps, np.int64)
-
-
-def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return the lags (numbers of steps) at which the noise of a step uses normal numbers.
-
-    They are taken in the order 0, e, 1, e + 1, 2, ..., where e is the number of steps in an epoch.
-    As many are taken as ``draws`` allows, the largest number of normal numbers that a step uses on
-    average.
-    """
-    # The last ones, and those an epoch before.
-    apart = schedule.apart if schedule.steps > 1 else steps
-    found: list[int] = []
-    taken = 0.0
-    for near in range(apart):
-        for lag in (near, near + apart):
-            if lag < steps:
-                taken += (steps - lag) / steps
-                if taken > draws:
-                    return tuple(sorted(found))
-                found.append(lag)
-    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=4)
