@@ -154,15 +154,12 @@ class NamedWorkload(Workload):
 _STRETCH = 2**14
 
 
-def _stretches(*arrays: Any) -> Iterator[list[Any]]:
+def _stretches(*arrays: Integers) -> Iterator[list[Integers]]:
     """Cut several arrays of one length into pieces of at most 2^14 entries, and yield lists with
     one piece of each array.
-
-    Arrays given as None are left out.
     """
-    given = [array for array in arrays if array is not None]
-    for start in range(0, len(given[0]), _STRETCH):
-        yield [array[start : start + _STRETCH] for array in given]
+    for start in range(0, len(arrays[0]), _STRETCH):
+        yield [array[start : start + _STRETCH] for array in arrays]
 
 
 class AllRanges(NamedWorkload):
@@ -263,46 +260,49 @@ def _from_both_ends(rows: Floats, first: Floats) -> Floats:
     return np.asarray(left * np.cumsum(rows * first, axis=1) + first * beyond)
 
 
-class _Intervals(NamedWorkload):
+class TreeNodes(NamedWorkload):
+    """The workload of all nodes of the binary tree over the cells: intervals j 2^k .. (j + 1) 2^k -
+    1.
+
+    The last node of a level may have fewer cells.
+
+    >>> low, high = TreeNodes(3).intervals()
+    >>> list(zip(low.tolist(), high.tolist()))
+    [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3)]
+    """
+
+    name = "nodes"
     costly = True
 
-    @abstractmethod
-    def intervals(self) -> tuple[Integers, Integers]: ...
+    @property
+    @override
+    def queries(self) -> int:
+        return 2 * self.cells - 1
 
     @override
     def total(self, estimator: Estimator) -> float:
         law = tree_law(estimator)
         if law is not None and self._alike(law) is not None:
             return float(self.levels(law).sum())
-        low, high = self.intervals()
-        return sum(float(estimator.variance(*part).sum()) for part in _stretches(low, high))
+        parts = _stretches(*self.intervals())
+        return sum(float(estimator.variance(*part).sum()) for part in parts)
 
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        alike = self._alike(joint_law)
-        low, high, times = (*self.intervals(), None) if alike is None else alike
+        groups = self._alike(joint_law)
+        if groups is None:
+            low, high = self.intervals()
+            groups = low, high, np.ones_like(low)
         totals = np.zeros(len(joint_law.radices) + 1)
-        for part in _stretches(low, high, times):
-            weigh = [1.0] if times is None else part[2]
-            totals += [
-                float((level * weigh).sum()) for level in joint_law.interval_levels(*part[:2])
-            ]
+        for low, high, times in _stretches(*groups):
+            levels = joint_law.interval_levels(low, high)
+            totals += [float((level * times).sum()) for level in levels]
         return totals
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
         low, high = self.intervals()
         return float(np.abs(sums[high] - sums[low]).max())
-
-    def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return groups of intervals whose estimated sums have equal variance; here None: no groups
-        are known.
-
-        ``joint_law`` is the distribution of the estimates. A subclass that knows groups returns
-        three arrays of shape (groups,): start and end of one interval of each group, and the number
-        of intervals in the group.
-        """
-        return None
 
     def gram(self) -> Floats:
         """Return W^T W for the queries W; entry (i, j) is the number of intervals that contain
@@ -317,26 +317,6 @@ class _Intervals(NamedWorkload):
         np.add.at(corners, (high, high), 1)
         return corners.cumsum(0).cumsum(1)[:-1, :-1]
 
-
-class TreeNodes(_Intervals):
-    """The workload of all nodes of the binary tree over the cells: intervals j 2^k .. (j + 1) 2^k -
-    1.
-
-    The last node of a level may have fewer cells.
-
-    >>> low, high = TreeNodes(3).intervals()
-    >>> list(zip(low.tolist(), high.tolist()))
-    [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3)]
-    """
-
-    name = "nodes"
-
-    @property
-    @override
-    def queries(self) -> int:
-        return 2 * self.cells - 1
-
-    @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
         """Return groups of intervals whose estimated sums have equal variance, if ``joint_law`` is
         the distribution of the estimates.
