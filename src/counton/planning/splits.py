@@ -252,14 +252,6 @@ class _Norm(NamedTuple):
     power: int
     strict: bool
 
-    def of(self, found: Split) -> float:
-        """Return the sensitivity of a report in this norm: the largest change of all its cells by
-        one unit.
-
-        The cells are multiplied by the weights of the division ``found``.
-        """
-        return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
-
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
     """Return the norms of the sensitivity to which noise may be calibrated, in the order in which
@@ -276,43 +268,36 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 
 
 def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -> Iterator[Split]:
-    """Yield the divisions of a budget that keep all bounds on errors, in the order of `_norms`."""
-    found = (_split(costs, guarantee, noise, by, norm) for norm in _norms(guarantee))
-    return (one for one in found if one is not None)
-
-
-def _split(
-    costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm
-) -> Split | None:
-    """Divide a budget among the parts of a report, with noise calibrated to one norm.
-
-    None: no weights keep all bounds on errors.
+    """Yield the divisions of a budget among the parts of a report that keep all bounds on errors:
+    at most one for each of the `_norms` to which noise may be calibrated, in their order.
     """
     # Weights of parts determine the joint norm, the norm determines the strategy and its error, and
     # the error determines the weights. Rounds repeat until the error changes no more.
-    power = norm.power
-    unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
-    for turn in range(_MOST_ROUNDS):
-        needed = _needed_shares(costs, power, unit)
-        if sum(needed) > _largest_share_for_bounds(costs):
-            return None
-        found = _with_whole_weights(costs, _share_out(needed, costs, by, power, unit), power)
-        size = norm.of(found)
-        error = noise(guarantee, found.l1, found.l2_squared)
-        here = error / size
-        if norm.strict and here < (1 - _TOLERANCE) * _unit_error(noise, guarantee, power, size):
-            return None
-        errors = tuple(
-            error * cost.each / weight for cost, weight in zip(costs, found.weights, strict=True)
-        )
-        kept = all(
-            cost.within is None or one <= cost.within
-            for cost, one in zip(costs, errors, strict=True)
-        )
-        if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
-            return found._replace(errors=errors)
-        unit = here
-    return None
+    for power, strict in _norms(guarantee):
+        unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
+        for turn in range(_MOST_ROUNDS):
+            needed = _needed_shares(costs, power, unit)
+            if sum(needed) > _largest_share_for_bounds(costs):
+                break
+            found = _with_whole_weights(costs, _share_out(needed, costs, by, power, unit), power)
+            # The sensitivity in this norm: the change of all multiplied cells by one unit.
+            size = float(found.l1) if power == 1 else math.sqrt(found.l2_squared)
+            error = noise(guarantee, found.l1, found.l2_squared)
+            here = error / size
+            if strict and here < (1 - _TOLERANCE) * _unit_error(noise, guarantee, power, size):
+                break
+            errors = tuple(
+                error * cost.each / weight
+                for cost, weight in zip(costs, found.weights, strict=True)
+            )
+            kept = all(
+                cost.within is None or one <= cost.within
+                for cost, one in zip(costs, errors, strict=True)
+            )
+            if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
+                yield found._replace(errors=errors)
+                break
+            unit = here
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
