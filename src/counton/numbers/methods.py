@@ -62,6 +62,13 @@ def methods(
     neighbours if they differ in one that is added or removed.
     """
     guarantee, contribution = terms.guarantee, terms.contribution
+    protected = local_text(
+        "The protected unit is one {unit}, {change}; two data sets are neighbours if they differ "
+        "in one that is {neighbours}.",
+        unit=local_unit(unit or contribution.unit),
+        change=local_sentence(contribution.change_in_words()),
+        neighbours=local_text(contribution.neighbours),
+    )
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
     scope = "" if is_single_release(terms) else f", {local_sentence(guarantee.scope)}"
     promise = local_text(
@@ -69,7 +76,7 @@ def methods(
     )
     paragraphs = [
         [released or _released_in_words(terms)],
-        [_unit_in_words(terms, unit)],
+        [protected],
         [promise, *before, *_attacker(terms)],
         [*errors, *(_clipping_in_words(terms) if besides is None else ())],
         [*(besides or ())],
@@ -118,17 +125,6 @@ def _released_in_words(terms: Design) -> str:
         name=repr(terms.name),
         what=what,
         until=until,
-    )
-
-
-def _unit_in_words(terms: Design, unit: str | None) -> str:
-    contribution = terms.contribution
-    return local_text(
-        "The protected unit is one {unit}, {change}; two data sets are neighbours if they differ "
-        "in one that is {neighbours}.",
-        unit=local_unit(unit or contribution.unit),
-        change=local_sentence(contribution.change_in_words()),
-        neighbours=local_text(contribution.neighbours),
     )
 
 

@@ -131,7 +131,17 @@ def calibration_of(
     check_contribution(contribution)
     if strategy.facts.totals:
         both = cast("WindowsAndTotals", strategy)
-        _check_totals(both, guarantee, contribution, shape)
+        told = both.totals, both.share, guarantee, contribution, shape
+        needed = law_of_totals(*told, both.windows.corrections, both.law.family)
+        own, least = (
+            one.scale if isinstance(one, DiscreteLaplace) else one.sigma_squared
+            for one in (both.law, needed)
+        )
+        if both.law.family != needed.family or own < least:
+            raise InvalidInput(
+                f"totals have the noise {both.law!r}, but a share of {both.share} of {guarantee} "
+                f"needs {needed!r}: the description was altered; restore it from a copy"
+            )
         if isinstance(guarantee, ApproxDP):
             family = both.law.family
         of_windows = part_of(guarantee, 1 - both.share, family)
@@ -244,29 +254,6 @@ def law_of_totals(
     law = calibrate(own, moved, family, causal=False, once=False).law
     check_law(totals, law)
     return law
-
-
-def _check_totals(
-    strategy: WindowsAndTotals,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...],
-) -> None:
-    """Raise `InvalidInput` if the noise of totals, in a stream of windows and totals, is too small
-    for their share of the guarantee.
-    """
-    law, often = strategy.law, strategy.windows.corrections
-    told = strategy.totals, strategy.share, guarantee, contribution, shape
-    needed = law_of_totals(*told, often, law.family)
-    own, least = (
-        one.scale if isinstance(one, DiscreteLaplace) else one.sigma_squared
-        for one in (law, needed)
-    )
-    if law.family != needed.family or own < least:
-        raise InvalidInput(
-            f"totals have the noise {law!r}, but a share of {strategy.share} of {guarantee} needs "
-            f"{needed!r}: the description was altered; restore it from a copy"
-        )
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:

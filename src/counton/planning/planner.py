@@ -754,7 +754,7 @@ def ranked_designs(
             raise InvalidInput(
                 f"a strategy is {one!r}; give strategy objects, such as KAry.best(8760)"
             )
-    found = (*found, *(_Contenders(one.saved_name, (one,), "", 0.0) for one in given))
+    found = (*found, *(_Contenders(one.saved_name, (one,)) for one in given))
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
     choices: list[tuple[Design, float]] = []
@@ -932,8 +932,8 @@ class _StrategyKind(NamedTuple):
             norm.
         norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute the
             error.
-        contends: norms for which this kind may be better than all others, on horizons from
-            64 steps on.
+        contends: those of the ``norms`` for which this kind may be better than all others, on
+            horizons from 64 steps on.
         simple: True if its releases are integers.
         only_simple: True if another kind is always better when fractions may be released.
         published: True if papers describe this kind, and it is never the best for units
@@ -963,8 +963,11 @@ class _StrategyKind(NamedTuple):
         """
         if self.published and not compare and not several:
             return ()
-        of = self.norms if compare or everything else self.contends
-        return tuple(norm for norm in requested if norm in of)
+        return tuple(
+            norm
+            for norm in requested
+            if norm in self.norms and (compare or everything or norm in self.contends)
+        )
 
 
 #: Kinds of strategies for totals. Among equally good strategies the first is chosen.
@@ -997,7 +1000,6 @@ _BOTH: tuple[_StrategyKind, ...] = (
             known.NormalisedSqrt(question.horizon, 8),
         ],
         norms=(2,),
-        contends=(2,),
         simple=False,
     ),
     _StrategyKind(
@@ -1008,7 +1010,6 @@ _BOTH: tuple[_StrategyKind, ...] = (
             if question.horizon >= _SHORTEST_OCTAVE
         ],
         norms=(2,),
-        contends=(2,),
         simple=False,
     ),
     _StrategyKind(
@@ -1018,7 +1019,6 @@ _BOTH: tuple[_StrategyKind, ...] = (
             for bits in (16, 12)
         ],
         norms=(2,),
-        contends=(2,),
         only_simple=True,
     ),
     _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
@@ -1084,8 +1084,8 @@ def _endless(
         # With fewer bits, sums of wider noise do not overflow.
         even = _even(metric, _AROUND if around is None else around)
         roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
-        found.append(_Contenders(names.GROWING_ROOT.words, roots, "", 0.0))
-    found.append(_Contenders(names.EPOCHS.words, (known.Epochs(),), "", 0.0))
+        found.append(_Contenders(names.GROWING_ROOT.words, roots))
+    found.append(_Contenders(names.EPOCHS.words, (known.Epochs(),)))
     return tuple(found)
 
 
@@ -1111,14 +1111,14 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
     left out.
     """
     if horizon is None:
-        return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
+        return _Contenders(name, (), f"{name}: left out, it has a last step")
     strategy: StreamStrategy
     if name == "kary-paper":  # Algorithm 2 with k = 19, which is the best in the limit
         strategy = known.KAry(horizon, 19, subtraction=True)
     else:
         kind = next(one for one in _BOTH if one.kind == names.PAPERS[name])
         (strategy,) = kind.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
-    return _Contenders(name, (strategy,), "", 0.0)
+    return _Contenders(name, (strategy,))
 
 
 class _Contenders(NamedTuple):
@@ -1128,8 +1128,8 @@ class _Contenders(NamedTuple):
 
     kind: str
     members: tuple[StreamStrategy, ...]
-    note: str
-    seconds: float
+    note: str = ""
+    seconds: float = 0.0
 
 
 @lru_cache(maxsize=128)
@@ -1161,11 +1161,11 @@ def _best_known(
     """
     if horizon == 1 and simple and release != "windows":
         # The strategies differ in how releases share noise, and there is only one release.
-        return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),), "", 0.0)
+        return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),))
     small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
     if small and horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
         return _contenders(_Question(horizon, metric, release, 1, 1, None), _BOTH[0], (1,))
-    return _Contenders("", (), "", 0.0)
+    return _Contenders("", ())
 
 
 def candidates(
