@@ -139,12 +139,12 @@ def test_other_numbers_words_and_lengths_are_noticed(
     wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = released(made("average by group", tmp_path))
-    right = wording._far, wording._besides_in_words
+    right = wording._far, wording.besides_as_sentence
     if wrong == "half":  # in both accounts
         monkeypatch.setattr(wording, "_far", lambda far: right[0](far / 2))
     more = ["Noise is of each cell."] if wrong == "terms" else ["It is so."] * 3
     if wrong != "half":
-        monkeypatch.setattr(wording, "_besides_in_words", lambda of: [*right[1](of), *more])
+        monkeypatch.setattr(wording, "besides_as_sentence", lambda of: [*right[1](of), *more])
     with pytest.raises(AssertionError):
         check_short_methods(own)
 

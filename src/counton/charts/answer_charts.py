@@ -23,6 +23,7 @@ from counton.charts.style import (
     drawing,
     frame,
     number_ticks,
+    shorten,
     tick,
 )
 from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels, largest_groups
@@ -126,15 +127,6 @@ def _number(one: Answer) -> str:
     if low and high:
         bounds = [f"{high} or less"] if one.lower == 0 else [f"{low} to {high}"]
     return f"{value} ({bounds[0]})" if value else bounds[0]
-
-
-def shorten(name: str, letters: int) -> str:
-    """Shorten a name to at most this many letters.
-
-    >>> shorten("north", 9), shorten("north and south", 9)
-    ('north', 'north an…')
-    """
-    return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
 #: Largest number of groups whose patterns one chart shows.

@@ -112,12 +112,8 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     below = [(name, colour) for name, _, colour in ends]
     width = check_width(width)
     lowest, names = foot_inches(foot, width), names_inches(below, width)
-    figure, bottom, top = frame(
-        Caption(title, subtitle, "", foot, width), 3.6, above=0.3, below=0.62 + names
-    )
-    ax = figure.subplots()
-    right = 1 - (0.2 if names else 0.26 * WIDTH) / width
-    figure.subplots_adjust(left=0.675 / width, right=right, bottom=bottom, top=top)
+    words, right = Caption(title, subtitle, "", foot, width), 0.2 if names else 0.26 * WIDTH
+    figure, ax = _axes(words, 3.6, above=0.3, below=0.62 + names, left=0.675, right=right)
     for curve in reversed(curves):
         low, high = curve.std.min(axis=1), curve.std.max(axis=1)
         ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
@@ -172,12 +168,8 @@ def plot_over(
     below = [(name, of[name]) for name in curves]
     names = names_inches(below, width)
     subtitle = f"{some.guarantee}; protected: {some.contribution}"
-    figure, bottom, top = frame(
-        Caption(title, subtitle, width=width), 3.6, above=0.3, below=0.62 + names
-    )
-    ax = figure.subplots()
-    right = 1 - (0.2 if names else 0.21 * WIDTH) / width
-    figure.subplots_adjust(left=0.675 / width, right=right, bottom=bottom, top=top)
+    words, right = Caption(title, subtitle, width=width), 0.2 if names else 0.21 * WIDTH
+    figure, ax = _axes(words, 3.6, above=0.3, below=0.62 + names, left=0.675, right=right)
     for name, errors in curves.items():
         ax.plot([*errors], [*errors.values()], color=of[name], linewidth=1.8, marker="o", ms=3)
     ax.set_xscale("log")
@@ -205,6 +197,22 @@ def plot_over(
     heights = (float(place.transform(max(errors.items()))[1]) for errors in curves.values())
     name_ends(ax, list(zip(curves, heights, of.values(), strict=True)), 10)
     return figure
+
+
+def _axes(
+    words: Caption, tall: float, *, above: float, below: float, left: float, right: float
+) -> tuple[Figure, Axes]:
+    """Return an empty chart with one pair of axes; all lengths are in inches.
+
+    Args:
+        words: the words around the chart.
+        tall: height of the axes.
+        above, below, left, right: free space around the axes.
+    """
+    figure, bottom, top = frame(words, tall, above=above, below=below)
+    ax, wide = figure.subplots(), words.width
+    figure.subplots_adjust(left=left / wide, right=1 - right / wide, bottom=bottom, top=top)
+    return figure, ax
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
@@ -315,15 +323,9 @@ def plot_loss(
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
     names = names_inches(below, width)
-    figure, bottom, top = frame(
-        Caption(title, subtitle, width=width),
-        3.9,
-        above=0.25,
-        below=0.6 + names + 0.25 * (names > 0),
-    )
-    ax = figure.subplots()
-    right = 1 - (0.35 if names else 0.27 * WIDTH) / width
-    figure.subplots_adjust(left=0.525 / width, right=right, bottom=bottom, top=top)
+    words, lower = Caption(title, subtitle, width=width), 0.6 + names + 0.25 * (names > 0)
+    right = 0.35 if names else 0.27 * WIDTH
+    figure, ax = _axes(words, 3.9, above=0.25, below=lower, left=0.525, right=right)
     for losses, colour, thick in curves.values():
         ax.step(shown, losses, where="post", color=colour, linewidth=thick)
     for age, limit in plan.targets.items():
@@ -401,10 +403,8 @@ def plot_bounds(
     7.5
     """
     width = check_width(width)
-    figure, bottom, top = frame(Caption(title, subtitle, width=width), 3.3, above=0.25, below=0.65)
-    ax = figure.subplots()
-    right = 1 - 0.15 * WIDTH / width
-    figure.subplots_adjust(left=0.75 / width, right=right, bottom=bottom, top=top)
+    words = Caption(title, subtitle, width=width)
+    figure, ax = _axes(words, 3.3, above=0.25, below=0.65, left=0.75, right=0.15 * WIDTH)
     curves = (
         ("noise", [100 * share for share in noise], PALETTE[0]),
         ("dropped", [100 * share for share in dropped], PALETTE[1]),

@@ -36,7 +36,8 @@ WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
 NARROW = 5.5
 #: Shades of the palette, for more groups than it has colours. Below 1 is darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
-_LONGEST_NAME = 24
+#: Largest number of letters of a name beside a chart.
+LONGEST_NAME = 24
 _TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
 #: Fonts that have letters which matplotlib's font lacks; installed ones are tried in this order.
 _FONTS = (
@@ -453,7 +454,7 @@ def number_ticks(text: str = "{number}") -> FuncFormatter:
     return FuncFormatter(name)
 
 
-def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
+def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     """Shorten a name so that it fits beside the chart.
 
     >>> shorten("a" * 30, longest=5)

@@ -15,6 +15,7 @@ from counton.base.locales import local_name, local_number, local_text
 from counton.charts.style import (
     FAINT,
     INK,
+    LONGEST_NAME,
     NARROW,
     PALETTE,
     Bars,
@@ -170,20 +171,19 @@ def _write_panel_name(ax: Axes, name: str) -> None:
     ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
 
 
-def _cell_name(values: Sequence[str], longest: int = 24) -> str:
+def _cell_name(values: Sequence[str]) -> str:
     """Return the name of a cell: its values, the longest of which are shortened so that all are
     visible.
 
     Args:
         values: the cell's value in each column.
-        longest: largest number of letters of the name.
 
     >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
     ('Bavaria and the Pa…, men', 'Berlin, men')
     """
     if len(values) == 1:
         return values[0]
-    room = longest - 2 * (len(values) - 1)
+    room = LONGEST_NAME - 2 * (len(values) - 1)
     for place in np.argsort([-len(value) for value in values], kind="stable").tolist():
         others = sum(len(value) for number, value in enumerate(values) if number != place)
         if others + len(values[place]) > room:

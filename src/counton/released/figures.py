@@ -23,12 +23,13 @@ from counton.base.locales import (
 )
 from counton.numbers import Releases
 from counton.privacy.guarantees import plural
-from counton.released.besides_noise import adds_users_up, besides_noise
+from counton.released.besides_noise import adds_users_up
 from counton.released.periods import WEEK, patterns_of, periods_of
 from counton.released.read_options import Look
 from counton.released.revisions import final_windows
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import (
+    besides_as_sentence,
     counted_in_words,
     foot_of,
     groups_in_words,
@@ -284,8 +285,7 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
     )
     foot = [] if look.source is None else [local_text("Source: {source}.", source=look.source)]
     foot += [f"{local_sentence(note)}." for note in released.notes]
-    if lines := besides_noise(definition):
-        foot.append(local_text("Besides noise: {lines}.", lines="; ".join(lines)))
+    foot += besides_as_sentence(definition)
     return plot_table(
         released.reading,
         look.around(promise, " ".join(foot)),

@@ -261,13 +261,11 @@ class Inspection:
 
     def _bounds(self, share: float) -> ValueBounds:
         ends = []
-        tails = (1 - share) / 2, (1 + share) / 2
-        for side, tail in enumerate(tails):
+        for side, tail in enumerate(((1 - share) / 2, (1 + share) / 2)):
             cell = self._reading.cell_at(tail)
             found = self._reading.quantile(tail, self.level)
             end = None if cell is None else float(self._edges[cell + side])
-            cells = found.lower, found.upper
-            ends.append((end, *cells))
+            ends.append((end, found.lower, found.upper))
         (lower, *of_lower), (upper, *of_upper) = ends
         return ValueBounds(share, lower, upper, *of_lower, *of_upper)
 

@@ -91,7 +91,13 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     amount, unit = parsed_period(every)
     zone = load_zone(windows.timezone)
     first, last = microseconds(windows.start), int(windows.ends(range(steps, steps + 1))[0])
-    begin = _begin(windows.start.astimezone(zone), amount, unit)
+    day = windows.start.astimezone(zone).date()
+    if unit == "w":
+        day -= timedelta(days=day.weekday())
+    if unit == "mo":
+        months = (day.year * 12 + day.month - 1) // amount * amount
+        day = day.replace(year=months // 12, month=months % 12 + 1, day=1)
+    begin = datetime.combine(day, time(), zone)
     most = (moment(last) - begin).days // (_FEWEST_DAYS[unit] * amount) + 2
     begins = Windows(begin, every, most, windows.timezone).starts(range(1, most + 2))
     inner = begins[(begins > first) & (begins < last)]
@@ -289,21 +295,6 @@ def check_delay(request: str, delay: int) -> None:
             f"{request} does not go with {field('delay', delay)}, because a delayed release counts "
             "up to an earlier window; leave it out"
         )
-
-
-def _begin(start: datetime, amount: int, unit: str) -> datetime:
-    """Return the beginning of the calendar period that contains a local time.
-
-    For months the period has ``amount`` months, counted from a January. For other units it is the
-    day, or the week from Monday, whatever ``amount`` is.
-    """
-    day = start.date()
-    if unit == "w":
-        day -= timedelta(days=day.weekday())
-    if unit == "mo":
-        months = (day.year * 12 + day.month - 1) // amount * amount
-        day = day.replace(year=months // 12, month=months % 12 + 1, day=1)
-    return datetime.combine(day, time(), start.tzinfo)
 
 
 #: Lengths of a user's period that do not depend on the calendar, in microseconds.

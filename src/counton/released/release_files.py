@@ -504,8 +504,8 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
             f"reads format {FORMAT}: read it with the version of counton that wrote it "
             f"({facts.get('written_by')})"
         )
-    if described.get("once") and "step" not in rows.columns:
-        rows = rows.with_columns(step=pl.lit(1, pl.Int64))
+    if described.get("once"):
+        rows = _with_steps(rows)
     if "step" not in rows.columns:
         raise InvalidInput(f"{label!r} has no column 'step' any more: give the file with it")
     check_shape(rows.height, rows.width)
@@ -522,6 +522,13 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
             "it"
         )
     return _File(label, rows, described, tuple(notes))
+
+
+def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """Add the column of steps to a table whose rows were all released once."""
+    if "step" in table.columns:
+        return table
+    return table.with_columns(step=pl.lit(1, pl.Int64))
 
 
 def _fetch(address: str, token: str | None) -> _File:
@@ -569,9 +576,7 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
         InvalidInput: the release lacks a row of the table; or an estimate or a standard deviation
             of the table differs from that of the release.
     """
-    table = release.table()
-    if "step" not in table.columns:
-        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    table = _with_steps(release.table())
     names = [name for name in labels_of(table) if name in one.rows.columns]
     numbers = [name for name in _OF_ROWS if name in table.columns and name in one.rows.columns]
     there = f"what {one.like!r} describes"
@@ -785,9 +790,7 @@ def _rows_there(
     """
     if all(one.whole for one in files):
         return None
-    table = released.table()
-    if "step" not in table.columns:  # all rows were released once
-        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    table = _with_steps(released.table())
     names = labels_of(table)
     kinds = {name: table.schema[name] for name in names}
     parts = []

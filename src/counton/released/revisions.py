@@ -127,15 +127,17 @@ class Revisions:
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
+    def _read_by(self, strategy: Any) -> Design[Any]:
+        """Return the design with another strategy, which reads the same noise."""
+        return replace(self.design, strategy=strategy)
+
     def design_at(self, night: int) -> Design[AsOf]:
         """Return the design (strategy, guarantee and noise) of the counts that were the newest
         after release number ``night``.
 
         Its steps are the windows; each has one count.
         """
-        strategy = AsOf(self.design.strategy.windows, night)
-        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
-        return found
+        return self._read_by(AsOf(self.design.strategy.windows, night))
 
     def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
         """Return the number of each window as known after release ``night``.
@@ -172,9 +174,7 @@ class Revisions:
         """
         both = self.design.strategy
         assert isinstance(both, WindowsAndTotals)
-        strategy = LeastSquaresAsOf(both, night, self.design.law)
-        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
-        return found
+        return self._read_by(LeastSquaresAsOf(both, night, self.design.law))
 
     def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
         """Return running sums that end with each of the newest windows, estimated from all windows
@@ -218,9 +218,7 @@ class Revisions:
 
         It is for differences between counts of one window: it knows the noise that these share.
         """
-        strategy = EveryVersion(self.design.strategy.windows)
-        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
-        return found
+        return self._read_by(EveryVersion(self.design.strategy.windows))
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
         """Return the cells of a window's count as released ``lag`` windows after it: an array of
@@ -318,8 +316,7 @@ class Revisions:
             last, first = (self.number(window, lag, cell) for lag in lags)
             return last - first
         nights = sorted((earlier, later))
-        strategy = TwoNights(both, window, nights[0], nights[1], self.design.law)
-        terms: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        terms = self._read_by(TwoNights(both, window, nights[0], nights[1], self.design.law))
         values = [float(self.read(night)[1][window - 1].reshape(-1)[cell]) for night in nights]
         first, last = (
             Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))

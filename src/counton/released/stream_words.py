@@ -90,7 +90,7 @@ def methods_of(
             protection_in_words(definition),
             local_text(f"With a probability of {{level}}% each, {error}.", level=chance, far=far),
             *notes_as_sentences(notes),
-            *_besides_in_words(definition),
+            *besides_as_sentence(definition),
             local_text(
                 "The method is {guarantee}, by {program}; it is explained at {address}.",
                 guarantee=guarantee,
@@ -232,8 +232,7 @@ def _so_far(definition: Description, period: str) -> str:
 
     Such a number is published after each window, before its period has ended.
     """
-    cut = definition.cut
-    return "" if (cut.period or f"period of {cut.every}") == period else " so far"
+    return "" if definition.window == period else " so far"
 
 
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
@@ -344,7 +343,7 @@ def _name_of(name: str | float) -> str:
     return "median" if name == 0.5 else f"{name:g} quantile"
 
 
-def _besides_in_words(definition: Description) -> list[str]:
+def besides_as_sentence(definition: Description) -> list[str]:
     """Return a list with a sentence on errors other than noise; an empty list if there are none."""
     lines = besides_noise(definition)
     return [local_text("Besides noise: {lines}.", lines="; ".join(lines))] if lines else []
@@ -466,7 +465,7 @@ def account_of(
         mechanism=None if mechanism is None else local_sentence(mechanism),
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
-        besides=_besides_in_words(definition),
+        besides=besides_as_sentence(definition),
         before=[*_people_in_words(definition), *_before_in_words(definition)],
         unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
         sources=definition.statistic.card.sources,
@@ -662,22 +661,19 @@ def times_in_words(
     if isinstance(over, str):
         part = "in each {period}" + _so_far(definition, over)
         return local_text(part, period=local_text(over))
-    if over == 1:
-        period = PERIODS.get(every)
-        window = local_text(period) if period else local_text("window of {length}", length=every)
-        return local_text("in each {period}", period=window)
-    if over is not None:
-        period = PERIODS.get(every)
+    period = PERIODS.get(every)
+    if over is not None and over > 1:
         windows = (
             local_text("windows of {length}", length=every)
             if period is None
             else local_text(f"{period}s")
         )
         return local_text("in the {count} {windows} up to each point", count=over, windows=windows)
-    if definition.inner.card.of_now:
-        period = PERIODS.get(every)
+    if over == 1 or definition.inner.card.of_now:
         window = local_text(period) if period else local_text("window of {length}", length=every)
-        return local_text("at the end of each {period}", period=window)
+        return local_text(
+            "in each {period}" if over == 1 else "at the end of each {period}", period=window
+        )
     start = cut.local(cut.start)
     date = local_day(start, year=True, long=True)
     if start.hour == start.minute == 0:
@@ -708,18 +704,17 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
     return f"{whence}{protects}{zone}{beyond}"
 
 
-def in_words(definition: Description, name: str, steps: range, new: int | None = None) -> str:
+def in_words(definition: Description, name: str, steps: range) -> str:
     """Describe the protected unit, the guarantee, and the released steps.
 
     Args:
         definition, name: the description and name of the stream.
         steps: the released steps.
-        new: number of steps that one call released; None: it is not mentioned.
     """
     cut = definition.cut
-    what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
+    what, once = cut.count(len(steps)), ""
     if not cut.goes_on:
-        what, more = getattr(definition.statistic, "size", definition.what), " once"
+        what, once = getattr(definition.statistic, "size", definition.what), " once"
     notes = filter(None, (people_note(definition), tiers_note(definition)))
     people = "".join(f"           {note}\n" for note in notes)
     lines = besides_noise(definition)
@@ -729,7 +724,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     if definition.simulated:
         return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
-        f"{name}: {what} released{more}\n"
+        f"{name}: {what} released{once}\n"
         f"protected: {protected_in_words(definition)}\n{people}"
         f"guarantee: {definition.guarantee}"
         f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"

@@ -159,14 +159,12 @@ def _page(
     known = present()
     whole = texts() <= known.words.keys() and texts("sentences") <= known.sentences.keys()
     partly = "" if whole else lang
-    files = (
-        _download(csv, f"{name}.csv", "text/csv"),
-        _download(
-            json.dumps(facts, indent=2, sort_keys=True) + "\n",
-            f"{name}.csv.json",
-            "application/json",
-        ),
-    )
+    said = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+    text = "{table}, with intervals of {level}%; {facts} says what they promise."
+    level = local_number(percent(released.level))
+    about = escape(local_text(text, table="\0", facts="\1", level=level))
+    about = about.replace("\0", _download(csv, f"{name}.csv", "text/csv"))
+    about = about.replace("\1", _download(said, f"{name}.csv.json", "application/json"))
     return f"""<!DOCTYPE html>
 <html lang="{escape(present().language)}">
 <head>
@@ -189,7 +187,7 @@ style-src 'unsafe-inline'">
 <p{partly}>{escape(methods)}</p>
 <p{partly}>{escape(promise)}</p>
 <h2>{escape(local_text("All numbers"))}</h2>
-<p>{_about_files(*files, local_number(percent(released.level)))}</p>
+<p>{about}</p>
 <details><summary>{escape(local_text("Show them here"))}</summary>
 {_table(text_table(table.tail(_ROWS)), newest)}
 </details>
@@ -197,19 +195,6 @@ style-src 'unsafe-inline'">
 </body>
 </html>
 """
-
-
-def _about_files(table: str, facts: str, level: str) -> str:
-    """Return an HTML sentence with links to two files: of the numbers, and of their facts (the
-    public description of the stream).
-
-    Args:
-        table, facts: HTML of the links.
-        level: probability of the intervals in per cent, as text.
-    """
-    text = "{table}, with intervals of {level}%; {facts} says what they promise."
-    said = escape(local_text(text, table="\0", facts="\1", level=level))
-    return said.replace("\0", table).replace("\1", facts)
 
 
 def _lines(texts: Sequence[str], attributes: str = "") -> str:
