@@ -97,7 +97,7 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
             figure = draw(*args, **more)
             _write_signs_as_codes(figure)
         # IPython asks for this name; matplotlib provides it only if its backend is set up.
-        vars(figure)["_repr_png_"] = partial(_png, figure)
+        vars(figure)["_repr_png_"] = partial(image_of, figure, "png")
         return figure
 
     return quiet
@@ -127,10 +127,17 @@ def _without_control_characters(text: str) -> str:
     return printable(text).replace("\ufffe", r"\ufffe").replace("\uffff", r"\uffff")
 
 
-def _png(figure: Figure) -> bytes:
+def image_of(figure: Figure, kind: str, **more: Any) -> bytes:
+    """Return a figure as the bytes of an image of some kind, such as "png" or "svg".
+
+    Args:
+        figure: the figure.
+        kind: the file format.
+        more: further options of matplotlib's ``savefig``.
+    """
     file = BytesIO()
     with quietly():
-        figure.savefig(file, format="png")
+        figure.savefig(file, format=kind, **more)
     return file.getvalue()
 
 

@@ -5,7 +5,6 @@ charts.
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -24,7 +23,7 @@ from counton.base.locales import (
     speaking,
 )
 from counton.released.besides_noise import besides_noise
-from counton.released.series import CellValues
+from counton.released.series import CellValues, Series
 from counton.released.stream_words import subject_in_words
 
 if TYPE_CHECKING:
@@ -257,11 +256,10 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
         "number": local_number(f"{step:,}"),
         "zone": cut.timezone,
     }
-    if cut.lags:
-        said = "{what} by window, as known {until} (window {number}, {zone})"
-        return "\n" + local_text(said, until=released_at, **which)
-    if definition.release == "windows":
+    if cut.lags or definition.release == "windows":
         said = "{what} in the window {until} (window {number}, {zone})"
+        if cut.lags:
+            said = "{what} by window, as known {until} (window {number}, {zone})"
         return "\n" + local_text(said, until=released_at, **which)
     if delay:
         which["zone"] += local_text("; released with the window {until}", until=released_at)
@@ -275,18 +273,23 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
     columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
-        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
-        value, lower, upper = (
-            [quantity(float(number), half, whole) for number in ends[0]]
-            for ends in (series.estimates, series.lower, series.upper)
-        )
-        ends = [
-            local_text("{low} to {high}", low=low, high=high)
-            for low, high in zip(lower, upper, strict=True)
-        ]
         names += [(local_text(name), True), (_interval(released), True)]
-        columns += [value, ends]
+        columns += _numbers_of_step(series)
     return TextTable(names, [*zip(*columns, strict=True)])
+
+
+def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
+    """Return the estimates and the intervals of all groups as texts, for a series of one step."""
+    half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+    value, lower, upper = (
+        [quantity(float(number), half, whole) for number in ends[0]]
+        for ends in (series.estimates, series.lower, series.upper)
+    )
+    ends = [
+        local_text("{low} to {high}", low=low, high=high)
+        for low, high in zip(lower, upper, strict=True)
+    ]
+    return value, ends
 
 
 def _interval(released: ReleasedNumbers) -> str:
@@ -311,15 +314,10 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
         state = local_text("final" if last - step >= cut.lags else "provisional")
-        ends_of = series.estimates, series.lower, series.upper
-        numbers = zip(*(ends[0].tolist() for ends in ends_of), strict=True)
-        for group, (value, lower, upper) in zip(released.groups, numbers, strict=True):
-            said = [quantity(float(one), half, whole) for one in (value, lower, upper)]
+        for group, *numbers in zip(released.groups, *_numbers_of_step(series), strict=True):
             row = [cut.span(range(step, step + 1)), *([local_name(group)] if grouped else [])]
-            ends = local_text("{low} to {high}", low=said[1], high=said[2])
-            rows.append([*row, said[0], ends, state])
+            rows.append([*row, *numbers, state])
     return TextTable(names, rows)
 
 
@@ -350,15 +348,13 @@ def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[st
 def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:
     if find_spec("matplotlib") is None:  # without the extra "plot" the table is shown alone
         return ""
-    from counton.charts.style import quietly
+    from counton.charts.style import image_of
 
     try:
         parts = []
         for figure in figures().values():
-            drawn = io.BytesIO()
-            with quietly():
-                figure.savefig(drawn, format="png", facecolor="white", dpi=100)
-            data = base64.b64encode(drawn.getvalue()).decode("ascii")
+            drawn = image_of(figure, "png", facecolor="white", dpi=100)
+            data = base64.b64encode(drawn).decode("ascii")
             parts.append(
                 f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )

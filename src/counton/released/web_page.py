@@ -5,7 +5,6 @@ It loads nothing and runs no program, because it contains its pictures and files
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from base64 import b64encode
@@ -230,15 +229,10 @@ def _picture(figures: Sequence[Figure], says: str) -> str:
         figures: the chart in both widths, the wider one first.
         says: description of the chart for people who cannot see it.
     """
-    from counton.charts.style import quietly
+    from counton.charts.style import image_of
 
-    sources = []
-    for figure in figures:
-        drawn = io.StringIO()
-        with quietly():
-            figure.savefig(drawn, format="svg", facecolor="white", metadata={"Date": None})
-        sources.append(_data(drawn.getvalue(), "image/svg+xml"))
-    wide, narrow = sources
+    drawn = (image_of(one, "svg", facecolor="white", metadata={"Date": None}) for one in figures)
+    wide, narrow = (_data(image.decode(), "image/svg+xml") for image in drawn)
     return (
         f'<picture><source media="(max-width: {_NARROW}px)" srcset="{narrow}">'
         f'<img alt="{escape(says)}" src="{wide}"></picture>'
