@@ -18,10 +18,10 @@ from counton.charts.style import (
     PALETTE,
     Caption,
     axis_inches,
-    axis_lines,
     clean,
     drawing,
     frame,
+    name_axis,
     number_ticks,
     shorten,
     tick,
@@ -103,11 +103,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
     most = int(wide * width / (0.3 + VALUE_INCHES * len(tick(float(round(high))))))
     ax.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), 6)))
     ax.xaxis.set_major_formatter(number_ticks())
-    called = "\n".join(axis_lines(axis, width))
-    ax.set_title(
-        called, x=(0.15 - left) / (wide * width), loc="left", size=9, color=FAINT, pad=4,
-        parse_math=False,
-    )  # fmt: skip
+    name_axis(ax, axis, width, x=(0.15 - left) / (wide * width))
     return figure
 
 
@@ -247,8 +243,7 @@ def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
     bar = figure.colorbar(image, cax=scale, orientation="horizontal")
     bar.outline.set_visible(False)
     scale.tick_params(length=0, colors=FAINT, labelsize=8.5)
-    lines = "\n".join(axis_lines(words.axis, words.width))
-    scale.set_title(lines, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    name_axis(scale, words.axis, words.width)
     return figure
 
 

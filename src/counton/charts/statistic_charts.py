@@ -21,10 +21,10 @@ from counton.charts.style import (
     Bars,
     Caption,
     axis_inches,
-    axis_lines,
     clean,
     drawing,
     frame,
+    name_axis,
     number_ticks,
     shorten,
     tick,
@@ -321,8 +321,7 @@ def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
     clean(ax, grid="y")
     for label in ax.get_xticklabels():
         label.set_parse_math(False)
-    called = "\n".join(axis_lines(axis, width))
-    ax.set_title(called, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    name_axis(ax, axis, width)
     ax.set_xlabel(along, size=9, color=FAINT, parse_math=False)
     letters = max(len(tick(float(one))) for one in ax.get_yticks())
     figure.subplots_adjust(

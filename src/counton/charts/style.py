@@ -320,6 +320,19 @@ def axis_lines(name: str, width: float = WIDTH) -> list[str]:
     return wrap(name, int(_AXIS_LETTERS * (width - 1) / (WIDTH - 1))) or [""]
 
 
+def name_axis(ax: Axes, name: str, width: float, **more: Any) -> None:
+    """Write the label of an axis above axes, in as many lines as it needs.
+
+    Args:
+        ax: the axes.
+        name: the label.
+        width: width of the chart in inches.
+        more: further options of matplotlib's ``set_title``.
+    """
+    words = "\n".join(axis_lines(name, width))
+    ax.set_title(words, loc="left", size=9, color=FAINT, pad=4, parse_math=False, **more)
+
+
 def axis_inches(name: str, width: float = WIDTH) -> float:
     """Return the height, in inches, of all lines of an axis label after the first."""
     return 0.16 * (len(axis_lines(name, width)) - 1)

@@ -33,12 +33,12 @@ from counton.charts.style import (
     Bars,
     Caption,
     axis_inches,
-    axis_lines,
     clean,
     colours_at,
     draw_bars,
     drawing,
     frame,
+    name_axis,
     number_ticks,
     shorten,
 )
@@ -371,10 +371,8 @@ def _one_chart(
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
         ax.yaxis.set_major_formatter(number_ticks())
         ax.yaxis.set_major_locator(MaxNLocator(4 if place else 6))
-        name = local_text("the {count} smallest, enlarged", count=str(len(panel)))
-        if place == 0:
-            name = "\n".join(axis_lines(words.axis, wide))
-        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+        smallest = local_text("the {count} smallest, enlarged", count=str(len(panel)))
+        name_axis(ax, smallest if place else words.axis, wide)
     name_times(axes[-1], curves, 3, 5 if below else 8)
     if below:
         order = [index for panel in panels for index in panel]
@@ -541,7 +539,7 @@ def _draw_panel(
             ax.plot(0.98, curves.estimates[-1, index], "o", color=shades[index])
         ax.set_xlim(0, 1)
         return
-    times = _numbers(curves.times)
+    times = positions(curves.times)
     for index in panel:
         _draw_curve(ax, times, curves, index, shades[index])
         if np.isnan(curves.estimates[-2, index]):  # there is no line yet
@@ -579,7 +577,7 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
     index.
     """
     assert curves.starts is not None
-    starts, ends = _numbers(curves.starts), _numbers(curves.times)
+    starts, ends = positions(curves.starts), positions(curves.times)
     ax.set_xlim(float(starts[0]), float(ends[-1]))
     if curves.provisional:
         hatch(ax, float(starts[-curves.provisional]), float(ends[-1]))
@@ -605,7 +603,7 @@ def hatch(ax: Axes, start: float, end: float) -> None:
     ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
 
 
-def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
+def positions(times: NDArray[Any]) -> NDArray[np.float64]:
     """Convert times to positions on an axis, in days since 1970; numbers of steps stay as they
     are.
     """
@@ -643,7 +641,7 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
         for between in (" ", "\n"):
             names = window_names(starts, times.astype("datetime64[us]"), between=between)
             if _side_by_side(ax, names):
-                ax.set_xticks((_numbers(starts) + _numbers(times)) / 2, _align_names(names))
+                ax.set_xticks((positions(starts) + positions(times)) / 2, _align_names(names))
                 ax.tick_params(axis="x", length=0)
                 return
     first, last = (

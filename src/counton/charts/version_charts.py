@@ -18,18 +18,18 @@ from counton.charts.style import (
     PALETTE,
     Caption,
     axis_inches,
-    axis_lines,
     clean,
     drawing,
     foot_inches,
     frame,
+    name_axis,
     names_below,
     names_inches,
     number_ticks,
     shade,
     shorten,
 )
-from counton.charts.totals import Curves, hatch, largest_groups, name_times
+from counton.charts.totals import Curves, hatch, largest_groups, name_times, positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -280,10 +280,7 @@ def _after(lag: int, period: str) -> str:
 
 
 def _edges(versions: Versions) -> Floats:
-    from matplotlib.dates import date2num
-
-    edges: Any = date2num(np.append(versions.starts, versions.ends[-1:]))  # type: ignore[no-untyped-call]
-    return np.asarray(edges, np.float64)
+    return positions(np.append(versions.starts, versions.ends[-1:]))
 
 
 def _reach(ax: Axes, *shown: NDArray[np.float64]) -> None:
@@ -351,8 +348,7 @@ def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow:
         "share of the final number that was known, {windows} later",
         windows=local_text(f"{period}s"),
     )
-    lines = "\n".join(axis_lines(title, figure.get_figwidth()))
-    ax.set_title(lines, loc="left", size=9, color=FAINT, pad=4)
+    name_axis(ax, title, figure.get_figwidth())
     for side in ("top", "right", "left", "bottom"):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", labelsize=8.5, labelcolor=FAINT, length=0)
