@@ -902,7 +902,7 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
     assert not (loans / "s.db").exists()
     read = frame.filter(~pl.col("borrowed_at").str.contains("2020-03"))  # clocks skip this hour
     job = counton.init(read, state=loans / "s.db", **said)
-    assert (job.noise.release, job.rows.missing, job.rows.clock_change) == (
+    assert (job.noise.release, job.format.missing, job.format.clock_change) == (
         "windows",
         "skip",
         "earliest",

@@ -182,9 +182,9 @@ def _check_rows(job: Job, look: FirstLook, definition: Definition, *, interactiv
         aside = ""
     for note in notes_on_names(found, definition):
         errors.write_line(f"{EXACT}: {note}")
-    if job.times.revise is None:
+    if job.lateness.revise is None:
         for by, late in _lateness(look, job).items():
-            wait = job.times.watermark or "0s"
+            wait = job.lateness.watermark or "0s"
             if tells_arrival(by) and late.get(wait, 0) > MOST_LATE:
                 errors.write_line(
                     f"{EXACT}: {late[wait]:.1%} of rows arrive{by} later than {wait} after their "
@@ -435,7 +435,11 @@ class _Questions:
         return form
 
     def what(self) -> None:
-        if "release" in self.values or self.job.people.first or self.job.times.revise is not None:
+        if (
+            "release" in self.values
+            or self.job.people.first
+            or self.job.lateness.revise is not None
+        ):
             return
         if complete_job(self.values, self.look).noise.release is None:
             kind = "whose groups are found" if self.job.times.around is None else "without an end"
@@ -654,7 +658,7 @@ class _Questions:
             usual["watermark"] = self.usual_watermark()
             job = self.job
             late = _late_row(job)
-            if job.times.revise is None:
+            if job.lateness.revise is None:
                 known = holds_new_events(job.events) or job.rows.append or job.rows.id is not None
                 id_too = "" if known else f" {field('id')} COLUMN"
                 late += (
@@ -710,7 +714,7 @@ class _Questions:
             plan = check_job(self.values | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
         release = complete_job(self.values, self.look).noise.release
-        of_windows = release == "windows" or self.job.times.revise is not None
+        of_windows = release == "windows" or self.job.lateness.revise is not None
         what = "it" if of_windows else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or the privacy loss, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
@@ -751,8 +755,8 @@ def _late_row(job: Job) -> str:
     """Describe what happens to a row that comes after the release of its window: where it counts,
     or that it does not.
     """
-    if job.times.revise is not None:
-        return f"counts in its own, which is provisional for {job.times.revise}"
+    if job.lateness.revise is not None:
+        return f"counts in its own, which is provisional for {job.lateness.revise}"
     new = holds_new_events(job.events) or job.rows.append
     if new or job.rows.id is not None or job.people.user is not None:
         return "counts in the next one"
@@ -819,7 +823,7 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
             "totals": "the total so far",
             "both": f"each {noun}'s own number, and the total so far",
         }.get(
-            job.noise.release or ("totals" if job.times.revise is None else "windows"),
+            job.noise.release or ("totals" if job.lateness.revise is None else "windows"),
             "what is published",
         ),
         "user": "column that names the person, who is protected",
@@ -866,7 +870,7 @@ def _print(
     for error in errors_in_words(plan):
         console.write_line(f"  {error[0].upper()}{error[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
-    wait = job.times.watermark or "0s"
+    wait = job.lateness.watermark or "0s"
     console.write_line(f"  A row that comes later than {wait} after its {noun} {_late_row(job)}.")
     if not look.has_all_rows:
         console.write_line("  Only the first rows were read.")
@@ -903,7 +907,7 @@ def _clock(job: Job) -> tuple[str, str]:
     """Return the hour and minute, in the job's time zone, at which a nightly run can first release
     the day before.
     """
-    wait = job.times.watermark or "0s"
+    wait = job.lateness.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5
     return f"{minutes // 60 % 24:02}", f"{minutes % 60:02}"

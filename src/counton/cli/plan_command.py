@@ -278,10 +278,10 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
     refuse(options, OF, field("of", options.of), "leave it out")
     statistic, job = parse_words("of", options.of)
-    if job.times.revise is not None:
+    if job.lateness.revise is not None:
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} inside {field('of', options.of)} is not read by "
-            "counton plan: give --revise to the plan itself, or plan a job file"
+            f"{field('revise', job.lateness.revise)} inside {field('of', options.of)} is not read "
+            "by counton plan: give --revise to the plan itself, or plan a job file"
         )
     stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:

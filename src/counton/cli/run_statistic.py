@@ -132,7 +132,7 @@ def carried_out(
 
                 rule_of_job(settled.job, alarm, settled.definition)
             outputs = Outputs.of_run(settled)
-            file = settled.outputs.rows.policies().quarantine
+            file = settled.outputs.format.policies().quarantine
             aside = distinct_lines(file)
             rows = read_rows(settled, progress, again=True)
         if asks:
@@ -165,7 +165,7 @@ def carried_out(
             # Of the rows that cannot be read, those that no earlier run has written to their file.
             added = len(distinct_lines(file) - aside)
             new = min(outcome.for_operator().quarantined, added)
-            waits = length_of(settled.job.times.watermark) > 0
+            waits = length_of(settled.job.lateness.watermark) > 0
             notes = operator_notes(outcome, new, waits=waits)
             if isinstance(report_lines, ReportLines):
                 return as_json(outcome, written, outputs, warnings=report_lines.lines, notes=notes)
@@ -180,7 +180,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     exist before the first release.
     """
     console.write_line(progress_line(outcome), bold=True)
-    watermark = outputs.job.times.watermark
+    watermark = outputs.job.lateness.watermark
     for line in next_release(outcome, watermark):
         console.write_line(line)
     screen = Screen() if written.released is None else screen_of(written.released)

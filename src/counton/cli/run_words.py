@@ -308,7 +308,7 @@ def time_warnings(outcome: Outcome, job: Job) -> list[str]:
     time is not protected.
     """
     definition, until, after = outcome.definition, outcome.until, outcome.after
-    watermark = job.times.watermark
+    watermark = job.lateness.watermark
     cut, lines = definition.cut, list[str]()
     by_arrival = cut.timed and cut.goes_on and not cut.lags and not definition.counting.in_order
     if by_arrival and watermark is None and outcome.before == 0:

@@ -335,10 +335,7 @@ class Times(JobPart):
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around``, an expected
     number of windows, the stream has no last window, and an old event is protected as strongly as a
     new one. ``until`` is "now" unless stated. "newest" stands for the time of the newest event.
-    That event may be a person's, and its time is not protected. ``watermark`` is the time from a
-    window's end to its release; rows that come before the release count in the window. With
-    ``revise`` a row that comes later counts in its own window too, and that window is released
-    again. With ``corrections`` a row may replace an earlier row of a window that is still revised.
+    That event may be a person's, and its time is not protected.
     """
 
     heading = "Time"
@@ -369,6 +366,36 @@ class Times(JobPart):
         nightly=True,
         often=True,
     )
+    yes: bool = option(
+        False,
+        "ask no questions; release windows even if the newest event is long before them",
+        nightly=True,
+    )
+    quiet: int | None = option(
+        None,
+        "stop if more windows than this have ended since the newest event; default: 3",
+        kept="policy",
+        served=False,
+    )
+    timezone: str | None = option(
+        None,
+        "time zone of times without a zone, and of days, weeks and months; default: UTC",
+        kept="stream",
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Lateness(JobPart):
+    """The wait for late rows, and the windows in which they count.
+
+    ``watermark`` is the time from a window's end to its release; rows that come before the release
+    count in the window. With ``revise`` a row that comes later counts in its own window too, and
+    that window is released again. With ``corrections`` a row may replace an earlier row of a window
+    that is still revised.
+    """
+
+    heading = "Time"
+
     watermark: str | None = option(
         None,
         "wait for late rows, as in 6h: how long after its end a window is released",
@@ -401,22 +428,6 @@ class Times(JobPart):
         "with corrections: column that says 1 for a row, or -1 for a row that is taken back",
         kept="stream",
         needs="corrections",
-    )
-    yes: bool = option(
-        False,
-        "ask no questions; release windows even if the newest event is long before them",
-        nightly=True,
-    )
-    quiet: int | None = option(
-        None,
-        "stop if more windows than this have ended since the newest event; default: 3",
-        kept="policy",
-        served=False,
-    )
-    timezone: str | None = option(
-        None,
-        "time zone of times without a zone, and of days, weeks and months; default: UTC",
-        kept="stream",
     )
 
 
@@ -739,7 +750,7 @@ class RowFormat(JobPart):
 
 
 @dataclass(frozen=True, repr=False)
-class RowPolicies(RowFormat):
+class RowPolicies(JobPart):
     """The choice of the rows that count, and the policies for late and repeated rows.
 
     A late row belongs to a window that is released already. If rows count in their order, ``late``
@@ -945,16 +956,19 @@ class Job(OptionRecord):
         options: options of the statistic by name, as in its ``options``, each a keyword:
             ``lower=0``. If the statistic is an object, only ``columns`` (the columns of an event's
             parts in their order) or ``value`` (if there is one) are allowed.
-        keeping, times, groups, promise, noise, people, rows, output, view: parts of the job.
+        keeping, times, lateness, groups, promise, noise, people, format, rows, output, view: parts
+            of the job.
     """
 
     what: str | Statistic
     keeping: Keeping = part(Keeping)
     times: Times = part(Times)
+    lateness: Lateness = part(Lateness)
     groups: Groups = part(Groups)
     promise: Promise = part(Promise)
     noise: Arrangement = part(Arrangement)
     people: Users = part(Users)
+    format: RowFormat = part(RowFormat)
     rows: RowPolicies = part(RowPolicies)
     output: OutputFiles = part(OutputFiles)
     view: Showing = part(Showing)

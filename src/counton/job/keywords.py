@@ -77,14 +77,14 @@ class JobFields(RowFields, total=False):
     around: int | None
     start: str | date | None
     until: str | date | None
+    yes: bool
+    quiet: int | None
+    timezone: str | None
     watermark: str | timedelta | None
     revise: str | timedelta | None
     corrections: int | None
     also_totals: Number | None
     sign: str | None
-    yes: bool
-    quiet: int | None
-    timezone: str | None
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
     other: str | None

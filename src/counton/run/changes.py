@@ -197,7 +197,7 @@ def read_whole(
     try:
         found = read(source)
     except UnreadableRow:
-        source = source.sift(definition.columns.read, job.rows.policies().unread)
+        source = source.sift(definition.columns.read, job.format.policies().unread)
         found = read(source)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
@@ -241,7 +241,7 @@ def ended_steps(
         told,
         yes=job.times.yes,
         quiet=job.times.quiet,
-        watermark=job.times.watermark,
+        watermark=job.lateness.watermark,
         now=now,
     )
 

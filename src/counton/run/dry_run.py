@@ -64,7 +64,7 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
     (None, 2, False)
     """
     with TemporaryDirectory() as nowhere:
-        if job.rows.policies().quarantine is not None:
+        if job.format.policies().quarantine is not None:
             job = job.having(bad_rows=f"quarantine:{Path(nowhere) / 'rows.csv'}")
         with resolve(job, progress=progress) as settled:
             Outputs.of_run(settled)

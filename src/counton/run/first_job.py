@@ -108,7 +108,7 @@ def init(
     ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
     ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1, until="newest",
     ... )
-    >>> job.times.time, job.times.every, job.noise.release, job.promise.unit, job.rows.missing
+    >>> job.times.time, job.times.every, job.noise.release, job.promise.unit, job.format.missing
     ('at', '1d', 'windows', 'reader', 'skip')
     """
     given = {name: value for name, value in more.items() if value is not None}
@@ -179,7 +179,7 @@ def with_free_files(job: Job, values: JobValues, save: Path | None = None) -> Jo
         if not any(one.exists() or one.resolve() in named for one in (out, bad)):
             break
     found = {"out": os.fspath(out)}
-    if job.rows.policies().quarantine is not None:
+    if job.format.policies().quarantine is not None:
         found["bad_rows"] = f"quarantine:{bad}"
     return job.having(**{name: value for name, value in found.items() if name not in values})
 
@@ -428,7 +428,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
         found["clock_change"] = "earliest"
     every = found["every"] = job.times.every or "1d"
     found |= {"start": usual_start(), "watermark": usual_wait(every), "quiet": QUIET}
-    if job.times.revise is not None:
+    if job.lateness.revise is not None:
         endless = True
     if not endless:
         found["steps"] = _steps(every)
@@ -511,7 +511,7 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         why = f"{' or '.join(map(repr, times))} may say when it happened"
         if not times:
             why = f"no column holds times in a known format; there are {', '.join(look.columns)}"
-        form = {} if times or job.rows.time_format else {"time_format": "%d.%m.%Y"}
+        form = {} if times or job.format.time_format else {"time_format": "%d.%m.%Y"}
         found.append(RequiredOption(why, {"time": [*times, *look.columns][0]} | form))
     named = [one for one in look.times if one.name == job.times.time]
     column = next(iter(named or ([] if job.times.time else look.times)), None)
@@ -529,7 +529,7 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         found.append(RequiredOption(_PUBLIC, _NAMES))
     new = job.rows.append or holds_new_events(job.events)
-    if job.times.revise is not None and job.rows.id is None and not new:
+    if job.lateness.revise is not None and job.rows.id is None and not new:
         why = (
             "a file of all events does not tell late rows from changed rows, so each file must "
             f"hold new rows alone; or instead name the column of ids, {field('id')}"
@@ -614,7 +614,7 @@ def needs_of_first_run(
     >>> needed, whole = needs_of_first_run(job, look_at(job), ["time", "steps", "epsilon"])
     >>> [[*one.example] for one in needed]
     [['time'], ['steps'], ['until'], ['user', 'most', 'per'], ['epsilon'], ['missing']]
-    >>> whole.rows.missing
+    >>> whole.format.missing
     'skip'
     """
     card = kind_of(job.what).card

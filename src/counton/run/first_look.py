@@ -190,7 +190,7 @@ class FirstLook:
                 file was written, if known.
         """
         sample = open_private(self._sample)
-        times = (job.times.time, job.times.timezone or "UTC", job.rows.time_format)
+        times = (job.times.time, job.times.timezone or "UTC", job.format.time_format)
         by = () if job.groups.by is None else job.groups.by.split(",")
         named = tuple(dict.fromkeys((job.times.time, *by, job.people.user)))
         entered = entered or (_WRITTEN if self.written else None)
@@ -240,7 +240,7 @@ class FirstLook:
         if not self.has_all_rows:
             said["until"] = NEWEST
         refusal: CountonError | None = None
-        if job.rows.policies().quarantine is not None:
+        if job.format.policies().quarantine is not None:
             try:
                 return ReadSample(_counts(job.having(**said, bad_rows="refuse")), None)
             except InvalidInput as error:
@@ -288,7 +288,7 @@ def look_at(job: Job) -> FirstLook:
     names, parts, whole = source.columns(), list[_Sample](), True
     left, beginnings = SAMPLE_BYTES, list[Rows]()
     for part in source.parts:
-        most = job.rows.policies().most - sum(one.unreadable for one in parts)
+        most = job.format.policies().most - sum(one.unreadable for one in parts)
         looked_at, begins, all_of_it, size = _beginning(part, names, left, most)
         parts.append(looked_at)
         beginnings.append(begins)
@@ -315,7 +315,7 @@ def look_at(job: Job) -> FirstLook:
         times=tuple(times),
         has_all_rows=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
-        separator=job.rows.separator or ",",
+        separator=job.format.separator or ",",
         _sample=Private(_Sample(sample, unreadable, reason, repeated, {})),
         _source=(Source if whole and sample.height else _SampledSource)(
             tuple(beginnings), source.name

@@ -423,7 +423,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
             f"{field('domain')}"
         )
     try:
-        paths = event_paths(job.events, job.rows.file_format)
+        paths = event_paths(job.events, job.format.file_format)
     except NoFiles:
         paths = ["-"]
     if any(path == "-" or Path(path).is_fifo() for path in paths):  # or it can be read only once

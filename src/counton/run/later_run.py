@@ -143,7 +143,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         stated["unit"] = known_unit(unit, [kept.record["unit"]])
     if kept.expires and job.promise.growth is not None:
         stated["growth"] = growth_of(job)
-    if job.times.also_totals is not None:
+    if job.lateness.also_totals is not None:
         stated["also_totals"] = share_of_totals(job)
     stated["strategy"] = choice_of(job, kept)
     statistic, columns = _other_statistic(job, kept)

@@ -130,9 +130,9 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
         statistic = for_people(statistic, most).settle(promised, steps)
         contribution = request.contribution(statistic, steps)
         contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
-        if job.times.corrections and contribution.relation == "replace":
+        if job.lateness.corrections and contribution.relation == "replace":
             raise InvalidInput(
-                f"{field('corrections', job.times.corrections)} does not go with "
+                f"{field('corrections', job.lateness.corrections)} does not go with "
                 f"{field('replace', True)}: there one row replaces another, and both could be "
                 "corrected; leave one of them out"
             )
@@ -146,7 +146,7 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
             if not tried and (check := getattr(statistic, "check_noise", None)) is not None:
                 check(strategy, promised, contribution)
             if cut.lags:
-                strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
+                strategy = WindowVersions(cut.steps, strategy, job.lateness.corrections or 0)
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -209,7 +209,7 @@ def _with_totals(
     for family in _families(guarantee):
         part = part_of(guarantee, 1 - share, family)
         inner = _strategy(request, versions, part, contribution, shape)
-        windows = WindowVersions(request.cut.steps, inner, request.job.times.corrections or 0)
+        windows = WindowVersions(request.cut.steps, inner, request.job.lateness.corrections or 0)
         law = law_for(windows, part, contribution, shape, family).law
         found.append((noise_variance(inner, law, range(1, versions + 1)).mean(), windows, family))
     _, windows, family = min(found, key=lambda one: float(one[0]))
@@ -299,7 +299,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
     wanted = 1.0
     while True:
         found = least_guarantee(factor, wanted, least, promise.delta)
-        if request.job.times.also_totals is None:
+        if request.job.lateness.also_totals is None:
             enough = request_with(found)
             if (check := getattr(enough.statistic, "refuse_above_stated", None)) is not None:
                 check()
@@ -435,7 +435,7 @@ def _strategy(
         simple=job.noise.simple or summed_draws or not request.cut.goes_on,
         around=job.times.around,
         periods=periods,
-        corrections=job.times.corrections or 0,
+        corrections=job.lateness.corrections or 0,
     )
 
 

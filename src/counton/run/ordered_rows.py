@@ -65,7 +65,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     Raises:
         InvalidInput: a column is missing, or a row is no event.
     """
-    parts, statistic, policies = definition.columns.own, definition.statistic, job.rows.policies()
+    parts, statistic, policies = definition.columns.own, definition.statistic, job.format.policies()
     if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
@@ -92,8 +92,8 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
         Columns(definition.columns.time, several=tuple(part.name for part in kept)),
         definition.cut,
         kept=kept,
-        clock_change=cast("ClockChange", job.rows.clock_change or "raise"),
-        time_format=job.rows.time_format,
+        clock_change=cast("ClockChange", job.format.clock_change or "raise"),
+        time_format=job.format.time_format,
         policies=policies,
     )
     return ordered_rows(source, reading, ties=in_any_order(definition))

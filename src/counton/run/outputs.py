@@ -104,7 +104,7 @@ class Outputs:
         for file in () if out is None and plot is None else (out, *sums.values()):
             from counton.run.written_files import check_outputs
 
-            read = [*event_paths(job.events, job.rows.file_format), job.groups.domain]
+            read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
             read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
             check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
             refuse_among_events(cast("Any", job.events), file)

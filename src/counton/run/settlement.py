@@ -176,7 +176,7 @@ def resolve(
     try:
         settled = _settle(opened, units)
         job, definition = settled.job, settled.definition
-        length_of(job.times.watermark)
+        length_of(job.lateness.watermark)
         if settled.saved is None and settled.store is not None:
             refuse_other_parts(job, settled.store.spends)
         if job.people.retain is not None:
@@ -242,7 +242,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
         files = state_files(job.keeping.state, job.keeping.key)
-        check_quarantine(job.rows.policies(), job.events, job.rows.file_format, files)
+        check_quarantine(job.format.policies(), job.events, job.format.file_format, files)
     # Nodes, and what they are called, are said by rows, so these are looked at first.
     source = open_source(job, before) if declares_nodes(job) else None
     if before is None:
@@ -325,7 +325,7 @@ def _remember(definition: Definition, job: Job) -> Definition:
     anew = {name for name in known if known[name].kept in _REMEMBERED}
     if not writes and not on_demand:
         anew -= {option.name for option in kept_as("output", known)}
-    if job.rows.file_format is None:
+    if job.format.file_format is None:
         anew -= {"file_format"}  # later nights may have files that need it again
     said = {
         name: kept_value(known[name], job.option(name))
@@ -339,7 +339,7 @@ def _remember(definition: Definition, job: Job) -> Definition:
         fixed["dropped"] = True
     if said.get("missing") == "skip":
         fixed["skipped"] = True
-    if job.rows.policies().quarantine is not None:
+    if job.format.policies().quarantine is not None:
         fixed["set_aside"] = True
     if job.promise.within is not None and "also_totals" in fixed:  # all nights took long to check
         from counton.run.later_run import wanted_halfwidths
@@ -381,7 +381,7 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
             f"a database returns rows in no certain order, and without {field('label')} their "
             f"order decides; give {field('label')}, the column that names the cells"
         )
-    source = job.rows.open_rows(job.events)
+    source = job.format.open_rows(job.events)
     if len(source.parts) != 1:
         raise InvalidInput(
             f"{field('events')} are {len(source.parts)} files, and without {field('label')} the "
@@ -437,7 +437,7 @@ def moments_of(
     steps = {"since": released}
     if "until" in named:
         facts = ClockFacts("", None, False, released, all_of_them=False)
-        until, late = job.times.until, job.times.watermark
+        until, late = job.times.until, job.lateness.watermark
         ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)[1]
         steps["until"] = max(ended, released)
     ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
@@ -465,7 +465,7 @@ def open_source(
                 "name no database; give duckdb:///FILE, sqlite:///FILE or "
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
-        source = job.rows.open_rows(job.events)
+        source = job.format.open_rows(job.events)
     if job.groups.domain is None:
         return source
     # Groups that are read from the events would reveal whose events exist.
@@ -481,7 +481,7 @@ def open_source(
         job.groups.domain,
         source,
         time or None,
-        job.rows.time_format,
+        job.format.time_format,
         named=[name for name in named if name is not None],
         people=[name for name in people if name is not None],
         once=once,
@@ -536,7 +536,7 @@ def recall(job: Job) -> Job:
     Raises:
         InvalidInput, StateError: see `open_job`.
 
-    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).times.watermark is None
+    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).lateness.watermark is None
     True
     """
     with open_job(job) as opened:

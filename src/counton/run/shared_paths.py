@@ -268,7 +268,7 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
         for path in pictures_of("both", Path(job.output.plot)).values():
             yield _Use(name, "plot", path)
     with suppress(CountonError):  # no such policy, as the job itself reports
-        aside = job.rows.policies().quarantine
+        aside = job.format.policies().quarantine
         if aside is not None:
             yield _Use(name, "bad-rows", aside)
 
@@ -285,7 +285,7 @@ def _reads(name: str, job: Job) -> Iterator[_Use]:
         yield _Use(name, "domain", Path(job.groups.domain))
     found: list[str] = []
     with suppress(CountonError, OSError):  # the job itself reports the error
-        found = event_paths(job.events, job.rows.file_format)
+        found = event_paths(job.events, job.format.file_format)
     for file in found:
         if file != "-":
             yield _Use(name, "events", Path(file))

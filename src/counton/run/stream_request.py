@@ -146,7 +146,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         "spare": job.groups.spare or 0,
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
-        "also_totals": None if job.times.also_totals is None else share_of_totals(job),
+        "also_totals": None if job.lateness.also_totals is None else share_of_totals(job),
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
     return replace(asked, record=stated)
@@ -165,7 +165,7 @@ def share_of_totals(job: Job) -> str | None:
     """
     from counton.strategies.streams.windows_and_totals import checked_share
 
-    share = job.times.also_totals
+    share = job.lateness.also_totals
     return None if share is None else str(checked_share(share))
 
 
@@ -198,17 +198,17 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
         refuse(job, EXCLUDED["within"], field("within", job.promise.within))
     elif isinstance(job.what, str):
         refuse_without(job, "within", but=statements.kind_of(job.what).card.reads)
-    if job.times.revise is not None and not known:
-        refuse(job, EXCLUDED["revise"], field("revise", job.times.revise))
+    if job.lateness.revise is not None and not known:
+        refuse(job, EXCLUDED["revise"], field("revise", job.lateness.revise))
     if not known:
-        if job.times.revise is None:
+        if job.lateness.revise is None:
             refuse_without(job, "revise")
         refuse_without(job, "measure_left_out")
-        if job.times.corrections is None:
+        if job.lateness.corrections is None:
             refuse_without(job, "corrections")
         else:
-            asked = field("corrections", job.times.corrections)
-            check_integer("corrections", job.times.corrections, 1, _MOST_CORRECTIONS)
+            asked = field("corrections", job.lateness.corrections)
+            check_integer("corrections", job.lateness.corrections, 1, _MOST_CORRECTIONS)
             refuse(job, EXCLUDED["corrections"], asked)
             if job.rows.id is None:
                 raise InvalidInput(
@@ -229,7 +229,7 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     in_groups = job.groups.by is not None and card.by_groups is None  # which needs windows
     each_row = job.times.time is None and not card.windowed and not in_groups
     needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
-    endless = job.times.around is not None or job.promise.expire or job.times.revise is not None
+    endless = job.times.around is not None or job.promise.expire or job.lateness.revise is not None
     lacking = [field(name) for name in needed if job.option(name) is None]
     lacking = [name for name in lacking if not (endless and name == field("steps"))]
     computed = job.promise.within is not None or (once and job.option("target") is not None)
@@ -413,11 +413,11 @@ def check_discovery(job: Job, by: str | None) -> None:
         )
     single = job.noise.release == "windows" and not statements.kind_of(job.what).card.ranks
     refuse(job, EXCLUDED["found groups"], asked, but=("release",) * single)
-    if job.times.revise is not None and statements.kind_of(job.what).card.ranks:
+    if job.lateness.revise is not None and statements.kind_of(job.what).card.ranks:
         what = statements.name_of(job.what)
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} does not go with a {what} of groups that nobody "
-            f"declared: count them, and take the largest of the table, or declare them "
+            f"{field('revise', job.lateness.revise)} does not go with a {what} of groups that "
+            f"nobody declared: count them, and take the largest of the table, or declare them "
             f"({field('domain')})"
         )
     if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
@@ -510,20 +510,20 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
     assert times.start is not None
     assert times.every is not None
     start = moment(times.start, zone)
-    if times.revise is not None:
+    if job.lateness.revise is not None:
         steps = times.steps
         if steps is None:  # the noise is the same for any number
             steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
         from counton.strategies.streams.window_versions import MOST_VERSIONS
 
-        lags, most = lags_in(times.revise, times.every), MOST_VERSIONS - 1
+        lags, most = lags_in(job.lateness.revise, times.every), MOST_VERSIONS - 1
         if lags > most:
             number = times.every.rstrip("smhdwo")
             longest = f"{most * int(number)}{times.every.removeprefix(number)}"
             raise InvalidInput(
-                f"{field('revise', times.revise)} publishes a window anew after each of {lags:,} "
-                f"further windows of {times.every}, and at most {most:,} are possible: give at "
-                f"most {longest}, or a longer {field('every')}"
+                f"{field('revise', job.lateness.revise)} publishes a window anew after each of "
+                f"{lags:,} further windows of {times.every}, and at most {most:,} are possible: "
+                f"give at most {longest}, or a longer {field('every')}"
             )
         cut: Windows = RevisedWindows(start, times.every, steps, zone, lags + 1)
     elif times.around is not None or times.steps is None:
@@ -585,22 +585,22 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             # A window would count only the users whose first row is in it.
             longer = "for ever" if per is None else f"in each {per}"
             raise InvalidInput(
-                f"{field('revise', job.times.revise)} revises the users of each window of "
+                f"{field('revise', job.lateness.revise)} revises the users of each window of "
                 f"{cut.every}, but here a user counts once {longer}, in the first window with a "
                 f"row of that user: give {field('per', cut.every)} (for distinct users, reach with "
                 f"{field('at_least', 1)}), and let windows begin where these periods begin"
             )
         if job.groups.unknown == "discover" and job.times.steps is None:
             raise InvalidInput(
-                f"{field('unknown', 'discover')} with {field('revise', job.times.revise)} needs "
+                f"{field('unknown', 'discover')} with {field('revise', job.lateness.revise)} needs "
                 f"{field('steps')}: each version of each window may show a group, so the size that "
                 f"a group must have grows with the number of windows; give it"
             )
-        if job.times.also_totals is None:
+        if job.lateness.also_totals is None:
             return "windows"
         from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
 
-        asked = field("also_totals", job.times.also_totals)
+        asked = field("also_totals", job.lateness.also_totals)
         if not statistic.card.additive:
             raise InvalidInput(
                 f"{asked} adds up windows, which is possible for counts and sums, but not for a "

@@ -441,10 +441,10 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
         definition.windows,
         cast(Unknown, definition.cells.policy or job.groups.unknown or "refuse"),
         definition.sums.rule,
-        cast(ClockChange, job.rows.clock_change or "raise"),
-        job.rows.time_format,
+        cast(ClockChange, job.format.clock_change or "raise"),
+        job.format.time_format,
         declared=definition.groups,
         other=definition.roster.other,
         since={} if definition.roster.other is None else definition.roster.named,
-        policies=job.rows.policies(),
+        policies=job.format.policies(),
     )

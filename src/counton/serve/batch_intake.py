@@ -108,7 +108,7 @@ def checked_batch(
     places = place_sums(found.cells, definition.sums.places)
     refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
     # Late rows are released with the next window that is due.
-    due = now - length_of(served.job.times.watermark)
+    due = now - length_of(served.job.lateness.watermark)
     late = pl.max_horizontal("step", definition.windows.ended_by(due) + 1).alias("step")
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
     refuse_overflow(

@@ -170,7 +170,7 @@ class Journal:
         end = self.ends(step)
         if end is None or self.definition.course.ended is not None:
             return None
-        late = length_of(self.job.times.watermark)
+        late = length_of(self.job.lateness.watermark)
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:

@@ -328,7 +328,7 @@ class Releaser:
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
     def _late(self) -> int:
-        return length_of(self._served.job.times.watermark)
+        return length_of(self._served.job.lateness.watermark)
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due at ``us`` (microseconds since 1970), including windows

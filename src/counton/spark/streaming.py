@@ -146,10 +146,10 @@ class Batches:
             with open_job(self.job) as opened:
                 self._refuse_unknown(opened, query, number)
                 source: Any = SparkSource(rows, MicroBatch(query, number))
-                aside = opened.job.rows.bad_rows
+                aside = opened.job.format.bad_rows
                 if aside is not None and aside.startswith(_QUARANTINE):  # each batch has its file
                     file = Path(aside.removeprefix(_QUARANTINE))
-                    own = aside == self.job.rows.bad_rows
+                    own = aside == self.job.format.bad_rows
                     stem = file.stem if own else file.stem.rpartition(".")[0]
                     named = file.with_name(f"{stem}.{number}{file.suffix}")
                     aside = f"{_QUARANTINE}{named}"
