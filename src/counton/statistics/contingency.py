@@ -83,10 +83,7 @@ class ContingencyReading(GridReading):
 
     @override
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        names, table = (
-            list(self.statistic.columns),
-            self.numbers(request).columns(level),
-        )
+        names, table = list(self.statistic.columns), self.numbers(request).columns(level)
         rows = []
         for place in range(min(_ON_SCREEN, len(table["estimate"]))):
             values = {name: table[name][place] for name in names}

@@ -434,8 +434,4 @@ def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
     [0, 1, 2, 0, 0, 1]
     """
-    begins = np.ones(len(ascending), bool)
-    begins[1:] = ascending[1:] != ascending[:-1]
-    places = np.arange(len(ascending))
-    ranks: NDArray[np.int64] = places - np.maximum.accumulate(np.where(begins, places, 0))
-    return ranks
+    return np.arange(len(ascending)) - np.searchsorted(ascending, ascending)

@@ -194,7 +194,7 @@ class Ranges(GridCells):
             )
         refuse_added([name], "running_total", "running_total_std")
         self.name, self.workload, self.line = name, workload, line
-        self.numbered = not isinstance(labels, str) and isinstance(labels, int)
+        self.numbered = isinstance(labels, int)
         if isinstance(labels, int):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)

@@ -32,6 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -557,7 +558,7 @@ class Moments(TallyStatistic):
         self.middle: Floats = bounds.mean(axis=1)
         self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
         count = len(self.names)
-        self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
+        self.pairs = [*combinations(range(count), 2)]
         self.places = 1 + 2 * count + len(self.pairs)
 
     @classmethod

@@ -259,14 +259,11 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Return the indices of the ``count`` largest values, largest first; equal values in order."""
-    blocks = len(values) // _BLOCK
-    places = np.arange(0)
+    blocks, places = len(values) // _BLOCK, np.arange(len(values))
     if blocks >= 2 * count:
         # A bound that as many blocks reach as values are wanted: hence enough values reach it.
         tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
         bound = np.partition(tops, blocks - count)[blocks - count]
         places = np.flatnonzero(values >= bound)
-    else:
-        places = np.arange(len(values))
     order = np.argsort(-values[places], kind="stable")[:count]
     return np.asarray(places[order])

@@ -184,9 +184,9 @@ class _Forest(Exact):
         self._undone: tuple[int, list[int]] | None = None
 
     def _grow(self) -> None:
-        for node in range(len(self._link), len(self._nodes)):
-            self._link.append(node)
-            self._weight.append(math.inf)
+        new = range(len(self._link), len(self._nodes))
+        self._link += new
+        self._weight += [math.inf] * len(new)
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -343,10 +343,8 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     flat = ends.ravel()
     order = np.argsort(flat, kind="stable")
     nodes = flat[order]
-    places = np.arange(len(flat))
-    begins = np.maximum.accumulate(np.where(np.diff(nodes, prepend=-1) != 0, places, 0))
     ranks = np.empty(len(flat), np.int64)
-    ranks[order] = places - begins
+    ranks[order] = np.arange(len(flat)) - np.searchsorted(nodes, nodes)
     return ranks.reshape(-1, 2)
 
 
@@ -376,9 +374,9 @@ class _Index:
             (self.near[node].add if there else self.near[node].remove)(neighbour)
 
     def grow(self, nodes: int) -> None:
-        while len(self.seen) < nodes:
-            self.seen.append(0)
-            self.near.append(set())
+        new = range(len(self.seen), nodes)
+        self.seen += [0] * len(new)
+        self.near += (set() for _ in new)
 
 
 class Graph(Exact):

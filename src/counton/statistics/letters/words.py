@@ -6,6 +6,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,7 @@ class Words(NamedCells):
         self.letters = letters
         self.alphabet = "".join(letters) if max(map(len, letters)) == 1 else list(letters)
         self.longest = check_integer("longest", longest, 1, 64, "the most letters of a word")
-        words = sum(len(letters) ** length for length in range(1, self.longest + 1))
-        if words > _MOST_WORDS:
+        if (words := self.firsts[-1]) > _MOST_WORDS:
             raise InvalidInput(
                 f"longest is {self.longest}, which makes {words:.3g} words over {len(letters):,} "
                 "letters, and at most 2^31 are possible: give a smaller longest"
@@ -86,10 +86,8 @@ class Words(NamedCells):
         """For each length from 1 on, the number of the first word of this length; the last entry is
         the number of all words.
         """
-        firsts = [0]
-        for length in range(1, self.longest + 1):
-            firsts.append(firsts[-1] + len(self.letters) ** length)
-        return tuple(firsts)
+        words = (len(self.letters) ** length for length in range(1, self.longest + 1))
+        return tuple(accumulate(words, initial=0))
 
     @cached_property
     def number(self) -> dict[str, int]:
