@@ -29,6 +29,7 @@ released number of rows.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 #: Part of the allowed probability of error that the number of rows gets. Then (number of rows in
@@ -51,12 +52,11 @@ def error_shares_of_means(least: float, most: float) -> list[float]:
     >>> error_shares_of_means(25.0, 40.0), error_shares_of_means(1e3, 2e3)
     ([0.25, 0.05], [0.02])
     """
-    before, found = -math.inf, []
-    for number, part in _MEANS_FAIL:
-        if least < number and most >= before:
-            found.append(part)
-        before = number
-    return found
+    return [
+        part
+        for (before, _), (number, part) in pairwise([(-math.inf, 0.0), *_MEANS_FAIL])
+        if least < number and most >= before
+    ]
 
 
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:

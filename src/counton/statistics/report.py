@@ -808,12 +808,11 @@ class Report(TallyStatistic):
     @cached_property
     @override
     def spans(self) -> tuple[range, ...]:
-        found = []
-        for name, one in self.measured_ones.items():
-            start = self._place_ranges[name].start
-            if one.spans:
-                found += [range(start + span.start, start + span.stop) for span in one.spans]
-        return tuple(found)
+        return tuple(
+            range(places.start + span.start, places.start + span.stop)
+            for name, places in self._place_ranges.items()
+            for span in self.statistics[name].spans
+        )
 
     @override
     def code_bounds(self) -> tuple[int, int]:
