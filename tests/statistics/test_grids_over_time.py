@@ -45,7 +45,7 @@ def neighbours(cells: list[Any], *, replaced: bool) -> Iterator[tuple[list[Any],
 def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
     settled = statistic._best(norm)
     check_sensitivity(settled, 2, neighbours(cells, replaced=False))
-    replaced = type(statistic)(**statistic._own_parameters(), neighbours="replace")._best(norm)
+    replaced = type(statistic)(**{**statistic.parameters, "neighbours": "replace"})._best(norm)
     check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
     assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
@@ -113,7 +113,7 @@ def test_what_is_published_adds_up_over_cells_and_over_time(
 def test_a_count_is_as_many_events() -> None:
     for statistic, cells in KINDS[::2]:
         once = statistic._best(1)
-        often: Any = type(statistic)(**statistic._own_parameters(), counts=True)._best(1)
+        often: Any = type(statistic)(**{**statistic.parameters, "counts": True})._best(1)
         same = [(cells[0], 3), (cells[0], 1), (cells[1], 1), (cells[2], 0)]
         one = changes_of(once, [[cells[0]] * 4 + [cells[1]]])
         assert np.array_equal(one, changes_of(often, [same]))
