@@ -62,33 +62,24 @@ def align_lines(table: TextTable) -> list[str]:
     return [*lines, *filter(None, [table.caption])]
 
 
-def check_names(names: Any, called: str = "columns") -> None:
-    if isinstance(names, list | tuple) and not names:
-        raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
-    if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
-        raise InvalidInput(f"{called} are {quote(names)}; give a list of at least one column name")
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"{called} contain a value that is not a text; give names of columns")
-    if len(set(names)) < len(names):
-        raise InvalidInput(f"{called} {list(names)} name a column twice: name each column once")
+def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return the columns ``names`` of a table as one-dimensional arrays of equal length. Messages
+    call the table the domain, and the columns its levels.
 
-
-def columns_of(
-    table: Any, names: Sequence[str], what: str, called: str = "columns"
-) -> list[NDArray[Any]]:
-    """Return the named columns of a table as one-dimensional arrays of equal length.
-
-    Args:
-        what: name of the table in messages.
-        called: name of the caller's argument in messages.
-
-    >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
+    >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"])
     [array([3, 4])]
     """
-    check_names(names, called)
+    asked: Any = names
+    if isinstance(asked, str) or not isinstance(asked, Collection) or not len(asked):
+        given = repr(asked) if isinstance(asked, list | tuple) else quote(asked)
+        raise InvalidInput(f"levels are {given}; give a list of at least one column name")
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput("levels contain a value that is not a text; give names of columns")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"levels {list(names)} name a column twice: name each column once")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
         raise InvalidInput(
-            f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "
+            f"the domain has type {type(table).__name__}; give a data frame or a mapping from "
             f"column names to arrays"
         )
     # an Arrow table's ``columns`` are its data
@@ -96,20 +87,20 @@ def columns_of(
     present = list(named)
     if not all(isinstance(name, str | int | tuple) for name in present):
         raise InvalidInput(
-            f"the {what} has type {type(table).__name__}, whose columns have no names; give a data "
-            f"frame or a mapping from column names to arrays"
+            f"the domain has type {type(table).__name__}, whose columns have no names; give a "
+            f"data frame or a mapping from column names to arrays"
         )
     missing = [name for name in names if name not in present]
     if missing:
         raise InvalidInput(
-            f"the {what} has no column {missing[0]!r}; its columns are "
+            f"the domain has no column {missing[0]!r}; its columns are "
             f"{', '.join(map(str, present))}"
         )
-    columns = [_array(table[name], f"column {name!r} of the {what}") for name in names]
+    columns = [_array(table[name], f"column {name!r} of the domain") for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or len(column) != len(columns[0]):
             raise InvalidInput(
-                f"column {name!r} of the {what} has shape {column.shape}; all columns must be flat "
+                f"column {name!r} of the domain has shape {column.shape}; all columns must be flat "
                 f"and have {len(columns[0])} rows, as the first one has"
             )
     return columns

@@ -26,14 +26,14 @@ _BLOCK = 2**20
 _JOINERS = "\u200c\u200d"
 
 
-def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """Open a plain file; a pipe, a device or a folder is refused without waiting.
 
     Raises:
         OSError: the file cannot be opened, or is no plain file.
     """
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, mode)
+    descriptor = os.open(path, flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(

@@ -81,23 +81,13 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
             cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
             for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
                 place = row if part.numbered else ""
-                shown = of_unread(part, row - 1, values)
-                kept.append((part.name, place, Problem(-step).words, *shown))
+                line = part.unread.get(row - 1)
+                if line is not None:  # the whole line stands in the first column
+                    values = [line, *[None] * (len(values) - 1)]
+                kept.append((part.name, place, Problem(-step).words, *values))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
-
-
-def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return what the file of bad rows holds for one row: the whole line if the row is unreadable,
-    otherwise ``values``.
-
-    The line of an unreadable row stands in the first column; all further columns are None. ``row``
-    is the row's number from 0.
-    """
-    if row not in part.unread:
-        return values
-    return [part.unread[row], *[None] * (len(values) - 1)]
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
@@ -225,11 +215,10 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
     """
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
-        kind = "number" if one is None else one.kind
-        if kind == "label":
+        if one.kind == "label":
             continue
         alone = Columns(reading.columns.time, several=(name,))
-        kept = replace(reading, columns=alone, adds=None, kept=[KeptPart(name, kind)])
+        kept = replace(reading, columns=alone, adds=None, kept=[KeptPart(name, one.kind)])
         found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
         if found.item() == -problem:
             return name
@@ -261,7 +250,7 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
     found = _number_rows(source, reading).filter(outside)
     if of_labels:
         parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
-        labels = [name for name, one in parts if one is not None and one.kind == "label"]
+        labels = [name for name, one in parts if one.kind == "label"]
         least = collect(source, found.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
         given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()

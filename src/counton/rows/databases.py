@@ -856,9 +856,8 @@ class DeltaRows(UnorderedRows):
             frame = pl.scan_delta(table)
             frame.collect_schema()
         except Exception as error:  # the error of deltalake, for versions that it does not know
-            reason = str(error).strip().split("\n")[0]
             raise InvalidInput(
-                f"{self.name} cannot be read ({reason}); give its rows as a frame"
+                f"{self.name} cannot be read ({_first_line(error)}); give its rows as a frame"
             ) from error
         super().__init__(frame)
 

@@ -261,7 +261,7 @@ class EventFile(Rows):
         If all lines can be read, the file itself is returned. If more than ``most`` cannot, an
         error is raised.
         """
-        asked = list(self._parts_of(columns))
+        asked = self.of_file(columns)
         if self.kind == "parquet":
             return self
         try:

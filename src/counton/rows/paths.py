@@ -196,9 +196,7 @@ def names_tell_format(events: object) -> bool:
             return False
         path = os.fspath(one)
         if os.path.isdir(path):
-            hidden = (".", "_")
-            inside = [entry for entry in os.scandir(path) if not entry.name.startswith(hidden)]
-            names += [entry.path for entry in inside if entry.is_file()]
+            names += _files_in(path)
         else:
             names += glob.glob(path, recursive=True) if glob.has_magic(path) else [path]
     return all(ending(name) in SUFFIXES for name in names)
@@ -219,6 +217,12 @@ def refuse_among_events(events: object, out: Path | None) -> None:
                 f"{str(out)!r} would be read as events by the next run, which reads the folder "
                 f"{os.fspath(path)!r}; write it elsewhere"
             )
+
+
+def _files_in(folder: str) -> list[str]:
+    """Return the paths of the files in a folder that are not hidden."""
+    shown = (entry for entry in os.scandir(folder) if not entry.name.startswith((".", "_")))
+    return [entry.path for entry in shown if entry.is_file()]
 
 
 def _find_files(given: object, stated: str | None) -> list[str]:
@@ -246,11 +250,7 @@ def _find_files(given: object, stated: str | None) -> list[str]:
                 f"({field('query', 'from delta_scan(...)')})"
             )
         inside = sorted(
-            entry.path
-            for entry in os.scandir(path)
-            if entry.is_file()
-            and not entry.name.startswith((".", "_"))
-            and (stated is not None or ending(entry.name) in SUFFIXES)
+            name for name in _files_in(path) if stated is not None or ending(name) in SUFFIXES
         )
         if not inside:
             raise NoFiles(

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import IO, Final, Literal, get_args
 
 from counton.base.errors import InvalidInput, field
 from counton.base.outside_input import open_plain
@@ -218,15 +218,14 @@ def add_aside(
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
     try:
         _refuse_no_file(file)
-        with os.fdopen(open_plain(file, flags), "rb+", buffering=0) as stream:
+        with os.fdopen(open_plain(file, flags), "rb+") as stream:
             found = os.fstat(stream.fileno())
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise _not_written(file, "it belongs to another user of this machine")
             if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
                 os.fchmod(stream.fileno(), 0o600)
-            rest = memoryview(_missing_end(stream, header, lines, again=again))
-            while rest:
-                rest = rest[stream.write(rest) or 0 :]
+            stream.write(_missing_end(stream, header, lines, again=again))
+            stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         raise _not_written(file, error.strerror) from error
@@ -238,7 +237,7 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
+def _missing_end(stream: IO[bytes], header: bytes, lines: bytes, *, again: bool) -> bytes:
     """Return the bytes that must be appended to a file of bad rows so that it ends with ``lines``.
 
     They begin with the rest of ``header`` if the file does not have all of it yet, or with a line
@@ -250,23 +249,16 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
         stream.seek(0)
-        if header.startswith(_whole(stream, size)):
+        if header.startswith(stream.read(size)):
             return header[size:] + lines
     begin = max(0, size - len(lines))
     stream.seek(begin)
-    end = _whole(stream, size - begin)
+    end = stream.read(size - begin)
     if again:
         for there in range(len(end), 0, -1):  # the most that a stopped process has written
             if lines.startswith(memoryview(end)[-there:]):
                 return lines[there:]
     return lines if end.endswith(b"\n") or not lines else b"\r\n" + lines
-
-
-def _whole(stream: io.RawIOBase, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size and (part := stream.read(size - len(found))):
-        found += part
-    return bytes(found)
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:

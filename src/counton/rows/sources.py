@@ -113,7 +113,7 @@ class Rows(ABC):
             columns: names of the wanted columns.
             names: columns among them whose texts identify rows: groups, users, ids.
         """
-        asked, present = self._parts_of(columns), self.columns()
+        asked, present = self.of_file(columns), self.columns()
         for name in asked:
             if name not in present and not self._may_lack(name):
                 listed = f"{_listing(present)}{self._elsewhere(name)}"
@@ -123,7 +123,7 @@ class Rows(ABC):
                     f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
                     "rename or remove one of them"
                 )
-        found = self.frame(list(asked))
+        found = self.frame(asked)
         types = found.collect_schema()
         for name in asked:
             if types[name].is_nested() or types[name] == pl.Object:
@@ -136,13 +136,6 @@ class Rows(ABC):
                 refuse_floats(self, part, types[part])
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
-    def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
-        """Return the file's own columns from which the wanted columns are made, each once.
-
-        They are the keys of the dictionary, in order.
-        """
-        return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
-
     def _may_lack(self, name: str) -> bool:
         """Return True if the rows may lack this column, so that its values are null."""
         return False
@@ -154,8 +147,11 @@ class Rows(ABC):
         return ""
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of the file's own columns from which the wanted ``columns`` are made."""
-        return list(self._parts_of(columns))
+        """Return the names of the file's own columns from which the wanted ``columns`` are made,
+        each once.
+        """
+        parts = (part for name in columns for part in self.together.get(name, (name,)))
+        return list(dict.fromkeys(parts))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]

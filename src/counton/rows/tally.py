@@ -42,16 +42,16 @@ ROWS_AT_A_TIME = 2**18
 MANY_GROUPS = 2**22
 
 
-def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """Add up partial sums from several tables with the same columns: rows with equal values of the
-    columns ``by`` become one.
+def merge_batches(added: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up partial sums from several tables with the same columns: rows of one ``cell`` become
+    one.
 
     If there is a column ``us`` of times, the newest time is kept.
     """
     together = pl.concat(added)
-    sums = [name for name in together.columns if name not in (*by, "us")]
+    sums = [name for name in together.columns if name not in ("cell", "us")]
     newest = [pl.col("us").max()] if "us" in together.columns else []
-    found = together.group_by(by).agg(*newest, pl.col(sums).sum())
+    found = together.group_by("cell").agg(*newest, pl.col(sums).sum())
     return found.select(together.columns)
 
 
@@ -243,7 +243,7 @@ def sums_by_label(
     cells = found.with_columns(cell=cell).drop("group")
     if not unknown.any():
         return cells
-    return pl.concat([cells.filter(~unknown), merge_batches([cells.filter(unknown)], ["cell"])])
+    return pl.concat([cells.filter(~unknown), merge_batches([cells.filter(unknown)])])
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -295,11 +295,11 @@ def _sum_batches(
     for batch in batches:
         added.append(adding(batch.lazy()).collect())
         if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
-            added = [merge_batches(added, ["cell"])]
+            added = [merge_batches(added)]
             least = len(added[0])
     if not added:
         return adding(none.lazy()).collect()
-    return added[0] if len(added) == 1 else merge_batches(added, ["cell"])
+    return added[0] if len(added) == 1 else merge_batches(added)
 
 
 def _add(

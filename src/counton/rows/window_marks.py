@@ -300,9 +300,9 @@ def mark_part(
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
-    whose = (columns.group, columns.user, columns.id, columns.sign)
-    told = [name for name in whose if name is not None]
-    told += [name for name, one in parts if one is not None and one.kind in _TEXTS]
+    every = {name: getattr(columns, name) for name in ("group", "user", "id", "sign")}
+    whose = {name: column for name, column in every.items() if column is not None}
+    told = [*whose.values(), *(column for column, one in parts if one.kind in _TEXTS)]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
@@ -319,19 +319,14 @@ def mark_part(
     if part.unread:
         frame, us = unread_marked(frame, us, part)
     taken = {"us": us}
-    names = zip(("group", "user", "id", "sign"), whose, strict=True)
-    for name, column in names:
-        if column is not None:
-            taken[name] = as_text(pl.col(column), types[column])
-    if columns.sign is not None:
+    taken |= {name: as_text(pl.col(column), types[column]) for name, column in whose.items()}
+    if "sign" in taken:
         taken["sign"] = _meaning(taken["sign"], _SIGNS, pl.Int8)
     for place, (column, one) in enumerate(parts):
-        given, kind = pl.col(column), "number" if one is None else one.kind
-        said_so = as_text(given, types[column]) if kind in _TEXTS else part.number(given)
-        taken[f"part {place}"] = (
-            _meaning(said_so, _FLAGS, pl.Boolean) if kind == "flag" else said_so
-        )
-    step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
+        given = pl.col(column)
+        said = as_text(given, types[column]) if one.kind in _TEXTS else part.number(given)
+        said = _meaning(said, _FLAGS, pl.Boolean) if one.kind == "flag" else said
+        taken[f"part {place}"] = said
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
@@ -345,7 +340,7 @@ def mark_part(
     values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
-        if one is not None and one.kind in _TEXTS:
+        if one.kind in _TEXTS:
             kept_parts.append(given)
             if one.kind == "label":
                 values.append(_code(given, one.labels))
@@ -357,24 +352,25 @@ def mark_part(
         value = given.cast(pl.Float64, strict=False)
         finite = value.is_finite().fill_null(False)
         problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
-        if one is not None and one.kind == "count":
+        if one.kind == "count":
             whole = (value == value.floor()) & value.is_between(0, MOST_COUNTED)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
         kept_parts.append(value)
-    said = [total.alias("total")]
+    totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
     if raw_labels or reading.kept:
-        said = kept_parts
+        totals = kept_parts
     elif values and reading.adds is not None:
-        said = [_encode(values, reading.adds).alias("total")]
+        totals = [_encode(values, reading.adds).alias("total")]
+    step = reading.windows.step("us")
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(-int(problem)).otherwise(step)
     kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id", "sign") if name in taken]
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
-    return frame.select(**taken).select("us", *kept, step.alias("step"), *said)
+    return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
 
 
 def says_labels(reading: RowReading) -> bool:
@@ -382,7 +378,7 @@ def says_labels(reading: RowReading) -> bool:
     equal.
     """
     parts = parts_of_columns(reading)
-    return bool(parts) and all(one is not None and one.kind == "label" for one in parts)
+    return bool(parts) and all(one.kind == "label" for one in parts)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
@@ -392,7 +388,7 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
     Args:
         rows: rows with their windows and groups, as `mark_rows` returns them.
     """
-    parts = [one for one in parts_of_columns(reading) if one is not None]
+    parts = parts_of_columns(reading)
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
     assert reading.adds is not None
@@ -413,14 +409,12 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
     return frame.with_row_index(number), us
 
 
-def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
+def parts_of_columns(reading: RowReading) -> Sequence[EventPart]:
     """Return what the statistic reads from each column of an event's values, such as a number or a
     label.
-
-    The result has None for a column whose numbers are added up as they are.
     """
     if reading.adds is None:
-        return reading.kept or [None] * len(reading.columns.parts)
+        return reading.kept or [KeptPart(name, "number") for name in reading.columns.parts]
     return [part for part in reading.adds.parts if part.name != "by"]
 
 

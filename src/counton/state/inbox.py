@@ -500,7 +500,7 @@ class Inbox(Closing):
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
         with self._database.transaction(write=False) as connection:
-            rows = self._every_left_out(connection, stream)
+            rows = self._left_out(connection, stream)
             return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
@@ -571,14 +571,15 @@ class Inbox(Closing):
                 *(Private(bytes(row.body)), row.why),
             )
             for row in rows
+            if row.rows
         ]
 
     def _left_out(self, connection: Connection, stream: str) -> list[Any]:
-        return [row for row in self._every_left_out(connection, stream) if row.rows]
-
-    def _every_left_out(self, connection: Connection, stream: str) -> Iterator[Any]:
+        """Return the database rows of batches left out; those that keep only unreadable rows of a
+        counted batch have the number of rows 0.
+        """
         said = "SELECT * FROM counton_inbox_left_out WHERE stream_id = :stream ORDER BY id"
-        return connection.rows(said, stream=self._stream(connection, stream))
+        return [*connection.rows(said, stream=self._stream(connection, stream))]
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
         """Let a batch that no run could count wait again, with ``arrived`` (microseconds since
@@ -623,7 +624,7 @@ class Inbox(Closing):
         return int(row.rows)
 
     def _found_left_out(self, connection: Connection, stream: str, id: str) -> Any:
-        found = {_id_of(row): row for row in self._left_out(connection, stream)}
+        found = {_id_of(row): row for row in self._left_out(connection, stream) if row.rows}
         if id in found:
             return found[id]
         raise InvalidInput(

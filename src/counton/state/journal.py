@@ -183,29 +183,19 @@ _ENTRIES = (
 )
 
 
-class _Row(NamedTuple):
-    """A row of the journal: the steps that were written together, and what they released."""
-
-    step: int
-    steps: int
-    unit: str | None
-    estimates: bytes
-    input_digests: bytes
-    std: float
-
-
 @dataclass(frozen=True)
 class PackedEntries:
     """Consecutive steps of the journal, the table of a stream's releases, as they are stored: they
     can be decoded after the database is closed.
 
     Attributes:
-        rows: the rows that hold the steps.
+        rows: the rows of the journal that hold the steps; each holds steps that were written
+            together, up to its ``step``.
         steps: the steps.
         shape: shape of one step's released values; -1 as a length means any.
     """
 
-    rows: Sequence[_Row]
+    rows: Sequence[Any]
     steps: range
     shape: tuple[int, ...]
 
@@ -244,10 +234,8 @@ class PackedEntries:
                     "restore it from a copy"
                 )
             if shape and shape[0] < 0:  # cells that came later had no values before
-                width, rest = (
-                    max((part.shape[1] for part in parts), default=0),
-                    [(0, 0)] * len(shape[1:]),
-                )
+                width = max((part.shape[1] for part in parts), default=0)
+                rest = [(0, 0)] * len(shape[1:])
                 parts = [
                     np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
                     if part.shape[1] < width
@@ -266,7 +254,7 @@ def read_packed(
 ) -> PackedEntries:
     """Read the rows of steps ``start..stop-1`` from the database, without decoding them."""
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
+    return PackedEntries([*found], range(start, stop), shape)
 
 
 def read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +24,13 @@ from counton.statistics.live_statistic import statistic_of
 from counton.statistics.statistic import restore
 
 if TYPE_CHECKING:
-    from counton.numbers import Counter, Releases
-    from counton.state.database import CommitHook
+    from counton.state.stream import Stream
     from counton.statistics.statistic import Events, Exact, Statistic
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
 #: Integers below this bound are floats too, so that 5 and 5.0 are one event.
 _WHOLE = 2**53
-
-
-class Writer(Protocol):
-    """A stream's methods that `OrderedMachine` calls to commit counts to the state."""
-
-    @property
-    def step(self) -> int: ...
-
-    def _counter(self) -> Counter: ...
-
-    def _release(
-        self, addition: Addition, first_step: int | None, also: CommitHook | None = None
-    ) -> Releases: ...
 
 
 class OrderedMachine(Machine):
@@ -65,7 +51,7 @@ class OrderedMachine(Machine):
         self._subkey = key.derive(b"events of a statistic", terms.name.encode())
 
     def release(
-        self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
+        self, writer: Stream, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
         """Release consecutive steps with their events. For a step that is released already, the
         events must be those of its release.
@@ -113,7 +99,7 @@ class OrderedMachine(Machine):
 
     def _advance(
         self,
-        writer: Writer,
+        writer: Stream,
         events: Events,
         stops: NDArray[np.int64],
         digests: bytes,
@@ -126,12 +112,11 @@ class OrderedMachine(Machine):
         writer._counter()  # raises first, if an earlier release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
-        changes = self._take(events, stops)
+        changes, new, parts = self._take(events, stops), digests[_DIGEST * known :], self._parts
         try:
-            new = digests[_DIGEST * known :]
             if self.statistic.card.on_demand:
                 changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
-            parts, news = self._parts, self._exact.news()
+            news = self._exact.news()
 
             def also(connection: Connection) -> None:
                 nonlocal parts
@@ -145,21 +130,14 @@ class OrderedMachine(Machine):
                 )
 
             writer._release(Addition(changes), None, also)
-        except BaseException:
+        finally:
             # A commit that the writer knows of counts, even if something failed after it. Its
-            # counter
-            # reports a commit that it does not know of, at the next release.
+            # counter reports a commit that it does not know of, at the next release.
             if writer.step == before:
                 self._undone()
-                raise
-            self._note_commit(writer, parts, new)
-            raise
-        self._note_commit(writer, parts, new)
-
-    def _note_commit(self, writer: Writer, parts: Parts, events: bytes) -> None:
-        self._parts, self._step = parts, writer.step
-        self._events += events
-        self._whole = True
+            else:
+                self._parts, self._step, self._whole = parts, writer.step, True
+                self._events += new
 
 
 def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:

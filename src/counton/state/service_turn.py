@@ -19,6 +19,7 @@ from counton.base.errors import CountonError, StreamConflict
 from counton.state import schema
 from counton.state.database import Closing, Database
 from counton.state.sql import Connection
+from counton.state.whole_file import try_lock
 
 #: Seconds after which an unrenewed turn is over.
 LASTS = 10
@@ -89,13 +90,9 @@ class Turn(Closing):
         """
         if self.alone:
             if self._handle < 0:
-                import fcntl
-
                 assert self._database.path is not None
                 handle = os.open(f"{self._database.path}.served", os.O_RDWR | os.O_CREAT, 0o600)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
+                if not try_lock(handle):
                     os.close(handle)
                     return frozenset()
                 self._handle = handle

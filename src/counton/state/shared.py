@@ -288,8 +288,29 @@ class SharedLedger(Closing):
         known = known_to(connection, but=None if found is None else found.number)
         spend = spend._replace(unit=units.unit_word(known, kind, stated, spend.unit))
         promised = json.dumps(spend.guarantee.to_dict(), sort_keys=True)
+        if found is not None and found.token is not None:
+            raise OldCopy(
+                f"ledger {self.label} has an entry for stream {spend.name!r} of state "
+                f"{database.label}, but the state has no such stream, so the state was restored "
+                "from an old copy, or is a copy of another state; restore the newest copy, or give "
+                f"another {field('name')}: that stream spends the loss again"
+            )
         if found is not None:  # reserved by a process that was killed before it made the stream
-            self._refuse_taken(found, database, spend, promised)
+            with reading("the ledger"):
+                reserved = books.spend_of(found).guarantee
+            same = (found.guarantee, found.unit, found.relation, found.party)
+            if same != (promised, spend.unit, spend.relation, spend.party):
+                of, wants = (
+                    "" if party is None else f" for party {party!r}"
+                    for party in (found.party, spend.party)
+                )
+                raise RequestMismatch(
+                    f"ledger {self.label} has a reservation of {reserved} for one {found.unit}"
+                    f"{of}, for stream {spend.name!r} of state {database.label}, by a run that was "
+                    f"interrupted, but this run states {spend.guarantee} for one {spend.unit}"
+                    f"{wants}: state what is reserved, or give another {field('name')}; the "
+                    "reservation stays counted"
+                )
             return int(found.number)
         books.write_terms(connection, self._spend(connection, spend))
         end = _end(connection)
@@ -310,30 +331,6 @@ class SharedLedger(Closing):
         own = {"chain": chain, "token": None, "step": 0, "digest": ""}
         connection.insert("counton_shared_entries", facts | own)
         return end.number + 1
-
-    def _refuse_taken(self, found: Any, database: Database, spend: Spend, promised: str) -> None:
-        if found.token is not None:
-            raise OldCopy(
-                f"ledger {self.label} has an entry for stream {spend.name!r} of state "
-                f"{database.label}, but the state has no such stream, so the state was restored "
-                "from an old copy, or is a copy of another state; restore the newest copy, or give "
-                f"another {field('name')}: that stream spends the loss again"
-            )
-        same = (found.guarantee, found.unit, found.relation, found.party)
-        with reading("the ledger"):
-            reserved = books.spend_of(found).guarantee
-        if same != (promised, spend.unit, spend.relation, spend.party):
-            of, wants = (
-                "" if party is None else f" for party {party!r}"
-                for party in (found.party, spend.party)
-            )
-            raise RequestMismatch(
-                f"ledger {self.label} has a reservation of {reserved} for one {found.unit}{of}, "
-                f"for stream {spend.name!r} of state {database.label}, by a run that was "
-                f"interrupted, but this run states {spend.guarantee} for one {spend.unit}{wants}: "
-                f"state what is reserved, or give another {field('name')}; the reservation stays "
-                "counted"
-            )
 
     def _spend(self, connection: Connection, spend: Spend) -> Ledger:
         present = self._ledger(connection)

@@ -398,15 +398,8 @@ class Store(Closing):
                         books.entries(connection), books.entry_times(connection), strict=True
                     )
                 ],
-                "streams": [self._public(connection, row) for row in rows],
+                "streams": [_public(connection, self.database, row) for row in rows],
             }
-
-    def _public(self, connection: Connection, row: Any) -> dict[str, Any]:
-        try:
-            standing.let_show(self.database, row.name)
-        except StateError as error:
-            return {**_public(connection, row, shown=False), "refused": str(error)}
-        return _public(connection, row)
 
     def _read(self, ask: Callable[[Connection], _T]) -> _T:
         """Call ``ask`` with a transaction of the state that writes nothing; return its result."""
@@ -440,17 +433,22 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         return store.summary()
 
 
-def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
+def _public(connection: Connection, database: Database, row: Any) -> dict[str, Any]:
     """Return a stream's public facts as JSON values.
 
     If the strategy is the user's own, only the name of the noise distribution is included, not the
-    values of its parameters. If ``shown`` is False, the last release is left out.
+    values of its parameters. If the last release may not be shown, it is left out, and ``refused``
+    says why.
     """
-    terms, last = json.loads(row.terms), None
+    terms, last, refused = json.loads(row.terms), None, dict[str, str]()
+    try:
+        standing.let_show(database, row.name)
+    except StateError as error:
+        refused["refused"] = str(error)
     design: Design | None = None
     with suppress(StateError):  # the strategy may be the user's own
         design = Design.from_dict(terms)
-    if row.step and shown:
+    if row.step and not refused:
         hidden = "counters" in terms  # for such streams the values would not say which cells show
         hidden |= "statistic" in terms  # its cells mean nothing without a reading
         shape = journal.shape_of(terms)
@@ -479,4 +477,5 @@ def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str
         "created": row.created,
         "step": row.step,
         "last": last,
+        **refused,
     }

@@ -490,7 +490,8 @@ class Stream(JournalReader, Closing):
         ends = machine._ends(events, stops)
         if (ordered := self._ordered_machine) is not None:
             return ordered.release(self, events, ends, first_step)
-        return self._release(Addition(_changes(machine, events, ends)), first_step).steps
+        changes = machine.statistic.begin().take(events, ends)
+        return self._release(Addition(changes), first_step).steps
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
@@ -518,7 +519,7 @@ class Stream(JournalReader, Closing):
             if (ordered := self._ordered_machine) is not None:
                 ordered.check(events, ends)
             elif len(ends):
-                self._release(Addition(_changes(machine, events, ends)), 1)
+                self._release(Addition(machine.statistic.begin().take(events, ends)), 1)
 
     @property
     def amounts(self) -> Private[Amounts]:
@@ -914,13 +915,6 @@ def _complete(
             "use a statistic of counton.statistics"
         )
     return whole
-
-
-def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return by how much unordered events change each cell in each step, in multiples of the
-    resolution, shape (steps, *cells). ``stops`` has the number of events up to each step's end.
-    """
-    return machine.statistic.begin().take(events, stops)
 
 
 _OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"

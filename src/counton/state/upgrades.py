@@ -143,33 +143,23 @@ def carry_over(
         if found == schema.FORMAT:
             return Upgrade(found, found, None)
         kept = None
-        if path is not None:
-            sqlite_file.remove_left_copies(_copy_beside(path, found))
-        if copy:
-            kept = _copy_tables(connection, found) if path is None else _copy_file(path, found)
+        if path is None:
+            kept = _copy_tables(connection, found) if copy else None
+        else:
+            target = path.with_name(f"{path.name}.format{found}")
+            sqlite_file.remove_left_copies(target)
+            try:
+                if copy:
+                    with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
+                        whole.execute("PRAGMA journal_mode=DELETE").close()
+                    kept = str(target)
+            except (sqlite3.Error, OSError) as error:
+                raise StateUnavailable(
+                    f"state {path} could not be copied to {target} ({error}), so it was not "
+                    "converted: make room, or upgrade without a copy"
+                ) from error
         apply_steps(connection, found)
     return Upgrade(found, schema.FORMAT, kept)
-
-
-def _copy_beside(path: Path, found: int) -> Path:
-    """Return the path at which a copy of an old state is kept: the state's path, followed by
-    ``.formatN``.
-    """
-    return path.with_name(f"{path.name}.format{found}")
-
-
-def _copy_file(path: Path, found: int) -> str:
-    """Copy a state's file beside itself, named by its format; return the copy's path."""
-    target = _copy_beside(path, found)
-    try:
-        with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
-            whole.execute("PRAGMA journal_mode=DELETE").close()
-    except (sqlite3.Error, OSError) as error:
-        raise StateUnavailable(
-            f"state {path} could not be copied to {target} ({error}), so it was not converted: "
-            "make room, or upgrade without a copy"
-        ) from error
-    return str(target)
 
 
 def _copy_tables(connection: Connection, found: int) -> str:

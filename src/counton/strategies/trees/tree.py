@@ -81,7 +81,7 @@ class Tree:
         >>> tree.sizes, [tree.path(2, node) for node in range(2)]
         ([1, 2, 2], [('CA', 'Kings'), ('CA', 'Napa')])
         """
-        columns = columns_of(domain, levels, "domain", called="levels")
+        columns = columns_of(domain, levels)
         if TOTAL in levels:
             raise InvalidInput(
                 f"a level is called {TOTAL!r}, which is the name of the node above all others: "
