@@ -42,19 +42,6 @@ ROWS_AT_A_TIME = 2**18
 MANY_GROUPS = 2**22
 
 
-def merge_batches(added: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up partial sums from several tables with the same columns: rows of one ``cell`` become
-    one.
-
-    If there is a column ``us`` of times, the newest time is kept.
-    """
-    together = pl.concat(added)
-    sums = [name for name in together.columns if name not in ("cell", "us")]
-    newest = [pl.col("us").max()] if "us" in together.columns else []
-    found = together.group_by("cell").agg(*newest, pl.col(sums).sum())
-    return found.select(together.columns)
-
-
 def cells_of(
     rows: Rows,
     reading: RowReading,
@@ -100,14 +87,17 @@ def _cells_of(
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up the sums (results of `cells_of`) of several parts of the rows, in any order."""
+    """Add up sums by cell (such as results of `cells_of`) of several parts of the rows, in any
+    order: rows of one cell become one.
+
+    If there is a column ``group``, the group has to be equal too. If there is a column ``us`` of
+    times, the newest time is kept.
+    """
     together = pl.concat(cells)
-    sums = [name for name in together.columns if name not in ("cell", "group", "us")]
-    return (
-        together.group_by("cell", "group")
-        .agg(pl.col("rows", *sums[1:]).sum(), pl.col("us").max())
-        .select(together.columns)
-    )
+    by = [name for name in ("cell", "group") if name in together.columns]
+    newest = [pl.col("us").max()] if "us" in together.columns else []
+    sums = pl.exclude(*by, "us").sum()
+    return together.group_by(by).agg(*newest, sums).select(together.columns)
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
@@ -243,7 +233,7 @@ def sums_by_label(
     cells = found.with_columns(cell=cell).drop("group")
     if not unknown.any():
         return cells
-    return pl.concat([cells.filter(~unknown), merge_batches([cells.filter(unknown)])])
+    return pl.concat([cells.filter(~unknown), sum_cells([cells.filter(unknown)])])
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -295,11 +285,11 @@ def _sum_batches(
     for batch in batches:
         added.append(adding(batch.lazy()).collect())
         if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
-            added = [merge_batches(added)]
+            added = [sum_cells(added)]
             least = len(added[0])
     if not added:
         return adding(none.lazy()).collect()
-    return added[0] if len(added) == 1 else merge_batches(added)
+    return added[0] if len(added) == 1 else sum_cells(added)
 
 
 def _add(

@@ -60,7 +60,7 @@ from counton.state.second_witness import (
     refuse_the_state,
 )
 from counton.state.sql import Connection
-from counton.state.sqlite_file import NoState, may_be_written
+from counton.state.sqlite_file import NoState, files_of, may_be_written
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None
@@ -100,8 +100,8 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
     """
     file, path = state_file(state), file_of(key)
-    parts = ("", "-wal", "-shm", "-journal", ".key", ".key.witness")
-    kept = [] if file is None else [Path(f"{file}{part}") for part in parts]
+    keys = [Path(f"{file}{suffix}") for suffix in (".key", ".key.witness")]
+    kept = [] if file is None else [*files_of(file), *keys]
     return kept if path is None else [*kept, path, witness_of(path)]
 
 

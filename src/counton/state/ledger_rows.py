@@ -295,30 +295,18 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
     )
     rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
     with reading("the ledger"):
-        spent = [
-            _event_of(row.entered, "spent", spend_of(row), None, row.who, row.host) for row in rows
+        events = [
+            LedgerEvent(
+                *(row.entered, "spent", row.name, spend_of(row).to_dict()),
+                *(None, row.who, row.host, row.party),
+            )
+            for row in rows
         ]
-    spent += [
-        _event_of(
-            *(one.entered, "spent" if one.begun else "reserved", one.spend),
-            *(one.place, one.user, one.host),
-        )
-        for one in of_others(connection)
-    ]
-    return tuple(sorted([*changes, *spent], key=lambda event: event.time))
-
-
-def _event_of(
-    time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
-) -> LedgerEvent:
-    """Build the event of a ledger's history that stands for an entry (a stream's guarantee): when
-    the entry was made, and by whom.
-
-    ``spend`` is the entry; the other arguments are the fields of `LedgerEvent`.
-    """
-    return LedgerEvent(
-        time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party
-    )
+    for one in of_others(connection):
+        event, own = "spent" if one.begun else "reserved", one.spend
+        whose = one.place, one.user, one.host, own.party
+        events.append(LedgerEvent(one.entered, event, own.name, own.to_dict(), *whose))
+    return tuple(sorted([*changes, *events], key=lambda event: event.time))
 
 
 def _read(text: str | None) -> dict[str, Any] | None:

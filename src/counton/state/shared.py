@@ -51,7 +51,7 @@ from counton.state.database import (
 )
 from counton.state.key_and_witness import other_release
 from counton.state.sql import Connection
-from counton.state.sqlite_file import NoState
+from counton.state.sqlite_file import NoState, files_of
 
 #: Place of a shared ledger: path of a SQLite file, or a database URL.
 Place = str | os.PathLike[str]
@@ -684,8 +684,7 @@ def ledger_files(place: Place) -> list[Path]:
     'team.db.witness'
     """
     file = state_file(place)
-    parts = ("", "-wal", "-shm", "-journal", ".witness")
-    return [] if file is None else [Path(f"{file}{part}") for part in parts]
+    return [] if file is None else [*files_of(file), Path(f"{file}.witness")]
 
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:

@@ -38,6 +38,11 @@ _BESIDE = ("-wal", "-shm", "-journal")
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
 
+def files_of(path: Path) -> list[Path]:
+    """List a SQLite file and the files that SQLite makes beside it, existing or not."""
+    return [Path(f"{path}{suffix}") for suffix in ("", *_BESIDE)]
+
+
 def connect(path: Path, timeout_seconds: float) -> Any:
     """Open a connection to a file; transactions begin only by explicit statements."""
     connection = open_file(
@@ -137,9 +142,8 @@ def copy_of(
         name_it(name, target)
         sync_folder(target.parent)
     finally:
-        for suffix in (*_BESIDE, ""):
-            with suppress(FileNotFoundError):
-                os.unlink(name + suffix)
+        for left in reversed(files_of(Path(name))):
+            left.unlink(missing_ok=True)
 
 
 def remove_left_copies(target: Path) -> None:
@@ -259,9 +263,8 @@ def create(path: Path) -> None:
             f"permissions"
         ) from error
     finally:
-        for suffix in ("", *_BESIDE):
-            with suppress(FileNotFoundError):
-                os.unlink(name + suffix)
+        for left in files_of(Path(name)):
+            left.unlink(missing_ok=True)
 
 
 @cache

@@ -30,6 +30,7 @@ from counton.state.database import Database
 from counton.state.key_and_witness import Kept, Mark, State, Witness, witness_beside
 from counton.state.shared import SharedEntry, entry_in
 from counton.state.sql import Connection
+from counton.state.sqlite_file import files_of
 
 
 class Position(NamedTuple):
@@ -305,9 +306,7 @@ def check_places(state: Path | None, key: Path | None) -> None:
             f"state {state} cannot be created (its folder does not exist): make the folder, or "
             f"give another {field('state')}"
         )
-    if key is not None and key.resolve() in {
-        Path(f"{state}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
-    }:
+    if key is not None and key.resolve() in {path.resolve() for path in files_of(state)}:
         raise InvalidInput(
             f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
             f"another file for the key (without {field('key')} it is {state}.key)"
