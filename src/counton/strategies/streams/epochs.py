@@ -169,15 +169,16 @@ class _EpochReader(Reader):
     its own) after another.
     """
 
+    _strategy: Epochs
+
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._epoch_by_epoch)
-        self._epochs = strategy
         self._number = -1
         self._of_epoch: Reader | None = None
         self._past = np.zeros(field.shape, np.int64)
 
     def _epoch_by_epoch(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        for epoch in self._epochs._up_to(steps.stop - 1) if steps else []:
+        for epoch in self._strategy._up_to(steps.stop - 1) if steps else []:
             # The steps that lie in this epoch, whose first step has the number 1.
             within = range(
                 max(steps.start - epoch.before, 1),
@@ -187,7 +188,7 @@ class _EpochReader(Reader):
                 continue
             if epoch.number != self._number or self._of_epoch is None:
                 past = np.zeros(field.shape, np.int64)  # the noise of the total of earlier epochs
-                for earlier in self._epochs._before(epoch):
+                for earlier in self._strategy._before(epoch):
                     trees = earlier._trees
                     drawn = LevelNoise(earlier.field(field), trees.counts)
                     past = past + trees.estimates(drawn, trees.top, range(1), trees.depths[-1])[0]

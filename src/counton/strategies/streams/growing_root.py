@@ -547,15 +547,17 @@ class _RootReader(Reader):
     everything is computed again.
     """
 
+    _strategy: GrowingSquareRoot
+
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
         super().__init__(strategy, field)
-        self._growing, self._of_root = strategy, _field_without_levels(field, strategy._equal)
+        self._of_root = _field_without_levels(field, strategy._equal)
         self._cells = math.prod(field.shape)
         self._next = 1
         self._begin()
 
     def _begin(self) -> None:
-        self._releases = _Releases(self._growing, self._cells)
+        self._releases = _Releases(self._strategy, self._cells)
         self._done = 0
         self._kept = np.empty((0, self._cells), np.int64)
 
@@ -565,7 +567,7 @@ class _RootReader(Reader):
 
         A node is a step or, later, a block of steps.
         """
-        return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
+        return 2 * times * self._strategy._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
@@ -577,10 +579,10 @@ class _RootReader(Reader):
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        check_window(self._growing, steps)
+        check_window(self._strategy, steps)
         if steps and self._has_room(steps.stop - 1):
             self._next = steps.stop - 1
-            return self._growing._noise_of(self._field, steps, self._totals_at)
+            return self._strategy._noise_of(self._field, steps, self._totals_at)
         return super().noise(steps)
 
     def _totals_at(self, nodes: range) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ radices and weights in `counton.strategies.streams.look_ahead_search`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
@@ -110,10 +110,10 @@ class _Rows(Reader):
     It continues after the steps that were last computed.
     """
 
+    _strategy: LookAhead
+
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
         super().__init__(strategy, field)
-        self._steps: Callable[[NodeNoise, range], Iterator[Integers]] = strategy._parts
-        self._last = strategy.horizon
         self._rows: Iterator[Integers] = iter(())
         self._next = 0
 
@@ -124,7 +124,8 @@ class _Rows(Reader):
         if len(steps) == 0:
             return out
         if steps.start != self._next:
-            parts = self._steps(self._field, range(steps.start, self._last + 1))
+            rest = range(steps.start, self._strategy.horizon + 1)
+            parts = self._strategy._parts(self._field, rest)
             self._rows = chain.from_iterable(parts)
         self._next = 0  # until all fields are set
         for row, noise in zip(out, self._rows, strict=False):
@@ -306,24 +307,21 @@ class LookAhead(StreamStrategy):
         weights: dict[tuple[int, int], Fraction] = {}
         part = Fraction(1)  # the fraction of the node's estimate that the release includes
         for level in range(self.height):
-            node = leaf // trees.widths[level]
-            parent = -1 if level == top else leaf // trees.widths[level + 1]
-            first = 0 if level == top else parent * self.radices[level]
-            stop = trees.counts[level]
-            if level < top:
-                stop = min(stop, first + self.radices[level])
+            node, first = leaf // trees.widths[level], 0
             less = Fraction(0)  # the fraction of the parent's estimate that the release includes
             if level < top:
+                parent = leaf // trees.widths[level + 1]
+                first = parent * self.radices[level]
                 whole, each, end = trees.shares[level]
                 if parent == trees.counts[level + 1] - 1:
                     whole, end = each, end if node == trees.counts[level] - 1 else each
                 else:
                     end = whole
                 less = ((node - first) * whole + part * end) / (1 << PART_BITS)
+                stop = min(trees.counts[level], first + self.radices[level])
+                self._read(weights, level, range(node + 1, stop), -less)
             self._read(weights, level, range(first, node), 1 - less)
             self._read(weights, level, range(node, node + 1), part - less)
-            if level < top:
-                self._read(weights, level, range(node + 1, stop), -less)
             part = less
         unit = self.weights[0]
         return tuple(

@@ -594,7 +594,7 @@ class MultiscaleInterpolation(StreamStrategy):
         """
         step = check_step(self, step)
         nodes = []
-        read = [int(weight) for weight in _STEP]
+        read = [*_STEP]
         for level in range(len(self._grid.nodes)):
             first = (step >> level) - 2
             for node, weight in enumerate(read, start=first):

@@ -157,14 +157,10 @@ class Shape(NamedTuple):
             else:
                 knots = (2 * spacing * cells + self.cells) // (2 * self.cells)
                 knots[0] = min(knots[0], cells - 1)
-                kept = np.concatenate([[True], np.diff(knots) > 0])
-                kept[1:] &= knots[:-1] < cells
-                knots, heights = knots[kept], heights[kept]
-                if len(knots) < 2 or knots[-1] < cells:
-                    knots = np.append(knots, cells)
-                    heights = np.append(heights, heights[-1])
-                spacings.append(knots.tolist())
-                amplitudes.append(heights)
+                # The last knot of a shape is not before the end of the last cell, and stays so.
+                kept = np.append(True, (np.diff(knots) > 0) & (knots[:-1] < cells))
+                spacings.append(knots[kept].tolist())
+                amplitudes.append(heights[kept])
         finer = 1 << (_LATTICE_BITS - AMPLITUDE_BITS)
         line = Hats(
             cells, spacings, [heights * finer for heights in amplitudes], self.norm, _LATTICE_BITS

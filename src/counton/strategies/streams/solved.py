@@ -743,13 +743,9 @@ class LeastSquaresFactorization(StreamStrategy):
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
         tops = np.maximum.reduceat(inside, edges[:-1])
-
-        def line(at: Floats | float) -> Floats:
-            between = (1 - at) * sums[:-1, None] + at * sums[1:, None]
-            return np.asarray(between - at * (1 - at) * singles[:, None])
-
         # Without the tree the variance is a convex function of the part: largest at an end.
-        lines = line(np.concatenate([[0.0], part])[edges][None])
+        at = np.concatenate([[0.0], part])[edges]
+        lines = (1 - at) * sums[:-1, None] + at * sums[1:, None] - at * (1 - at) * singles[:, None]
         bounds = np.maximum(lines[:, 1:], lines[:, :-1]) + tops * inverse[:, None]
         bound = bounds.max(axis=1)
         largest = 0.0

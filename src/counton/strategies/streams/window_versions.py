@@ -387,14 +387,14 @@ class WindowVersions(StreamStrategy):
             norms = own[begin] + own[ends] - 2 * gram[begin, ends]
             square = max(square, int(norms.max()))
             meets = norms[:, None] + own + 2 * np.abs(moved)
-            alone = max(alone, int(_from_diagonal(meets[:, begin + 1 : -1]).max()))
+            alone = max(alone, int(np.triu(meets[:, begin + 1 : -1]).max()))
             # With rows that count from a later lag on, up to any lag after it.
             later, after = moved[:, begin + 1 : -1], moved[:, :begin:-1]
             highest, lowest = (
                 of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
             )
             meets = np.maximum(highest - later, later - lowest)
-            product = max(product, int(_from_diagonal(meets).max()))
+            product = max(product, int(np.triu(meets).max()))
         once = max(alone, int(own.max()) + square)  # in one window, or in two
         return _TakenBack(
             Fraction(l1, unit), *(Fraction(one, unit**2) for one in (square, product, once))
@@ -522,13 +522,11 @@ class NightReader(Reader):
     (4, 2, 3)
     """
 
-    def __init__(self, strategy: WindowVersions, field: NodeNoise) -> None:
-        super().__init__(strategy, field)
-        self._revised = strategy
+    _strategy: WindowVersions
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        return self._revised.night_noise(self._field, steps)
+        return self._strategy.night_noise(self._field, steps)
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
@@ -693,11 +691,6 @@ class AsOf(StreamStrategy):
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
         return float(known.max()) if metric == "max" else (float(known.sum()) + final) / self.night
 
-    @cached_property
-    def _roundings(self) -> Floats:
-        ends = np.arange(1, self.windows.lags + 2)
-        return self.windows.inner._window_rounding(np.zeros_like(ends), ends)
-
     @override
     def _largest_reads(self, stops: Integers) -> Floats:
         return np.full(stops.shape, self._most_read)
@@ -715,7 +708,9 @@ class AsOf(StreamStrategy):
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        return self._sum(self._roundings, first, last)
+        ends = np.arange(1, self.windows.lags + 2)
+        by_lag = self.windows.inner._window_rounding(np.zeros_like(ends), ends)
+        return self._sum(by_lag, first, last)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
@@ -907,11 +902,6 @@ def _columns(inner: StreamStrategy) -> NDArray[Any]:
         for node in column:
             found[places[node[:2]], step] += int(Fraction(node.weight) * unit)
     return found.astype(np.int64) if unit * unit < 2**40 else found
-
-
-def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a square matrix with its entries below the diagonal set to 0."""
-    return np.where(np.tri(len(values), k=-1, dtype=np.bool_), 0, values)
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:

@@ -353,6 +353,8 @@ class _NightReader(Reader):
     the total.
     """
 
+    _strategy: WindowsAndTotals
+
     def __init__(self, strategy: WindowsAndTotals, field: NodeNoise) -> None:
         super().__init__(strategy, field)
         level = strategy._first_level
@@ -360,13 +362,12 @@ class _NightReader(Reader):
         def run(of: int, nodes: range) -> Integers:
             return field.run(level + of, nodes)
 
-        self._both = strategy
         self._windows = step_reader_of(strategy.windows, field)
         self._totals = reader_of(strategy.totals, NoiseView(field.shape, run))
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        of, both = self._windows.noise(steps), self._both
+        of, both = self._windows.noise(steps), self._strategy
         totals = self._totals.noise(steps)[..., None]
         return np.concatenate(
             [of << both._coarser(both.windows), totals << both._coarser(both.totals)], axis=-1
