@@ -254,8 +254,11 @@ def test_the_noise_of_cells_can_be_seen_or_is_stated() -> None:
 
 def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     shown = replace(curves([5.0, 7.0]), groups=["$\\frac$", "a_b^c"])
-    save_figure(plot_totals(shown, Caption("$\\frac$", "$\\sum$", "y")), tmp_path / "chart.png")
-    assert (tmp_path / "chart.png").stat().st_size > 10_000
+    parts = {name: getattr(shown, name)[-1:] for name in ("times", "estimates", "lower", "upper")}
+    for one in (shown, replace(shown, **parts)):  # curves, and bars of a single step
+        words = Caption("$\\frac$", "$\\sum$", "$\\frac$")
+        save_figure(plot_totals(one, words), tmp_path / "chart.png")
+        assert (tmp_path / "chart.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(

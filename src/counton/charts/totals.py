@@ -322,7 +322,8 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
         )
         bars = bars.at(largest_groups(bars.estimates, _MOST_CELLS))
     tall, width = 0.15 + 0.24 * len(bars.names), words.width
-    figure, bottom, top = frame(words, tall, above=0.3, below=0.35)
+    above = 0.3 + axis_inches(words.axis, width)
+    figure, bottom, top = frame(words, tall, above=above, below=0.35)
     ax = figure.subplots()
     labels = Labels.of(*bars)
     longest = max(map(len, labels.names))
@@ -333,7 +334,7 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
         top=top,
     )
     draw_bars(ax, bars, values=labels.values)
-    ax.set_title(words.axis, loc="left", size=9, color=FAINT, pad=4)
+    name_axis(ax, words.axis, width)
     return figure
 
 

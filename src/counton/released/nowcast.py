@@ -270,30 +270,19 @@ class _Triangle:
         missed = truth - recent - share * apart
         most = _FAR * _median(np.abs(missed) / np.sqrt(size))
         missed = np.clip(missed, -most * np.sqrt(size), most * np.sqrt(size))
-        noise = self._noise(lag, share * ratio)
+        # Noise variance of (final count) - factor * (count at this lag), whose noise is correlated.
+        of, last, factor = self.covariance, self.last, share * ratio
+        noise = of[last, last] + factor**2 * of[lag, lag] - 2 * factor * of[last, lag]
         own, own_ratio = self._ladder(window, lag)
         estimate = share * own + (1 - share) * self._level(window, lag)
         estimate = max(estimate, float(self.versions[window - 1, lag]))  # rows are never removed
         per_row = float(weight @ (missed**2 - noise)) / float(weight @ size)
         per_row = max(per_row, share**2)  # rows that arrive one by one
-        noise_now = (share * own_ratio) ** 2 * self.covariance[lag, lag]
+        noise_now = (share * own_ratio) ** 2 * of[lag, lag]
         open_rows = max(estimate, 1.0) * max(own_ratio - 1, _LITTLE)
         std = math.sqrt(per_row * open_rows + noise_now)
         degrees = max(float(weight.sum()) ** 2 / float(weight @ weight) - 2, 3.0)
         return self.row * estimate, self.row * std, degrees, share
-
-    def _noise(self, lag: int, ratio: Floats) -> Floats:
-        """Return the noise variance of (final count) - ``ratio`` * (earlier count) of one window;
-        the noise of the two counts is correlated.
-
-        Args:
-            lag: number of windows that had ended after this window when the earlier count was
-                released.
-            ratio: the factors, in any shape.
-        """
-        of = self.covariance
-        last = self.last
-        return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
         """Return True if rows came sooner or later in the last releases than in earlier ones, by
