@@ -337,7 +337,7 @@ def _worst_ratio(row: Sequence[float], short: float) -> float:
 
 
 def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str) -> None:
-    wide = ax.figure.get_figwidth() * 0.955  # type: ignore[union-attr]
+    wide = _wide(ax) * 0.955
     ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
     ax.set_xlim(0, wide)
     ax.set_ylim(0, _MAP_TALL)

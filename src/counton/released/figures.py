@@ -336,7 +336,7 @@ def figure_of_answers(
     return plot_answers(
         drawn,
         Caption(
-            f"{subject[:1].upper()}{subject[1:]}: {kind}",
+            title_in_words(f"{subject}: {kind}", None),
             subtitle,
             axis.format(subject=subject),
             foot_of(definition, None, released.notes),

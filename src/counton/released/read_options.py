@@ -68,10 +68,8 @@ class View:
         """Rebuild the selection of numbers to show from the JSON values of `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
-        found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))
-        if not saved.get("fit"):
-            return found
-        return replace(found, fit=Fit.from_dict(saved["fit"]))
+        fit = Fit.from_dict(saved["fit"]) if saved.get("fit") else None
+        return cls(ask, saved["over"], saved["top"], fit, saved.get("room"))
 
 
 #: The selection that leaves all choices to the statistic.

@@ -384,16 +384,15 @@ def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]
     found, before = [], 0
     for first, last, cells in parts:
         if first != before + 1 or int(cells["steps"]) != last - before:
-            raise ValueError(
-                f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
-            )
+            break
         found.append(cells)
         before = last
-    if before < newest:
-        raise ValueError(
-            f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
-        )
-    return found
+    else:
+        if before >= newest:
+            return found
+    raise ValueError(
+        f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
+    )
 
 
 def _places(source: Any) -> list[str]:

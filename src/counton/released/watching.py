@@ -71,24 +71,22 @@ class WatchReport:
         """
         windows = self.released.numbers.definition.windows
         rows = [
-            (int(step), group, "increase" if up else "decrease", found)
+            (step, group, "increase" if up else "decrease", value, found.threshold)
             for group, found in self.alarms.items()
-            for step, up in zip(found.windows, found.rising, strict=True)
+            for step, up, value in zip(
+                found.windows.tolist(),
+                found.rising.tolist(),
+                found.values[found.windows - found.first].tolist(),
+                strict=True,
+            )
         ]
-        rows.sort(key=lambda row: row[0])
-        steps = np.array([row[0] for row in rows], np.int64)
-        ends = windows.ends(range(self.released.steps.stop))
-        columns = {
-            "window_start": local_times(windows, ends[steps - 1]),
-            "window_end": local_times(windows, ends[steps]),
-            "group": pl.Series([row[1] for row in rows], dtype=pl.String),
-            "change": pl.Series([row[2] for row in rows], dtype=pl.String),
-            "value": pl.Series(
-                [row[3].values[row[0] - row[3].first] for row in rows], dtype=pl.Float64
-            ),
-            "threshold": pl.Series([row[3].threshold for row in rows], dtype=pl.Float64),
-        }
-        found = pl.DataFrame(columns)
+        kinds = {"step": pl.Int64, "group": pl.String, "change": pl.String}
+        kinds |= {"value": pl.Float64, "threshold": pl.Float64}
+        table = pl.DataFrame(rows, kinds, orient="row").sort("step", maintain_order=True)
+        steps, ends = table["step"].to_numpy(), windows.ends(range(self.released.steps.stop))
+        times = {"window_start": ends[steps - 1], "window_end": ends[steps]}
+        when = pl.DataFrame({name: local_times(windows, us) for name, us in times.items()})
+        found = when.hstack(table.drop("step"))
         return found if self.released.numbers.definition.domain is not None else found.drop("group")
 
     def describe(self) -> str:
