@@ -134,14 +134,7 @@ def largest_errors(
     key = Key.generate() if key is None else check_key(key)
     first = np.zeros(1, np.int64)
     cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
-    bits = fraction_bits(cell)
-
-    address = repr(strategy).encode()
-
-    def simulate_errors() -> Iterator[float]:
-        for run in range(runs):
-            subkey = key.derive(b"largest error", address, run.to_bytes(4, "big"))
-            field = NoiseField(subkey, choice.law)
-            yield strategy.largest_error(queries, field, bits)
-
-    return simulate_errors()
+    bits, address = fraction_bits(cell), repr(strategy).encode()
+    subkeys = (key.derive(b"largest error", address, run.to_bytes(4, "big")) for run in range(runs))
+    fields = (NoiseField(subkey, choice.law) for subkey in subkeys)
+    return (strategy.largest_error(queries, field, bits) for field in fields)

@@ -85,23 +85,14 @@ def zero_concentrated(
     rho = guarantee.rho
     variance = sensitivity.l2_squared / (2 * rho)
     gaussian = _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance)
+    square, method = variance, "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)"
     if not causal:
-        return (
-            gaussian,
-            _candidate(
-                "laplace",
-                "Laplace of scale l1 / max(sqrt(2 rho), rho)",
-                lambda: min(root_rounded_up(sensitivity.l1**2 / (2 * rho)), sensitivity.l1 / rho),
-            ),
-        )
-    return (
-        gaussian,
-        _candidate(
-            "laplace",
-            "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)",
-            lambda: min(root_rounded_up(variance), sensitivity.l1 / rho),
-        ),
+        square = sensitivity.l1**2 / (2 * rho)
+        method = "Laplace of scale l1 / max(sqrt(2 rho), rho)"
+    laplace = _candidate(
+        "laplace", method, lambda: min(root_rounded_up(square), sensitivity.l1 / rho)
     )
+    return gaussian, laplace
 
 
 def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
