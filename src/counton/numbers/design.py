@@ -7,8 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -256,20 +255,25 @@ class Design(Generic[S]):
             StateError: another format version, a missing or invalid part, or a ``strategy`` that
                 the state does not name.
         """
-        check_format(saved)
-        with state_errors("a stream"):
+        written = saved.get("format") if isinstance(saved, dict) else None
+        if written not in (FORMAT, _SEEN):
+            raise StateError(
+                f"the state has format {written!r}, but this version reads format {FORMAT} and "
+                f"{_SEEN}: open it with the version of counton that wrote it"
+            )
+        try:
             if saved["kind"] != "stream":
                 raise RequestMismatch(
                     f"the state describes a {saved['kind']!r}, not a stream: give the state of a "
                     "stream"
                 )
-            if strategy is not None and strategy.to_dict() != saved["strategy"]:
-                raise RequestMismatch(
-                    f"the strategy is {str(strategy.to_dict())[:300]}, but the state was written "
-                    f"with {str(saved['strategy'])[:300]}: pass the strategy of the state, or "
-                    "start a new stream"
-                )
             if strategy is not None:
+                if strategy.to_dict() != saved["strategy"]:
+                    raise RequestMismatch(
+                        f"the strategy is {str(strategy.to_dict())[:300]}, but the state was "
+                        f"written with {str(saved['strategy'])[:300]}: pass the strategy of the "
+                        "state, or start a new stream"
+                    )
                 terms = _design_of(saved, strategy)
             else:
                 told = saved["strategy"]
@@ -283,9 +287,13 @@ class Design(Generic[S]):
                         f"{saved['name']!r}, strategy={built[:300]})"
                     )
                 terms = _rebuilt(json.dumps(saved))
-        if saved["format"] != terms._format:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StateError(
-                f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
+                f"the state does not describe a stream ({error!r}): restore it from a copy"
+            ) from error
+        if written != terms._format:
+            raise StateError(
+                f"stream {terms.name!r} has format {written}, and {terms.strategy!r} under "
                 f"{terms.guarantee} now has format {terms._format}, because the old noise does not "
                 "protect against readers who choose data after they have seen releases; read the "
                 "stream with the version of counton that wrote it, and start a new stream to go on"
@@ -428,33 +436,6 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
         shape=check_shape(tuple(saved["shape"])),
         law=law_from_dict(saved["law"]),
     )
-
-
-def check_format(saved: Any) -> None:
-    """Raise `StateError` if a saved design (the public parameters of a stream) has another format
-    version than this library writes.
-    """
-    if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
-        written = saved.get("format") if isinstance(saved, dict) else None
-        raise StateError(
-            f"the state has format {written!r}, but this version reads format {FORMAT} and "
-            f"{_SEEN}: open it with the version of counton that wrote it"
-        )
-
-
-@contextmanager
-def state_errors(what: str) -> Iterator[None]:
-    """Convert errors in the ``with`` block, which reads a saved design, to one `StateError`.
-
-    Args:
-        what: the words for the saved thing in the message.
-    """
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StateError(
-            f"the state does not describe {what} ({error!r}): restore it from a copy"
-        ) from error
 
 
 def check_name(name: object) -> None:

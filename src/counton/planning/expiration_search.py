@@ -78,7 +78,7 @@ class _Pure:
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
-        return parameter * loss_rounded_up(expiry, age, "exact")
+        return parameter * loss_rounded_up(expiry, age)
 
     def guarantee(self, parameter: Fraction) -> ExpiringDP:
         return ExpiringDP(parameter)
@@ -338,7 +338,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     def within_target(parameter: Fraction) -> bool:
         return all(form.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
 
-    least = min(loss / loss_rounded_up(expiry, age, "exact") for age, loss in limits.items())
+    least = min(loss / loss_rounded_up(expiry, age) for age, loss in limits.items())
     low = _five_digits(least, math.floor)  # keeps all targets; for epsilon the largest
     high = min(limits.values())  # an item loses the parameter at once
     if form is PURE or not low < high:

@@ -148,7 +148,7 @@ class ExpiringDP(ExpiringGuarantee):
         """
         from counton.privacy.loss_by_age import loss_rounded_up
 
-        loss = self.epsilon * loss_rounded_up(self._bound_expiry(), checked_age(age), "exact")
+        loss = self.epsilon * loss_rounded_up(self._bound_expiry(), checked_age(age))
         return PureDP(loss) if loss else None
 
     @override

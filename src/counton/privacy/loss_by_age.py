@@ -176,14 +176,15 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
     return many + weights[last] * (2 if last < top else length >> top)
 
 
-def loss_rounded_up(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
-    """Return the loss of `expiration_loss` at one age as a fraction, never below the true value.
+def loss_rounded_up(expiry: Expiry, age: int) -> Fraction:
+    """Return the exact loss of `expiration_loss` at one age as a fraction, never below the true
+    value.
 
     The relative rounding error of the computation, which adds a few hundred floats, is below 1e-12;
     the result is rounded up by as much.
     """
-    loss = loss_at(expiry, age, analysis)
-    integral = analysis != "concentrated" and expiry.growth.denominator == 1 <= expiry.growth
+    loss = loss_at(expiry, age, "exact")
+    integral = expiry.growth.denominator == 1 <= expiry.growth
     # Below 2^43 the search drops no position that is better by 1 or more.
     if age <= expiry.delay or (integral and loss < 2**43):
         return Fraction(loss)  # one interval, or sums of integers all the way: exact
@@ -266,7 +267,7 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
     """
-    whole = rho * loss_rounded_up(expiry, age, "exact")
+    whole = rho * loss_rounded_up(expiry, age)
     length = age - expiry.delay + 1
     if length < 2:
         return whole
