@@ -13,15 +13,26 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from counton import ZCDP, ApproxDP, Degrees, Key, PureDP, Running
+from counton.base.arrays import Integers
 from counton.planning.graph_bounds import (
     least_error_of_degrees,
     least_error_of_matchings,
     least_square_of_a_bit,
-    sets_of_bits,
 )
 from counton.statistics.statistic_plan import plan_statistic
 
 Edge = tuple[str, str]
+
+
+def sets_of_bits(bits: int) -> Integers:
+    """Sets of bits whose sums determine every bit, 2^k - 1 of as many: a row of 0 and 1 for each.
+
+    >>> sets_of_bits(3).tolist()
+    [[1, 0, 1], [0, 1, 1], [1, 1, 0]]
+    """
+    numbers = np.arange(1, bits + 1)
+    ones: Integers = np.bitwise_count(numbers[:, None] & numbers).astype(np.int64)
+    return ones % 2
 
 
 def degree_steps(bits: tuple[int, ...]) -> Iterator[tuple[Edge | None, int | None]]:

@@ -40,8 +40,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from counton.base.exact import float_above
 from counton.planning.lower_bounds import LowerBound, least_noise_variance, least_variance
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
@@ -49,7 +47,6 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from counton.base.arrays import Integers
 
 _SAFE = 1 - 1e-9
 #: From this epsilon on, e^-epsilon is taken as 0.
@@ -93,23 +90,6 @@ def least_square_of_a_bit(guarantee: Guarantee) -> float:
 def _loss(number: Fraction) -> float:
     loss = float_above(number)
     return loss if loss < _LARGEST_LOSS else math.inf
-
-
-def sets_of_bits(bits: int) -> Integers:
-    """Return sets of bits whose sums determine every bit, as a matrix of zeros and ones.
-
-    Each row stands for a set, with ones at the bits in the set. There are as many sets as bits:
-    shape (sets, bits).
-
-    Args:
-        bits: number of bits: a power of two, less one.
-
-    >>> sets_of_bits(3).tolist()
-    [[1, 0, 1], [0, 1, 1], [1, 1, 0]]
-    """
-    numbers = np.arange(1, bits + 1)
-    ones: Integers = np.bitwise_count(numbers[:, None] & numbers).astype(np.int64)
-    return ones % 2
 
 
 def _bits_among(nodes: int | None) -> int:
