@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -261,7 +262,7 @@ class Design(Generic[S]):
                 f"the state has format {written!r}, but this version reads format {FORMAT} and "
                 f"{_SEEN}: open it with the version of counton that wrote it"
             )
-        try:
+        with state_errors("a stream"):
             if saved["kind"] != "stream":
                 raise RequestMismatch(
                     f"the state describes a {saved['kind']!r}, not a stream: give the state of a "
@@ -287,10 +288,6 @@ class Design(Generic[S]):
                         f"{saved['name']!r}, strategy={built[:300]})"
                     )
                 terms = _rebuilt(json.dumps(saved))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"the state does not describe a stream ({error!r}): restore it from a copy"
-            ) from error
         if written != terms._format:
             raise StateError(
                 f"stream {terms.name!r} has format {written}, and {terms.strategy!r} under "
@@ -436,6 +433,21 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
         shape=check_shape(tuple(saved["shape"])),
         law=law_from_dict(saved["law"]),
     )
+
+
+@contextmanager
+def state_errors(what: str) -> Iterator[None]:
+    """Convert errors in the ``with`` block, which reads a saved design, to one `StateError`.
+
+    Args:
+        what: the words for the saved thing in the message.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"the state does not describe {what} ({error!r}): restore it from a copy"
+        ) from error
 
 
 def check_name(name: object) -> None:
