@@ -882,22 +882,6 @@ class GrowingSquareRoot(EndlessStrategy):
                 "give a larger rho, epsilon or resolution, or fewer weight_bits"
             )
 
-    def _release_variances(self, at: Integers) -> Floats:
-        """Return the variances of the releases at the steps ``at``, relative to the variance of the
-        first node's noise.
-        """
-        found = np.zeros(at.shape)
-        for kind in self._every:
-            some = (at > kind.before) & (at <= kind.last)
-            if some.any():
-                block, within = np.divmod(at[some] - kind.before - 1, kind.size)
-                whole = within == kind.size - 1
-                found[some] = self._node_variances(kind.nodes + block + whole)
-                if kind.size > 1:
-                    inside = np.append(self._inside(kind)._variances, 0.0)
-                    found[some] += _WITHIN * inside[within]
-        return found
-
     @cached_property
     def _coarser(self) -> float:
         """Factor by which weights with few fraction bits raise the variances of releases, compared
@@ -938,8 +922,15 @@ class GrowingSquareRoot(EndlessStrategy):
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
-        alone = (first == 0) & (last > 0)
-        found[alone] = self._release_variances(last[alone])
+        for kind in self._every:  # running totals
+            some = (first == 0) & (last > kind.before) & (last <= kind.last)
+            if some.any():
+                block, within = np.divmod(last[some] - kind.before - 1, kind.size)
+                whole = within == kind.size - 1
+                found[some] = self._node_variances(kind.nodes + block + whole)
+                if kind.size > 1:
+                    inside = np.append(self._inside(kind)._variances, 0.0)
+                    found[some] += _WITHIN * inside[within]
         both = (first > 0) & (last > first)
         pairs = zip(first[both].tolist(), last[both].tolist(), strict=True)
         ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
