@@ -176,6 +176,7 @@ class Releaser:
         return False
 
     def _work(self) -> bool:
+        """Count each complete fold after the windows that were due before it are released."""
         if not self._looked:
             self._set_aside()
             self._looked = True
@@ -275,6 +276,9 @@ class Releaser:
         return None
 
     def _run(self, fold: Fold | None, us: int) -> bool:
+        """Count the batches of a fold (a group counted together), if any, and release the windows
+        that are due at ``us`` (microseconds since 1970); return whether a step was released.
+        """
         began = monotonic()
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else self._removal(fold)
