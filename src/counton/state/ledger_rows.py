@@ -463,7 +463,22 @@ def enter(
     if entry.follows is not None:
         refuse_not_following(entry, entries(connection))
         _refuse_several_steps(entry.name, contribution, details)
-        _refuse_unfinished(connection, entry.follows)
+        # Unless its last step is released, the earlier stream could go on, here or in a copy of the
+        # state.
+        said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
+        row, horizon = connection.first(said, name=entry.follows), None
+        with suppress(StateError):  # the strategy may be the user's own
+            if row is not None:
+                terms = Design.from_dict(json.loads(row.terms))
+                horizon = terms.strategy.horizon
+                _refuse_several_steps(entry.follows, terms.contribution, json.loads(row.details))
+        if row is None or row.step != horizon:
+            raise InvalidInput(
+                f"stream {entry.follows!r} has not released the last of its steps. It may go on, "
+                "and a stream that follows it may count the same units: release all of its steps "
+                f"first, or leave {field('follows', entry.follows)} out, and their guarantees add "
+                "up"
+            )
     _insert(connection, entry)
 
 
@@ -526,27 +541,6 @@ def _refuse_several_steps(
         f"both in a stream and in the one that follows it. Leave {field('follows', True)} out: "
         f"their guarantees then add up"
     )
-
-
-def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to follow the stream ``name``, unless it has released the last of its steps.
-
-    Otherwise it could go on, here or in a copy of the state. A stream whose units can count in
-    several steps is refused too.
-    """
-    said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
-    row, horizon = connection.first(said, name=name), None
-    with suppress(StateError):  # the strategy may be the user's own
-        if row is not None:
-            terms = Design.from_dict(json.loads(row.terms))
-            horizon = terms.strategy.horizon
-            _refuse_several_steps(name, terms.contribution, json.loads(row.details))
-    if row is None or row.step != horizon:
-        raise InvalidInput(
-            f"stream {name!r} has not released the last of its steps. It may go on, and a stream "
-            f"that follows it may count the same units: release all of its steps first, or leave "
-            f"{field('follows', name)} out, and their guarantees add up"
-        )
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:

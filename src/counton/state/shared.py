@@ -268,8 +268,12 @@ class SharedLedger(Closing):
                     "without its witness: give the ledger itself, or restore its witness, because "
                     f"{_TWO}; nothing was released"
                 )
+            said = "SELECT chain FROM counton_shared_entries WHERE number = :number"
             for number, known in marks:
-                chain = _chain(connection, number)
+                if not number:  # the ledger was empty then
+                    continue
+                found = connection.first(said, number=number)
+                chain = None if found is None else str(found.chain)
                 if chain is None or known not in ("", chain):
                     end_words = f"ends at entry {end.number:,}"
                     has = end_words if chain is None else f"has another entry {number:,}"
@@ -736,11 +740,3 @@ def _end(connection: Connection) -> _End:
     said = "SELECT number, chain FROM counton_shared_entries ORDER BY number DESC LIMIT 1"
     last = connection.first(said)
     return _End(0, "") if last is None else _End(last.number, last.chain)
-
-
-def _chain(connection: Connection, number: int) -> str | None:
-    if not number:
-        return ""
-    said = "SELECT chain FROM counton_shared_entries WHERE number = :number"
-    found = connection.first(said, number=number)
-    return None if found is None else str(found.chain)

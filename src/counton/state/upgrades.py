@@ -143,9 +143,17 @@ def carry_over(
         if found == schema.FORMAT:
             return Upgrade(found, found, None)
         kept = None
-        if path is None:
-            kept = _copy_tables(connection, found) if copy else None
-        else:
+        if path is None and copy:
+            own = str(connection.value("SELECT current_schema()"))
+            kept = f"{'counton' if own == 'public' else own}_format_{found}"
+            connection.execute(f'CREATE SCHEMA "{kept}"')
+            said = (
+                "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'"
+                " AND starts_with(relname, :ours) AND pg_catalog.pg_table_is_visible(oid)"
+            )
+            for name in [row.relname for row in connection.rows(said, ours="counton_")]:
+                connection.execute(f'CREATE TABLE "{kept}"."{name}" AS TABLE "{name}"')
+        elif path is not None:
             target = path.with_name(f"{path.name}.format{found}")
             sqlite_file.remove_left_copies(target)
             try:
@@ -160,19 +168,3 @@ def carry_over(
                 ) from error
         apply_steps(connection, found)
     return Upgrade(found, schema.FORMAT, kept)
-
-
-def _copy_tables(connection: Connection, found: int) -> str:
-    """Copy a state's tables on a server into a new schema, named by their format; return its
-    name.
-    """
-    own = str(connection.value("SELECT current_schema()"))
-    place = f"{'counton' if own == 'public' else own}_format_{found}"
-    connection.execute(f'CREATE SCHEMA "{place}"')
-    said = (
-        "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'"
-        " AND starts_with(relname, :ours) AND pg_catalog.pg_table_is_visible(oid)"
-    )
-    for row in [*connection.rows(said, ours="counton_")]:
-        connection.execute(f'CREATE TABLE "{place}"."{row.relname}" AS TABLE "{row.relname}"')
-    return place

@@ -510,8 +510,8 @@ class _Recomputation:
             )
 
     def _check_promise(self, spent: Any) -> None:
-        """Check that the ledger (the record of spent privacy loss) has the stream's guarantee, and
-        that the noise distribution satisfies it.
+        """Check that the ledger (the record of spent privacy loss) has the stream's guarantee, that
+        the noise distribution satisfies it, and that the thresholds for found groups do.
         """
         terms, name = self._terms, self._row.name
         if spent is None or spent.guarantee != terms.guarantee:
@@ -539,17 +539,12 @@ class _Recomputation:
                 f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
                 f"state was altered; restore it from a copy"
             )
-
-        if terms.counters is not None:
-            self._check_thresholds()
-
-    def _check_thresholds(self) -> None:
-        """Check that the thresholds above which found groups are shown reveal a group of a single
-        unit with probability at most delta.
-        """
+        if terms.counters is None:
+            return
         from counton.numbers.discovery import cells_from_dict
 
-        terms, cells = self._terms, cells_from_dict(json.loads(self._row.details).get("discovery"))
+        # With this probability a group of a single unit is above the threshold for being shown.
+        cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
         chance = cells.chance(terms)
         if chance is None:
             return
