@@ -274,16 +274,13 @@ class _Book:
         about: str | None,
     ) -> None:
         self.label = label
-        self.spends: list[Spend] = []
-        self.units: list[SpentUnit] = []
-        if store is None:
+        self.spends: list[Spend] = [] if store is None else [*store.spends]
+        if store is not None:
+            self.ledger = ledger_within(store, limit, about)
+        else:
             self.ledger = None if limit is None else Ledger(limit, unit=about)
-            self.units += of_limit(about)
-            return
-        self.ledger = ledger_within(store, limit, about)
-        self.spends += store.spends
-        if store.ledger is None:
-            self.units += of_limit(about)
+        has_limit = store is not None and store.ledger is not None
+        self.units: list[SpentUnit] = [] if has_limit else [*of_limit(about)]
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
         """Add the guarantee of a planned job as an entry of the ledger (the record of spent privacy

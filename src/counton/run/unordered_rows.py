@@ -148,14 +148,14 @@ class AddedRows(ReadRows):
         labels = None
         if self.labels is not None:
             cells, chosen, labels = self._counted_labels(stream, cells, chosen)
-        new = job.rows.append or chosen is not None
+        only_new = job.rows.append or chosen is not None
         groups = len(definition.roster.cells) * definition.sums.places
         if labels is not None:
             groups = max(1, labels[0] + len(labels[1])) * definition.sums.places
-        intake = self._intake(stream, cells, groups, new=new)
-        remembered = None
+        intake = self._intake(stream, cells, groups, new=only_new)
+        change = None
         if self.bounder is not None and chosen is not None:
-            remembered = self.bounder.change(Private(chosen), max(self.ended, before))
+            change = open_private(self.bounder.change(Private(chosen), max(self.ended, before)))
         adds = definition.sums.rule  # a row of a statistic may add to several places
         each = 1 if adds is None else len(adds.entries(pl.col("total")))
         known = chosen if job.rows.append else None  # of all events nearly all are known
@@ -175,11 +175,9 @@ class AddedRows(ReadRows):
             late_by=intake.late_by,
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
-        change = None if remembered is None else open_private(remembered)
-        at_once = job.rows.append or chosen is not None
         arrivals = None
         if definition.cut.goes_on:
-            kept = Arrivals() if stream is None or not new else open_private(stream.arrivals)
+            kept = Arrivals() if stream is None or not only_new else open_private(stream.arrivals)
             found = intake.arrived // each, intake.late // each
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
@@ -195,7 +193,7 @@ class AddedRows(ReadRows):
             ids, the digests of counted users or ids are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
-            parts = [new] if at_once or not new else chunks(new, intake.groups)
+            parts = [new] if only_new or not new else chunks(new, intake.groups)
             for steps in parts:
                 if not (new or marks or empty or intake.changed):
                     return
