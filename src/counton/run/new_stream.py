@@ -495,10 +495,9 @@ def _best(
     if corrections:
         from counton.run.revised_plan import error_with_corrections
 
-        def error_corrected(choice: Design) -> float:
-            return error_with_corrections(choice, corrections, metric)
-
-        return min(designs, key=error_corrected).strategy
+        return min(
+            designs, key=lambda one: error_with_corrections(one, corrections, metric)
+        ).strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 

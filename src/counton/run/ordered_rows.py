@@ -43,20 +43,6 @@ from counton.run.stream_request import in_which_order
 from counton.run.unordered_rows import new_files
 from counton.state import Stream
 from counton.state.addition import Addition
-from counton.statistics import Statistic
-
-
-def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
-    """Return the letters of a text file as events."""
-    events = job.events
-    if isinstance(events, list | tuple) and len(events) == 1:
-        events = events[0]
-    if not isinstance(events, str | os.PathLike):
-        raise InvalidInput(
-            f"{field('events')} are several files or a data frame, but letters are read from a "
-            "single text; give one file, or name the column of letters"
-        )
-    return letters_of(events, statistic.parameters.get("alphabet", ()))
 
 
 def read_rows(job: Job, definition: Definition, source: Source) -> Private[OrderedEvents]:
@@ -182,8 +168,16 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     own = ("missing", "bad_rows") if definition.cut.batched else ()
     beside = f"{name_of(job.what)}, {in_which_order(definition.statistic)}"
     refuse(job, EXCLUDED["in order"], beside, "leave it out", but=own)
-    if source is None:
-        read = read_letters(job, definition.statistic)
+    if source is None:  # the letters of a text
+        text = job.events
+        if isinstance(text, list | tuple) and len(text) == 1:
+            text = text[0]
+        if not isinstance(text, str | os.PathLike):
+            raise InvalidInput(
+                f"{field('events')} are several files or a data frame, but letters are read from a "
+                "single text; give one file, or name the column of letters"
+            )
+        read = letters_of(text, definition.statistic.parameters.get("alphabet", ()))
     else:
         if len(source.parts) > 1:
             source = new_files(source, definition, lambda _: False)
