@@ -495,9 +495,8 @@ def _best(
     if corrections:
         from counton.run.revised_plan import error_with_corrections
 
-        return min(
-            designs, key=lambda one: error_with_corrections(one, corrections, metric)
-        ).strategy
+        errors = [error_with_corrections(choice, corrections, metric) for choice in designs]
+        return designs[int(np.argmin(errors))].strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 
@@ -507,9 +506,8 @@ def _best(
 
         return min(designs, key=error).strategy
     for choice in designs:
-        if summed_draws and not sums_draws(choice.strategy):
-            continue
-        return choice.strategy
+        if not summed_draws or sums_draws(choice.strategy):
+            return choice.strategy
     raise InvalidInput(
         f"strategy {name!r} cannot serve {'any number of' if horizon is None else horizon} steps "
         f"under {guarantee}; give {field('strategy', 'auto')}"
