@@ -303,16 +303,9 @@ class _Beginning(NormalisedSqrt):
         """Weights 1 / d_i of the columns, smaller for blocks, rounded down, in units of
         2^-weight_bits: (horizon,).
         """
-        parts = [
-            _weights_of(
-                range(at, min(at + _WEIGHED, self.horizon + 1)),
-                self.weight_bits,
-                self.singles,
-                self.equal,
-            )
-            for at in range(1, self.horizon + 1, _WEIGHED)
-        ]
-        return np.concatenate(parts)
+        nodes, given = range(1, self.horizon + 1), (self.weight_bits, self.singles, self.equal)
+        starts = range(0, self.horizon, _WEIGHED)
+        return np.concatenate([_weights_of(nodes[at : at + _WEIGHED], *given) for at in starts])
 
     @cached_property
     def widths(self) -> Floats:
@@ -850,11 +843,8 @@ class GrowingSquareRoot(EndlessStrategy):
         firsts = [first_of(level, self._equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
         blocks = stops > self._singles
-        most = np.where(
-            blocks,
-            max(self._column_divisor(1), self._column_divisor(self._singles + 1)),
-            self._column_divisor(1),
-        )
+        of_steps, of_blocks = (self._column_divisor(node) for node in (1, self._singles + 1))
+        most = np.where(blocks, max(of_steps, of_blocks), of_steps)
         # A node inside a block has at most the norm of the first column of the longest block.
         steps, unit, inside = self._every[-1].size - 1, 1 << self.weight_bits, 0.0
         if steps:

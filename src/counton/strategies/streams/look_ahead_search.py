@@ -28,18 +28,12 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
     # It is computed from means over steps. The fraction p of a node's estimate that is in a release
     # is linear in that of its child. So the means of p and of p^2 over the steps of a complete
     # node, and of the last node, follow from those one level down.
-    count, width, rest = (
-        horizon,
-        1,
-        1,
-    )  # number of nodes; number of steps of a complete node, and of the last one
+    # Number of nodes; number of steps of a complete node, and of the last one.
+    count, width, rest = horizon, 1, 1
     own = tail = 1 / weights[0] ** 2
     estimates = [(own, tail)]  # by depth
-    one, two, gathered = (
-        1.0,
-        1.0,
-        0.0,
-    )  # for the last node: means of p, of p^2, and of the variance so far
+    # For the last node: means of p, of p^2, and of the variance so far.
+    one, two, gathered = 1.0, 1.0, 0.0
     whole = 0.0  # for complete nodes: the mean of the variance so far
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         last = count - (-(-count // radix) - 1) * radix

@@ -696,11 +696,9 @@ class LeastSquaresFactorization(StreamStrategy):
         read, of_block = self._tree.largest_read, self._tree.largest_of_block
         at = np.arange(len(block))
         rows = in_trees = 0.0
-        before, after = (
-            (np.arange(cells) < ends[:, None]).astype(np.float64) for ends in (block, block + 1)
-        )
         taken = []
-        for prefixes in (before, after):
+        for stops in (block, block + 1):  # before the blocks, and after them
+            prefixes = (np.arange(cells) < stops[:, None]).astype(np.float64)
             solved = self._system.equations.solve(prefixes) / unit**2
             rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
             of_totals = solved * own / float(self._tree.variance)

@@ -86,10 +86,7 @@ class TwoNights(LeastSquaresAsOf):
             min(night - self.window, self._contrasts.lags) for night in (self.earlier, self.night)
         ]
         first = self._contrast_covariance(lags[0], self.earlier)
-        last, before = (
-            self._contrast_covariance(lags[1], self.night),
-            self._contrast_covariance(lags[0], self.night),
-        )
+        before, last = (self._contrast_covariance(lag, self.night) for lag in lags)
         versions = self._contrasts.versions
         shared = versions[lags[0], lags[1]] - last @ before
         own = versions[lags[0], lags[0]] - first @ first, versions[lags[1], lags[1]] - last @ last
