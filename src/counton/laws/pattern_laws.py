@@ -317,13 +317,13 @@ def _check_tree(
     parts = list(strategy.structure.divisions(None))
     if not parts:
         return
-    known: dict[object, int] = {}
+    known: set[object] = set()
     waiting = [part for part, _ in parts]
     while waiting:
         part = waiting.pop()
         if part in known:
             continue
-        known[part] = part.steps
+        known.add(part)
         inner = strategy.structure.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)

@@ -101,8 +101,7 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
     if isinstance(name, str) and name in _KINDS:
         found = getattr(sys.modules[__name__], _KINDS[name])
     elif isinstance(name, str):
-        others = (one for one in _others() if one.name == name)
-        found = next((one.load() for one in others), None)
+        found = next((one.load() for one in _others() if one.name == name), None)
     return found
 
 

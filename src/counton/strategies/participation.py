@@ -61,7 +61,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -539,13 +539,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
 
 
 def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
-    known: dict[int, Integers | None] = {}
-
-    def from_starts(length: int) -> Integers | None:
-        if length not in known:
-            known[length] = sums_of_runs(strategy, norm, length)
-        return known[length]
-
+    from_starts = cache(partial(sums_of_runs, strategy, norm))
     horizon = strategy.horizon
     if horizon is None or from_starts(1) is None:
         return sum(
@@ -856,18 +850,15 @@ def _shared_out(
     of_sums = _type_of_sums(strategy, norm, most)
     members = np.arange(most + 1).astype(of_sums)
     powers = members % 2 if alternating else members**2
-    known: dict[Stretch, _Most] = {}
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
+    @cache
     def best(part: Stretch) -> _Most:
         """Return how far a unit moves the nodes of one part of the tree in the worst case.
 
         The result has an entry for each number 0, 1, 2, ... of the unit's steps that lie in the
         part.
         """
-        found = known.get(part)
-        if found is not None:
-            return found
         room = min(most, -(-part.steps // schedule.apart))
         divisions = divisions_of(part)
         # A part without divisions is a single step, so it holds 0 or 1 of the unit's steps.
@@ -877,8 +868,7 @@ def _shared_out(
         together = together and not alternating  # n_v^2 preserves it, n_v modulo 2 may not
         if not together and len(sums) > most:
             together = bool((_best_shares(sums, sums, most) <= sums).all())
-        known[part] = _Most(sums, together)
-        return known[part]
+        return _Most(sums, together)
 
     def share_out(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
         total = _Most(np.zeros(1, of_sums))
@@ -914,8 +904,8 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
-    known: dict[Stretch, dict[int, int]] = {}
 
+    @cache
     def best(part: Stretch) -> dict[int, int]:
         """Return what the steps of a unit add to the 1-norm in the worst case, in one part of the
         tree.
@@ -924,13 +914,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
         the number of steps that add it. The steps are those with the largest sums, as many as the
         schedule allows in the part.
         """
-        if part not in known:
-            room = min(most, -(-part.steps // schedule.apart))
-            divisions = divisions_of(part)
-            weight: int = part.nodes * weights[part.level]
-            members = places_taken(divisions, room) if divisions else {0: 1}
-            known[part] = {added + weight: number for added, number in members.items()}
-        return known[part]
+        divisions = divisions_of(part)
+        weight: int = part.nodes * weights[part.level]
+        room = min(most, -(-part.steps // schedule.apart))
+        members = places_taken(divisions, room) if divisions else {0: 1}
+        return {added + weight: number for added, number in members.items()}
 
     def places_taken(divisions: Sequence[tuple[Stretch, int]], room: int) -> dict[int, int]:
         members: dict[int, int] = {}

@@ -23,6 +23,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -35,10 +37,7 @@ def level_sizes(radices: Sequence[int]) -> list[int]:
     >>> level_sizes((4, 3))
     [1, 4, 12]
     """
-    sizes = [1]
-    for radix in radices:
-        sizes.append(sizes[-1] * radix)
-    return sizes
+    return list(accumulate(radices, mul, initial=1))
 
 
 def binary_radices(cells: int) -> tuple[int, ...]:
