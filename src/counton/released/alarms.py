@@ -216,13 +216,25 @@ def find_changes(
             f"alarms need {least:,} windows to learn the usual level from, and only "
             f"{len(numbers):,} are released; wait for more"
         )
+    # Noise that is independent with equal variances is not transformed.
     spectrum = np.linalg.eigh(noise) if noise.ndim == 2 else None
-    design, found = _levels(len(numbers), season, trend=trend), []
+    levels, found = _levels(len(numbers), season, trend=trend), []
+    degrees = np.arange(least, len(numbers)) - levels.shape[1]
     for series in np.asarray(numbers, float).T:
-        residuals, std = _residuals(series, design, noise, least, spectrum)
-        values, alarms = chart.statistic(residuals)
-        first, threshold = start + least, chart.threshold
-        found.append(Alarms(alarms + first, values[alarms] > 0, first, values, threshold, std))
+        design, values = levels, series
+        if spectrum is not None:  # errors become independent, with variance 1
+            own, axes = spectrum
+            around = series - levels @ np.linalg.lstsq(levels, series)[0]
+            spread = _likeliest_spread(own, (axes.T @ around) ** 2, float(around.var()))
+            design, values = _whiten(noise, spread, levels, series)
+        missed, squares = np.array(list(_forecasts(design, values, least))).T
+        std = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
+        if spectrum is not None:
+            std *= math.sqrt(spread + float(np.diag(noise).mean()))  # of one number
+        # Without a change residuals are independent standard normal numbers.
+        statistics, alarms = chart.statistic(_normal_errors(missed, squares, degrees))
+        first, rising = start + least, statistics[alarms] > 0
+        found.append(Alarms(alarms + first, rising, first, statistics, chart.threshold, std))
     return found
 
 
@@ -374,40 +386,6 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
         gram -= np.outer(reach, reach) / scale
         fitted = fitted + reach * (missed / scale)
         squares += missed**2 / scale
-
-
-def _residuals(
-    numbers: Floats,
-    design: Floats,
-    noise: Floats,
-    least: int,
-    spectrum: tuple[Floats, Floats] | None,
-) -> tuple[Floats, float]:
-    """Return two things: standardised forecast errors of the numbers from index ``least`` on, and
-    the standard deviation of one number.
-
-    Without a change the errors are independent standard normal numbers.
-
-    Args:
-        numbers: the numbers of one series, shape ``(numbers,)``.
-        design: regressors of the level, season and trend, from `_levels`.
-        noise: covariance of the noise of the numbers.
-        least: how many numbers at the beginning have no forecast.
-        spectrum: eigenvalues and eigenvectors of ``noise``; None if the noise of the numbers is
-            independent and has equal variances.
-    """
-    values = numbers
-    if spectrum is not None:
-        missed = numbers - design @ np.linalg.lstsq(design, numbers)[0]
-        own, axes = spectrum
-        spread = _likeliest_spread(own, (axes.T @ missed) ** 2, float(missed.var()))
-        design, values = _whiten(noise, spread, design, numbers)
-    missed, squares = np.array(list(_forecasts(design, values, least))).T
-    degrees = np.arange(least, len(numbers)) - design.shape[1]
-    std = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
-    if spectrum is not None:
-        std *= math.sqrt(spread + float(np.diag(noise).mean()))
-    return _normal_errors(missed, squares, degrees), std
 
 
 def _normal_errors(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:

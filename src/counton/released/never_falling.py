@@ -32,23 +32,10 @@ BIAS = (
 def totals_that_never_fall(released: ReleasedNumbers, steps: range | None) -> pl.DataFrame:
     """Return a table of totals that are integers and never fall, for some of the shown steps: see
     `counton.Release.table`.
+
+    Raises:
+        InvalidInput: the release has no totals, or its true totals may fall.
     """
-    _refuse_falling(released)
-    shown = released.shown_steps if steps is None else steps
-    # Without an earlier step, its total could have been the largest so far.
-    released._refuse_missing(np.arange(1, released.steps.stop))
-    whole = released.table(range(1, released.steps.stop))
-    said = (pl.col("estimate") + 0.5).floor().clip(0).cast(pl.Int64)
-    times = [name for name in WHEN if name in whole.columns]
-    found = whole.select(*times, "group", total=said.cum_max().over("group"))
-    before = pl.col("total").shift(1, fill_value=0).over("group")
-    return found.with_columns(in_window=pl.col("total") - before).filter(
-        pl.col("step").is_between(shown.start, shown.stop, closed="left")
-    )
-
-
-def _refuse_falling(released: ReleasedNumbers) -> None:
-    """Refuse a release that has no totals, or whose true totals may fall."""
     definition, name = released.definition, repr(released.design.name)
     why = None
     if not inner_of(definition.statistic).card.additive or definition.ranks:
@@ -63,3 +50,14 @@ def _refuse_falling(released: ReleasedNumbers) -> None:
         why = "adds up values that may be below 0, so that totals may fall too"
     if why is not None:
         raise InvalidInput(f"{field('never_falling', True)} is for totals, and {name} {why}")
+    shown = released.shown_steps if steps is None else steps
+    # Without an earlier step, its total could have been the largest so far.
+    released._refuse_missing(np.arange(1, released.steps.stop))
+    whole = released.table(range(1, released.steps.stop))
+    said = (pl.col("estimate") + 0.5).floor().clip(0).cast(pl.Int64)
+    times = [name for name in WHEN if name in whole.columns]
+    found = whole.select(*times, "group", total=said.cum_max().over("group"))
+    before = pl.col("total").shift(1, fill_value=0).over("group")
+    return found.with_columns(in_window=pl.col("total") - before).filter(
+        pl.col("step").is_between(shown.start, shown.stop, closed="left")
+    )

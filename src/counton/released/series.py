@@ -93,11 +93,6 @@ class Series:
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
-    def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
-        """Return the series (numbers over time) of only the groups with the indices ``places``."""
-        there = None if self.there is None else self.there[:, places]
-        return replace(self, values=self.values[:, places], there=there)
-
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """Return the columns estimate, std, lower and upper of a table with a row for each step and
         group.
