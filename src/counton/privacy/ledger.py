@@ -472,7 +472,7 @@ class Ledger:
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
-        account = self._accounts.get(known_as) or self._open_account([entry])
+        account = self._accounts.get(known_as) or self._open_account([entry], self.limit)
         counted = self._cost_of_entry(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
         if not after.filter.within:
@@ -480,7 +480,8 @@ class Ledger:
         totals = [(self._accounts, after)]
         if entry.party in self.quotas:
             own = self._of_parties[entry.party]
-            account = own.get(known_as) or self._open_share([entry], account.relation)
+            quota = self.quotas[entry.party]
+            account = own.get(known_as) or self._open_account([entry], quota, account.relation)
             after = account.after(entry, self._counting(account.relation))
             if not after.filter.within:
                 whose = f"the quota of {entry.party!r}"
@@ -728,11 +729,11 @@ class Ledger:
             unit = self.unit or entry.unit
             same = [other for other in entries if unit in (self.unit, other.unit)]
             if unit not in self._accounts:
-                self._accounts[unit] = self._open_account(same)
-            own = self._of_parties.get(entry.party or "")
-            if own is not None and unit not in own:
+                self._accounts[unit] = self._open_account(same, self.limit)
+            if entry.party in self.quotas and unit not in self._of_parties[entry.party]:
                 mine = [other for other in same if other.party == entry.party]
-                own[unit] = self._open_share(mine, self._accounts[unit].relation)
+                quota, relation = self.quotas[entry.party], self._accounts[unit].relation
+                self._of_parties[entry.party][unit] = self._open_account(mine, quota, relation)
             self._enter(entry)
 
     def _spelt_as_known(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
@@ -760,28 +761,23 @@ class Ledger:
             f"{remedy}, or use another ledger"
         )
 
-    def _open_account(self, known: list[Spend]) -> _Account:
+    def _open_account(
+        self, known: list[Spend], limit: Limit, relation: Relation | None = None
+    ) -> _Account:
         """Return an empty account (total of privacy loss) for the kind of unit of some entries,
         which decide its rules.
 
-        The entries in ``known`` decide the neighbouring relation and how the limit's delta is
-        divided. They must not depend on earlier releases.
+        The entries in ``known`` must not depend on earlier releases.
+
+        Args:
+            known: the entries, which decide how the delta of ``limit`` is divided.
+            limit: the limit of the ledger; for the account of a party, its quota.
+            relation: the neighbouring relation; None: the ledger's own or, if it states none,
+                that of the entries.
         """
-        relation = self.relation
         if relation is None:
             replaced = any(entry.relation == "replace" for entry in known)
-            relation = "replace" if replaced else "add_remove"
-        return self._start(known, relation, self.limit)
-
-    def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
-        """Return an empty account (total of privacy loss) for the party of the ``known`` entries;
-        its limit is the party's quota, the most that the party may spend.
-
-        The entries decide how the delta of the quota is divided.
-        """
-        return self._start(known, relation, self.quotas[known[0].party or ""])
-
-    def _start(self, known: list[Spend], relation: Relation, limit: Limit) -> _Account:
+            relation = self.relation or ("replace" if replaced else "add_remove")
         counted = [self._cost_of_entry(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
         share = self._approximate_delta_of(limit)
