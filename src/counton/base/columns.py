@@ -141,11 +141,7 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     if column.dtype.kind == "f":
         missing = np.isnan(column)
     elif column.dtype == object:
-        held = column.tolist()
-        try:
-            missing = np.array([value is None or value != value for value in held], dtype=bool)
-        except (TypeError, ValueError):
-            missing = np.array([_is_missing(value) for value in held], dtype=bool)
+        missing = np.array([_is_missing(value) for value in column.tolist()], dtype=bool)
     kept = column[~missing]
     if kept.dtype != object:
         values, codes[~missing] = np.unique(kept, return_inverse=True)

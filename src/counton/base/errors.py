@@ -126,6 +126,11 @@ def is_text(value: str) -> bool:
     return chr(0) not in value
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, for another message."""
+    return str(error).strip().partition("\n")[0]
+
+
 class CountonError(Exception):
     """Base of all errors raised by counton.
 

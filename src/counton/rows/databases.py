@@ -25,7 +25,7 @@ from weakref import finalize
 import polars as pl
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, StateUnavailable, field
+from counton.base.errors import InvalidInput, StateUnavailable, field, first_line
 from counton.base.lazy import require
 from counton.base.private import Private
 from counton.rows.bad_rows import change_error
@@ -46,11 +46,6 @@ def _in_style(query: str, style: str) -> str:
     database writes a parameter; ``*`` in it stands for the parameter's name.
     """
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the first line of a driver's message."""
-    return str(error).strip().partition("\n")[0]
 
 
 class EventDatabase(ABC):
@@ -80,7 +75,7 @@ class EventDatabase(ABC):
 
     def _refusal(self, error: BaseException) -> InvalidInput:
         return InvalidInput(
-            f"{self.name} cannot be answered ({_first_line(error)}); correct {field('events')} or "
+            f"{self.name} cannot be answered ({first_line(error)}); correct {field('events')} or "
             f"{field('query', 'select ...')}"
         )
 
@@ -282,7 +277,7 @@ class PostgreSQL(SqlDatabase):
         except psycopg.OperationalError as error:
             # Of an address in another form the driver may take a part of the password for the host.
             usual = place is not None and "@" not in url[place.start(1) :]
-            reason = _first_line(error) if usual else type(error).__name__
+            reason = first_line(error) if usual else type(error).__name__
             raise StateUnavailable(
                 f"{self.name} got no answer ({reason}), so nothing was released: try again when "
                 f"the server can be reached, or correct {field('events')} or the password"
@@ -314,10 +309,9 @@ class PostgreSQL(SqlDatabase):
     @cached_property
     @override
     def empty(self) -> pl.DataFrame:
-        found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
-        names = _apart([name for name, _ in found[0]])
-        self._exact = [kind == "numeric" for _, kind in found[0]]
-        kinds = [kind for _, kind in found[0]]
+        head, _ = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
+        names, kinds = _apart([name for name, _ in head]), [kind for _, kind in head]
+        self._exact = [kind == "numeric" for kind in kinds]
         types = dict(zip(names, map(_KINDS.get, kinds), strict=True))
         return pl.DataFrame(schema=self._schema(types, kinds))
 
@@ -347,7 +341,7 @@ class PostgreSQL(SqlDatabase):
                 return head, cursor.fetchall()
         except psycopg.OperationalError as error:  # the server has ended, or has no room or time
             raise StateUnavailable(
-                f"{self.name} got no whole answer ({_first_line(error)}), so nothing was released: "
+                f"{self.name} got no whole answer ({first_line(error)}), so nothing was released: "
                 "try again when the server can be reached"
             ) from error
         except psycopg.Error as error:
@@ -857,7 +851,7 @@ class DeltaRows(UnorderedRows):
             frame.collect_schema()
         except Exception as error:  # the error of deltalake, for versions that it does not know
             raise InvalidInput(
-                f"{self.name} cannot be read ({_first_line(error)}); give its rows as a frame"
+                f"{self.name} cannot be read ({first_line(error)}); give its rows as a frame"
             ) from error
         super().__init__(frame)
 

@@ -329,8 +329,8 @@ class EventFile(Rows):
 
     def _content(self, least: int | None = None) -> IO[bytes]:
         """Open the file, decompressed: all of it, or at least its first ``least`` bytes."""
-        held = self._bytes
-        if self._start().startswith(_COMPRESSED[1]):
+        held, first = self._bytes, self._start()
+        if first.startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
             # all lines, or the first with at least ``least`` bytes together
             lines, most = pl.scan_lines(packed), _FIRST_LINES
@@ -342,7 +342,7 @@ class EventFile(Rows):
                     most *= 2
                     found = lines.head(most).collect().to_series()
             return io.BytesIO("".join(f"{line}\n" for line in found).encode())
-        if self._start().startswith(_COMPRESSED[0]):
+        if first.startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
 

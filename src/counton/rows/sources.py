@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput, field, first_line
 from counton.base.lazy_polars import polars as pl
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text
@@ -180,7 +180,7 @@ class Rows(ABC):
         """Return the error to raise when polars cannot read these rows; ``error`` is what polars
         raised.
         """
-        reason = str(error).strip().split("\n")[0]
+        reason = first_line(error)
         if isinstance(error, OSError):
             refused = isinstance(error, PermissionError) or "ermission denied" in reason
             remedy = "check its permissions" if refused else "it may be truncated: write it again"
@@ -389,7 +389,7 @@ class EventFrame(Rows):
         except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
             raise InvalidInput(
                 f"{field('events')} is a {type(frame).__name__} that cannot be read as a data "
-                f"frame ({str(error).splitlines()[0]}); give its columns plain types, or give a "
+                f"frame ({first_line(error)}); give its columns plain types, or give a "
                 "path"
             ) from error
         #: Index of a pandas frame, which is none of its columns.
@@ -437,8 +437,7 @@ class EventFrame(Rows):
 
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
-        reason = str(error).strip().split("\n")[0]
-        return InvalidInput(f"{self.name} cannot be read ({reason}); correct the file")
+        return InvalidInput(f"{self.name} cannot be read ({first_line(error)}); correct the file")
 
 
 class _HashFile:

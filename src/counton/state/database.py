@@ -20,6 +20,7 @@ from counton.base.errors import (
     StateError,
     StateUnavailable,
     StreamConflict,
+    first_line,
     hide_secrets,
     is_text,
     without_secrets,
@@ -297,8 +298,7 @@ class Database:
             self.witnesses = {str(at): str(said) for at, said in json.loads(row.witnesses).items()}
 
     def _explain(self, error: Exception) -> Exception:
-        cause = str(error)
-        first_line = cause.strip().splitlines()[0] if cause.strip() else type(error).__name__
+        cause, why = str(error), first_line(error) or type(error).__name__
         if _LOCKED.search(cause):
             return StreamConflict(
                 f"state {self.label} is locked by another process for more than "
@@ -308,21 +308,21 @@ class Database:
         if _FULL.search(cause):
             return StateUnavailable(
                 f"state {self.label} could not be written, because the disk is full or the file "
-                f"may not grow ({first_line}): nothing was released; make room, then try again"
+                f"may not grow ({why}): nothing was released; make room, then try again"
             )
         if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | MissingRow):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
-                f"({first_line}): restore it from a copy"
+                f"({why}): restore it from a copy"
             )
         if self.path is not None and not sqlite_file.may_be_written(self.path):
             return StateUnavailable(
                 f"state {self.label} is in a place where this process may not write "
-                f"({first_line}), so nothing can be released from it: use the state where it may "
+                f"({why}), so nothing can be released from it: use the state where it may "
                 "be written; to read it, use a copy made by counton backup"
             )
         return StateUnavailable(
-            f"state {self.label} cannot be used ({first_line}): check the path or address, its "
+            f"state {self.label} cannot be used ({why}): check the path or address, its "
             f"permissions and the space left"
         )
 

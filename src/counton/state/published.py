@@ -25,6 +25,7 @@ from counton.base.errors import (
     StateUnavailable,
     StreamConflict,
     field,
+    first_line,
 )
 from counton.base.outside_input import parse_json
 from counton.base.windows import load_zone
@@ -203,8 +204,8 @@ class Place:
                 yield connection
         except self._errors as error:
             raise StateUnavailable(
-                f"{field('to', self.label)} cannot be used ({_cause(error)}): check the path or "
-                f"address, its permissions and the space left"
+                f"{field('to', self.label)} cannot be used ({first_line(error)}): check the path "
+                "or address, its permissions and the space left"
             ) from error
 
     def close(self) -> None:
@@ -488,10 +489,6 @@ def _nothing(connection: Connection, place: str) -> str:
     )
 
 
-def _cause(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
-
-
 def _connection_of(address: str) -> sqlite3.Connection:
     """Open a SQLite file that is not trusted: the work of its queries and the length of its texts
     are limited.
@@ -529,8 +526,8 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
             yield connection, place
     except address.errors as error:
         raise StateUnavailable(
-            f"{place} cannot be read ({_cause(error)}): check the path or address; a reader on a "
-            f"server is granted SELECT on counton_releases, {_STREAMS}, "
+            f"{place} cannot be read ({first_line(error)}): check the path or address; a reader on "
+            f"a server is granted SELECT on counton_releases, {_STREAMS}, "
             f"counton_published_descriptions and counton_published_cells"
         ) from error
     finally:
