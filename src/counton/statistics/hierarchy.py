@@ -534,16 +534,15 @@ class Hierarchy(TableStatistic):
         return found
 
     @cached_property
-    def _leaf_numbers(self) -> list[Integers]:
-        """For each level, an array with the index of each node among all leaves (nodes without
-        children); -1 for nodes with children.
+    def _leaf_numbers(self) -> tuple[Integers, Integers]:
+        """For each node, level by level, its index among all leaves (nodes without children), or -1
+        for nodes with children; and for each level, where its nodes begin.
         """
-        found, begin = [], 0
-        for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
-            found.append(np.full(size, -1, np.int64))
-            found[-1][leaves] = np.arange(begin, begin + len(leaves))
-            begin += len(leaves)
-        return found
+        begins = np.cumsum([0, *self.tree.sizes])
+        numbers = np.full(begins[-1], -1, np.int64)
+        leaves = [begin + at for begin, at in zip(begins, self.tree.leaves, strict=False)]
+        numbers[np.concatenate(leaves)] = np.arange(self.places)
+        return numbers, begins
 
     @override
     def encode(self, *parts: Any) -> Integers:
@@ -567,10 +566,8 @@ class Hierarchy(TableStatistic):
             known &= ~named | ((codes != OUTSIDE) & (depth == level - 1) & (keys[place] == wanted))
             here = named & known
             node, depth = np.where(here, order[place], node), np.where(here, level, depth)
-        leaf = np.full(rows, -1, np.int64)
-        for level, numbers in enumerate(self._leaf_numbers):
-            here = known & (depth == level)
-            leaf[here] = numbers[node[here]]
+        numbers, begins = self._leaf_numbers
+        leaf = np.where(known, numbers[begins[depth] + node], -1)
         if not self.counts:
             return leaf
         counted = np.asarray(parts[-1], np.float64).astype(np.int64)
