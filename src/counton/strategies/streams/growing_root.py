@@ -845,7 +845,8 @@ class GrowingSquareRoot(EndlessStrategy):
         blocks = stops > self._singles
         of_steps, of_blocks = (self._column_divisor(node) for node in (1, self._singles + 1))
         most = np.where(blocks, max(of_steps, of_blocks), of_steps)
-        # A node inside a block has at most the norm of the first column of the longest block.
+        # In any release, the noise of a node inside a block has at most the weight ``inside``: the
+        # norm of the first column of the longest block.
         steps, unit, inside = self._every[-1].size - 1, 1 << self.weight_bits, 0.0
         if steps:
             norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)

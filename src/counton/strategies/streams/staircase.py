@@ -108,7 +108,7 @@ class Dividing:
             SumOverflow: z or s of 2^50 or more.
         """
         stairs, cells, parts = self._stairs, self._cells, [np.empty((0, self._cells))]
-        # So few steps at once that terms with larger lags are all of earlier steps.
+        # So few steps at a time that all terms with lags above `_NEAR` are known before them.
         for some in (z[at : at + _NEAR] for at in range(0, len(z), _NEAR)):
             if np.abs(some).max(initial=0) >= 2**_ROOM:
                 raise _too_wide()
