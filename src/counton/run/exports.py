@@ -242,9 +242,7 @@ def _publish_readings(
             if starts is not None:
                 of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
                 begins, ends, local = _times(connection, cut, starts[of], cut.ends(steps))
-            windows = zip(
-                *(steps, begins, ends, nothing, nothing, nothing, nothing, local), strict=True
-            )
+            windows = zip(steps, begins, ends, *[nothing] * 4, local, strict=True)
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
             if cells is None:
                 published.remove_cells(connection, stream_id)
@@ -279,14 +277,8 @@ def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: ra
     rows: Iterator[Any] = zip(step_of.tolist(), cell_of.tolist(), *numbers, strict=True)
     if released.since is not None:  # a group has no rows before it is shown
         rows = compress(rows, (step_of >= released.first_steps[cell_of]).tolist())
-    published.write(
-        connection,
-        stream_id,
-        steps[0],
-        steps[-1],
-        zip(steps, begins, ends, *columns, local, strict=True),
-        rows,
-    )
+    told = zip(steps, begins, ends, *columns, local, strict=True)
+    published.write(connection, stream_id, steps[0], steps[-1], told, rows)
 
 
 class _Selection(NamedTuple):
