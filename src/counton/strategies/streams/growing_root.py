@@ -820,17 +820,6 @@ class GrowingSquareRoot(EndlessStrategy):
         """
         return Fraction(1)
 
-    def _column_divisor(self, node: int) -> float:
-        """Return d, the number by which the column of a node in the matrix square root is divided.
-
-        For a single step, d is the norm of the column, rounded up, after each entry is divided by
-        the standard deviation of the noise of the entry's node. For a block of steps, d is larger.
-        d decreases from node to node, except where blocks begin.
-        """
-        one = range(node, node + 1)
-        (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
-        return float((1 << self.weight_bits) / weight)
-
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
         width, over all nodes and all releases up to the step.
@@ -843,11 +832,15 @@ class GrowingSquareRoot(EndlessStrategy):
         firsts = [first_of(level, self._equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
         blocks = stops > self._singles
-        of_steps, of_blocks = (self._column_divisor(node) for node in (1, self._singles + 1))
+        # d, the number by which a node's column is divided, decreases from node to node, except
+        # where blocks begin.
+        given, unit = (self.weight_bits, self._singles, self._equal), 1 << self.weight_bits
+        beginnings = range(1, 2), range(self._singles + 1, self._singles + 2)
+        of_steps, of_blocks = (unit / _weights_of(one, *given).item() for one in beginnings)
         most = np.where(blocks, max(of_steps, of_blocks), of_steps)
         # In any release, the noise of a node inside a block has at most the weight ``inside``: the
         # norm of the first column of the longest block.
-        steps, unit, inside = self._every[-1].size - 1, 1 << self.weight_bits, 0.0
+        steps, inside = self._every[-1].size - 1, 0.0
         if steps:
             norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
             inside = unit / math.floor(unit / norm)
