@@ -532,6 +532,29 @@ def test_a_damaged_second_witness_is_a_sentence_and_stops_no_other_job(
     assert place("count", rows, *place.again).code == 0
 
 
+def test_a_place_that_the_old_copy_does_not_remember_is_read(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal asks for the place of the second witness; `verify` takes it."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    rows = place.write("r.csv", ["00:10,a", "01:30,b"])
+    assert place.count(rows).code == 0
+    old = Path(place.state).read_bytes()
+    later, away = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"]), str(place.folder / "w2")
+    done = place("count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00")
+    assert done.code == 0, done.out
+    for one in place.folder.glob("state.db*"):
+        if not one.name.endswith(".key"):
+            one.unlink()
+    Path(place.state).write_bytes(old)
+    Path(place.state).chmod(0o600)
+    done = place("verify", str(place.state))
+    assert "give the place of the second witness, --witness" in " ".join(done.out.split())
+    done = place("verify", str(place.state), "--witness", away)
+    assert done.code == 7
+    assert "was restored from an old copy" in " ".join(done.out.split())
+
+
 def test_a_state_of_which_no_witness_knows_asks_for_a_word(place: Any) -> None:
     """`verify` says what can be lost before it says how to go on; running again is no advice."""
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])

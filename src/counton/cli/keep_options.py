@@ -208,6 +208,11 @@ class VerifyOptions:
         "also compute each value by counton.reference, a program of one file that shares no "
         "code with the rest: seconds to minutes for a stream",
     )
+    witness: str | None = option(
+        None,
+        "folder or database URL of one more second witness to read, besides those that the state "
+        "remembers",
+    )
     accept_old_copy: bool = option(
         False,
         "accept this state as the newest, though no witness here can confirm it (it is lost, "

@@ -693,6 +693,7 @@ def _in_words(reason: str) -> str:
     """Rewrite a message of the library for the command line: names of Python fields become
     options.
     """
+    reason = reason.replace("second witness, witness", "second witness, --witness")
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
@@ -716,12 +717,13 @@ def print_verification(options: VerifyOptions) -> None:
                 )
             for place in taken.places:
                 errors.write_line(f"the witness in {place} is given up, as lost for good")
+    asked: dict[str, Any] = {"key": keys, "witness": options.witness}
     if options.by_reference:
         with working(Console(stderr=True)) as progress:
-            found = verify(options.state, options.name, key=keys, by_reference=progress)
+            found = verify(options.state, options.name, by_reference=progress, **asked)
     else:
-        found = verify(options.state, options.name, key=keys)
-    warn_of_no_witness(Console(stderr=True), (options.state, keys, None))
+        found = verify(options.state, options.name, **asked)
+    warn_of_no_witness(Console(stderr=True), (options.state, keys, options.witness))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
     if options.json:

@@ -101,6 +101,7 @@ def verify(
     *,
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
     by_reference: Watcher | None = None,
+    witness: str | os.PathLike[str] | None = None,
 ) -> tuple[Verification, ...]:
     """Recompute every released value of a state, and compare. Nothing is changed.
 
@@ -112,6 +113,8 @@ def verify(
         by_reference: also compute values with ``counton.reference``, a second program that shares
             no code with the release and is slow; this function is called with the name of the task
             and its finished share. None: leave it out.
+        witness: folder or database URL of one more second witness (a record of releases away from
+            the state) to read, besides those that the state remembers.
 
     Returns:
         The results, one for each release, by name.
@@ -131,7 +134,7 @@ def verify(
     given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
     database = Database(state)
     try:
-        witnesses = [keyfile.witness_beside(database, one).snapshot() for one in given]
+        witnesses = [keyfile.witness_beside(database, one, witness).snapshot() for one in given]
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
