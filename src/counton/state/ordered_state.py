@@ -74,7 +74,8 @@ class OrderedMachine(Machine):
         self._check_known(first, digests[: _DIGEST * known])
         if known < count:
             begin = int(stops[known - 1]) if known else 0
-            self._advance(writer, events[begin:], stops[known:] - begin, digests, known)
+            new = digests[_DIGEST * known :]
+            self._advance(writer, events[begin:], stops[known:] - begin, new)
         return range(first, first + count)
 
     def check(self, events: Events, stops: NDArray[np.int64]) -> None:
@@ -98,24 +99,18 @@ class OrderedMachine(Machine):
             )
 
     def _advance(
-        self,
-        writer: Stream,
-        events: Events,
-        stops: NDArray[np.int64],
-        digests: bytes,
-        known: int,
+        self, writer: Stream, events: Events, stops: NDArray[np.int64], digests: bytes
     ) -> None:
-        """Count the events of new steps, and commit the releases together with the exact sums.
-
-        The first ``known`` of the ``digests`` are of steps that are released already.
+        """Count the events of new steps, and commit the releases together with the exact sums and
+        the ``digests`` of the events.
         """
         writer._counter()  # raises first, if an earlier release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
-        changes, new, parts = self._take(events, stops), digests[_DIGEST * known :], self._parts
+        changes, parts = self._take(events, stops), self._parts
         try:
             if self.statistic.card.on_demand:
-                changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
+                changes = np.frombuffer(digests, "<u8").astype(np.int64)[:, None]
             news = self._exact.news()
 
             def also(connection: Connection) -> None:
@@ -124,9 +119,9 @@ class OrderedMachine(Machine):
                     connection,
                     self._parts,
                     self._step + len(stops),
-                    lambda: bytes(self._events) + new,
+                    lambda: bytes(self._events) + digests,
                     self._exact.save,
-                    None if news is None else (new, news),
+                    None if news is None else (digests, news),
                 )
 
             writer._release(Addition(changes), None, also)
@@ -137,7 +132,7 @@ class OrderedMachine(Machine):
                 self._undone()
             else:
                 self._parts, self._step, self._whole = parts, writer.step, True
-                self._events += new
+                self._events += digests
 
 
 def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:
