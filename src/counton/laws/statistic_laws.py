@@ -396,11 +396,8 @@ def check_statistic_neighbours(
     """
     # Events are processed first in the given batches (``batched``), then one in each step. The
     # contribution stated for this number of steps is checked too.
-    alone: Batches = [[event] for batch in batches for event in batch]
-    if not statistic.card.of_letters:
-        alone = [[event] for batch in batches for event in batch or [None]]
-        empty = [not batch for batch in batches for _ in batch or [None]]
-        alone = [[] if none else one for none, one in zip(empty, alone, strict=True)]
+    nothing: Batches = [] if statistic.card.of_letters else [[]]  # for a step without an event
+    alone = [one for batch in batches for one in [[event] for event in batch] or nothing]
     for batched, stream in ((True, batches), (False, alone)):
         if stream:
             _check_neighbours(statistic, stream, batched, unit_of)
@@ -425,30 +422,24 @@ def _check_neighbours(
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
     require(falls, "a cell is negative, but contribution() has signed=False")
-    claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
-    strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
-    for strategy in strategies:
-        one_by_name = {
-            name: sensitivity_of(strategy, one, statistic.cells)
-            for name, one in contributions.items()
+    claims: list[tuple[StreamStrategy, Integers, dict[str, Any]]] = []
+    for tried in (known.Binary(steps), Independent(steps)):
+        stated = {
+            name: sensitivity_of(tried, one, statistic.cells) for name, one in contributions.items()
         }
-        found: dict[str, tuple[float, float]] = {
-            name: (one.l1, one.l2_squared) for name, one in one_by_name.items()
-        }
-        claims.append((strategy, np.asarray(matrices(strategy)[1], np.int64), found))
+        claims.append((tried, np.asarray(matrices(tried)[1], np.int64), stated))
     for who, other in near:
         change = whole - _changes(statistic, other).reshape(steps, -1)
-        for strategy, matrix, found in claims:
+        for strategy, matrix, stated in claims:
             moved = matrix @ change
-            true = int(np.abs(moved).sum()), int((moved**2).sum())
-            for name, most in found.items():
-                for norm, is_, claimed in zip(
-                    ("1-norm", "squared 2-norm"), true, most, strict=True
+            norms = int(np.abs(moved).sum()), int((moved**2).sum())
+            for name, most in stated.items():
+                for norm, true, claimed in (
+                    ("1-norm", norms[0], most.l1),
+                    ("squared 2-norm", norms[1], most.l2_squared),
                 ):
-                    complaint = (
-                        f"{who} changes {strategy} by {is_} ({norm}), but {claimed:g} is stated"
-                    )
-                    require(is_ <= claimed, f"{complaint} by {name}")
+                    complaint = f"{who} changes {strategy} by {true} ({norm})"
+                    require(true <= claimed, f"{complaint}, but {claimed:g} is stated by {name}")
         for name, contribution in contributions.items():
             beyond = _beyond(contribution, change)
             require(beyond is None, f"{who} {beyond}, but {name} states {contribution}")

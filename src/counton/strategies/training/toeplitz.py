@@ -156,23 +156,22 @@ class ToeplitzTraining(TrainingStrategy):
 
     @override
     def squared_sensitivity(self) -> float:
-        return self._squared_norm() * (1 + SLACK)
-
-    def _squared_norm(self) -> float:
         c = self.coefficients()
         monotone = bool((c >= 0).all() and (np.diff(c) <= 0).all())
         if self.divisors is None and monotone:
-            return monotone_squared(c, self.schedule)
-        if self.schedule.fixed:
-            return fixed_squared(self._gram, self.divisors)
-        if self.schedule.steps == 1:
+            found = monotone_squared(c, self.schedule)
+        elif self.schedule.fixed:
+            found = fixed_squared(self._gram, self.divisors)
+        elif self.schedule.steps == 1:
             norms = np.cumsum(c * c)[::-1]
-            return float((norms if self.divisors is None else norms * self.divisors**2).max())
-        self.check_small()
-        products = np.abs(full_gram(c))
-        if self.divisors is not None:
-            products *= self.divisors[:, None] * self.divisors
-        return separated_squared(products, self.schedule)
+            found = float((norms if self.divisors is None else norms * self.divisors**2).max())
+        else:
+            self.check_small()
+            products = np.abs(full_gram(c))
+            if self.divisors is not None:
+                products *= self.divisors[:, None] * self.divisors
+            found = separated_squared(products, self.schedule)
+        return found * (1 + SLACK)
 
     @override
     def mean_variance(self) -> float:
