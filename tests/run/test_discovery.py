@@ -24,6 +24,7 @@ from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of, own_facts_of
 from counton.rows.window_marks import label
 from counton.run import Job, changes, export, methods, publish, read, run
+from counton.run.new_stream import define
 from counton.run.outputs import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
@@ -567,6 +568,14 @@ def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="finds its groups in the data"):
         run(asked(tmp_path, rows, unknown="refuse", name="next", continues="events"))
     assert table(asked(tmp_path, rows[1:])).equals(first)
+
+
+def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
+    found = define(asked(tmp_path, visits(2)))
+    roster = found.roster
+    assert [*found.groups] == [*roster.groups] == [*roster.cells] == [*roster.declared_groups] == []
+    total = define(asked(tmp_path, visits(2), by=None, unknown=None, delta=None))
+    assert [*total.groups] == [*total.roster.groups] == [*total.roster.cells] == ["all"]
 
 
 def test_from_python(tmp_path: Path) -> None:

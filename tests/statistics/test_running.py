@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,28 @@ from counton import ApproxDP, Key, PureDP, Running
 from counton.base.distributions import BoundedChange, Run, Runs
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.privacy import ZCDP
-from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
+from counton.statistics import (
+    Average,
+    Contingency,
+    Degrees,
+    Distinct,
+    Forest,
+    Quantiles,
+    Substrings,
+    TopK,
+)
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, matrices
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 
 __all__ = ["letters_are_known"]  # a fixture
 pytestmark = pytest.mark.usefixtures("letters_are_known")
+
+
+def test_a_statistic_whose_card_is_its_own_can_be_sent_to_another_process() -> None:
+    columns = {"sex": ["f", "m"], "smokes": ["no", "yes"]}
+    for statistic in TopK(["a", "b"], 1), Contingency(columns), Average(0, 9, 1):
+        assert repr(pickle.loads(pickle.dumps(statistic))) == repr(statistic)  # noqa: S301
 
 
 def test_both_kinds_go_on_where_they_stood() -> None:

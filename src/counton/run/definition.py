@@ -125,7 +125,8 @@ class Roster(NamedTuple):
     """Groups of a stream by how they got their cells (entries of a release), and free cells.
 
     Attributes:
-        groups: names of all groups, in the order of their cells; ``["all"]`` if there is one total.
+        groups: names of all groups, in the order of their cells; ``["all"]`` if there is one total;
+            empty if groups are found in the rows.
         other: group that counts the rows of all groups that are not declared; None if there is
             none. It stands after the declared groups, and before the groups that were named later.
         named: groups that were named after the stream began, each with the first step in which it
@@ -303,7 +304,10 @@ class Definition(Description):
             details=details,
             record=record,
             columns=columns,
-            roster=Roster(domain or GroupNames(["all"]), record.get("other"), named, spare),
+            roster=Roster(
+                GroupNames(["all"]) if domain is None else domain,  # empty until groups are found
+                *(record.get("other"), named, spare),
+            ),
             course=Course(
                 details["ended"],
                 details.get("withdrawn"),

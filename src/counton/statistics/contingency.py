@@ -177,6 +177,12 @@ class ContingencyReading(GridReading):
         return whole if fit.integers else np.asarray(whole * unit)
 
 
+def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
+    """Return the label of a table row, such as "sex f, smokes no"."""
+    told = [f"{name} {value}" for name, value in names.items() if value is not None]
+    return ", ".join(told) or "total"
+
+
 def _chart_rows(table_of: Contingency, table: Table) -> Table:
     """Select the rows of single values, such as "sex f": all other columns add up all values."""
     columns = table_of.columns
@@ -229,10 +235,7 @@ class Contingency(GridCells):
         f"shows the same numbers. The table has every margin; a column is empty where it adds up "
         f"all values.",
         phrase="contingency table of {columns}",
-        label=lambda names: (
-            ", ".join(f"{name} {value}" for name, value in names.items() if value is not None)
-            or "total"
-        ),
+        label=_label,
         chart=ChartSpec("Running {counted}", "{counted}", once="margins", choose=_chart_rows),
         also_called=("crosstab", "table"),
         options=(

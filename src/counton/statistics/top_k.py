@@ -67,6 +67,10 @@ class TopKReading(Reading):
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
+def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:  # named, so that it can be pickled
+    return type(ranking)(**{**ranking.parameters, "groups": groups})
+
+
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
@@ -111,7 +115,7 @@ class TopK(TallyStatistic):
     card = Card(
         reading=TopKReading,
         whole=Cells.all,
-        by_groups=lambda top, groups: type(top)(**{**top.parameters, "groups": groups}),
+        by_groups=_by_groups,
         keyword="top-k",
         example={"by": "page", "domain": "home,shop", "top": "1"},
         finds=True,
