@@ -142,29 +142,40 @@ def carry_over(
         refuse_unknown(found, label)
         if found == schema.FORMAT:
             return Upgrade(found, found, None)
-        kept = None
-        if path is None and copy:
-            own = str(connection.value("SELECT current_schema()"))
-            kept = f"{'counton' if own == 'public' else own}_format_{found}"
-            connection.execute(f'CREATE SCHEMA "{kept}"')
-            said = (
-                "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'"
-                " AND starts_with(relname, :ours) AND pg_catalog.pg_table_is_visible(oid)"
-            )
-            for name in [row.relname for row in connection.rows(said, ours="counton_")]:
-                connection.execute(f'CREATE TABLE "{kept}"."{name}" AS TABLE "{name}"')
-        elif path is not None:
+        if path is None:
+            kept = _copy_tables(connection, found) if copy else None
+        else:
             target = path.with_name(f"{path.name}.format{found}")
             sqlite_file.remove_left_copies(target)
-            try:
-                if copy:
-                    with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
-                        whole.execute("PRAGMA journal_mode=DELETE").close()
-                    kept = str(target)
-            except (sqlite3.Error, OSError) as error:
-                raise StateUnavailable(
-                    f"state {path} could not be copied to {target} ({error}), so it was not "
-                    "converted: make room, or upgrade without a copy"
-                ) from error
+            kept = _copy_file(path, target) if copy else None
         apply_steps(connection, found)
     return Upgrade(found, schema.FORMAT, kept)
+
+
+def _copy_tables(connection: Connection, found: int) -> str:
+    """Copy a state's tables on a server into a new schema, named by their format ``found``; return
+    its name.
+    """
+    own = str(connection.value("SELECT current_schema()"))
+    kept = f"{'counton' if own == 'public' else own}_format_{found}"
+    connection.execute(f'CREATE SCHEMA "{kept}"')
+    said = (
+        "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'"
+        " AND starts_with(relname, :ours) AND pg_catalog.pg_table_is_visible(oid)"
+    )
+    for name in [row.relname for row in connection.rows(said, ours="counton_")]:
+        connection.execute(f'CREATE TABLE "{kept}"."{name}" AS TABLE "{name}"')
+    return kept
+
+
+def _copy_file(path: Path, target: Path) -> str:
+    """Copy a state's file to ``target``; return the copy's path."""
+    try:
+        with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
+            whole.execute("PRAGMA journal_mode=DELETE").close()
+    except (sqlite3.Error, OSError) as error:
+        raise StateUnavailable(
+            f"state {path} could not be copied to {target} ({error}), so it was not converted: "
+            "make room, or upgrade without a copy"
+        ) from error
+    return str(target)
