@@ -89,6 +89,28 @@ def test_largest_variance_is_attained_nearby_and_never_exceeded(
     assert tree.variance(some).max() <= largest * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("horizon", "radices", "weights"),
+    [
+        (7877, (5, 25, 30, 3), (1, 1024, 1, 1, 1)),
+        (3011, (50, 30, 3, 5), (512, 1, 4, 1, 4)),
+        (1254, (25, 20, 7), (8192, 1, 29, 27)),
+    ],
+)
+def test_largest_variance_where_a_node_is_known_worse_than_its_children(
+    horizon: int, radices: tuple[int, ...], weights: tuple[int, ...]
+) -> None:
+    tree = LookAhead(horizon, radices, weights)
+    trees = tree._trees
+    assert any(
+        spread < own
+        for both, above in zip(trees.spreads, trees.variances[1:], strict=True)
+        for spread, own in zip(both, above, strict=True)
+    )
+    found = tree.variance(np.arange(1, horizon + 1)).max()
+    assert tree.overall_variance("max") == pytest.approx(found, rel=1e-12)
+
+
 def test_mean_variance_is_that_of_whole_trees_and_the_rest() -> None:
     tree = LookAhead(10**5, (7, 5, 11, 13), (16, 13, 14, 15, 12))
     found = tree.variance(np.arange(1, 10**5 + 1))

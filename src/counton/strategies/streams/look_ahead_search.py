@@ -111,6 +111,28 @@ class _Peaks:
     Parts of the tree whose upper bound is below a variance already found are left out.
     """
 
+    # Proof that the result is the largest variance. Let p_l be the fraction of the estimate of the
+    # level-l node around a step that is in the release. The variance is the sum over levels of
+    # excess_l p_l (1 - p_l), plus, on the highest level, the variance of earlier nodes and p_l
+    # times the node's own. p_l is linear in p_{l-1}, so the node of level l and those above it add
+    # a parabola in p_l, and each step of the recursion (`_climb`) moves it one level down exactly.
+    # At a single step p_0 = 1, where the parabola is the variance of a release. So no result is too
+    # large. A child is left out for one of two reasons:
+    #
+    # - Its bound is not above the best. The bound is the maximum of its parabola for p from 0 to 1,
+    #   plus the most that lower levels add. For complete nodes this most is exact, by induction: at
+    #   the last step below such a node all p are 1, so they add the 0 from which the search begins.
+    #   For the last node p (1 - p) lies between 0 and 1/4, so its excess adds at most a quarter if
+    #   it is positive, and 0 if not.
+    # - A complete child nearer to the middle is left out, and the parent's parabola has c <= 0. It
+    #   falls on both sides of its highest point, which is in the middle child or beyond the end.
+    #   So at every p a farther child's parabola is at most that of a nearer one, and so is its
+    #   bound.
+    #
+    # With c > 0 the parabola rises to both ends, and every child's bound is computed. That happens:
+    # an excess is negative where the estimate of a node uses fewer levels than those of its
+    # children, and the node's weight is small.
+
     def __init__(self, trees: Subtrees) -> None:
         self._trees = trees
         self._own = [tuple(map(float, both)) for both in trees.variances]
@@ -124,7 +146,7 @@ class _Peaks:
         self._most = [(0.0, 0.0)]
         for level in range(1, len(self._own)):
             whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
-            last = self._excess[level][1] / 4 + max(self._most[-1])
+            last = max(self._excess[level][1], 0.0) / 4 + max(self._most[-1])
             self._most.append((whole, last))
 
     def largest(self) -> float:
@@ -184,7 +206,7 @@ class _Peaks:
             for number in steps:
                 moved, bound = child(number, False)
                 if bound <= best * (1 + 1e-15):
-                    if number != middle:
+                    if number != middle and c <= 0:
                         break
                     continue
                 best = self._climb(level - 1, False, moved, best)
