@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_statistic import made
 from keys import chosen_key
+from typer.testing import CliRunner
 
 from counton import Counter, PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.cli.app import app
 from counton.noise import Key
 from counton.released.description import CarriedTotals
 from counton.released.release import Release
@@ -298,6 +301,50 @@ def test_the_limit_counts_both(request_: Job) -> None:
         run(successor(request_))
     assert released(request_.having(until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
     assert released(successor(request_, epsilon=500)).numbers.totals is not None
+
+
+ENDLESS = {"domain": "a,b,x", "steps": None, "around": 9, "epsilon": None, "rho": 1}
+REVISED = {"domain": "a,b,x", "steps": None, "revise": "1h"}
+FOUND = {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (FOUND, "it finds its groups in the data"),
+        (ENDLESS, "it is a stream without an end"),
+        (REVISED, "it publishes windows anew, version by version, and has no totals to go on from"),
+    ],
+    ids=["found groups", "endless", "revised"],
+)
+def test_an_end_needs_no_stream_that_continues(
+    request_: Job, more: dict[str, Any], why: str
+) -> None:
+    new = append(request_.having(other=None, spare=None, release=None, **more), *ROWS)
+    run(new).close()
+    state = str(request_.keeping.state)
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):
+        end_stream(state, "events")
+    done = CliRunner().invoke(app, ["end", state, "--drop-waiting"])
+    assert done.exit_code == 0, done.stderr
+    assert "rows that waited and are not counted: 2\n" in done.stderr
+    assert f"'events' has ended at step 3; {why}, so no other one can go on" in done.stdout
+    assert at_and_dropped(end_stream(state, "events")) == (3, 0)
+    with pytest.raises(InvalidInput, match="and cannot be continued; leave it out, and begin"):
+        run(successor(request_))
+    with pytest.raises(StateError, match="begin another name, or write again"):
+        run(new.having(until="2013-01-01T05:00"))
+
+
+def test_a_statistic_that_reads_rows_in_order_ends(tmp_path: Path) -> None:
+    episodes = made("episodes", tmp_path)
+    run(episodes).close()
+    assert at_and_dropped(end_stream(tmp_path / "s.db", "it")) == (3, 0)
+    with pytest.raises(StateError, match="begin another name, or write again"):
+        run(episodes.having(until="2024-03-01T04:00"))
+    following = Job("episodes", episodes.events, tmp_path / "s.db", name="two", continues="it")
+    with pytest.raises(InvalidInput, match="counts rows by their order, which needs all events"):
+        run(following)
 
 
 @pytest.mark.parametrize(

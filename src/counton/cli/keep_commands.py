@@ -17,7 +17,8 @@ from counton.cli.keep_options import (
 def print_end(options: EndOptions) -> None:
     """End a stream, and print its last step."""
     from counton.cli.run_words import EXACT
-    from counton.run.continuation import end_stream
+    from counton.run.continuation import end_stream, why_not_continued
+    from counton.run.definition import Definition
     from counton.run.exports import only_name
     from counton.state import Store
 
@@ -35,12 +36,14 @@ def print_end(options: EndOptions) -> None:
             f"page, in the methods text and in the description beside a table, not in a CSV itself"
         )
         return
-    typer.echo(
-        f"stream {name!r} has ended at step {end.step:,}; another one can go on from there with "
-        f"--continues {name}",
-    )
     with Store(options.state) as store:
-        doubt = store.reader(name).doubt()
+        reader = store.reader(name)
+        why = why_not_continued(Definition.reopen(reader.design, reader.details))
+        doubt = reader.doubt()
+    after = f"another one can go on from there with --continues {name}"
+    if why is not None:
+        after = f"it {why}, so no other one can go on from there: begin one with another --name"
+    typer.echo(f"stream {name!r} has ended at step {end.step:,}; {after}")
     if doubt is not None:
         typer.echo(f"note: {doubt}")
 

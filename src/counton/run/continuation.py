@@ -97,6 +97,9 @@ def end_stream(
 ) -> End:
     """End a stream of events, so that it releases nothing more; an ended stream stays as it is.
 
+    A stream that no other stream can continue, such as one that finds its groups in the data, ends
+    in the same way.
+
     Args:
         state: path of a SQLite file, a database URL, or an open state.
         name: name of the stream.
@@ -119,8 +122,8 @@ def end_stream(
         with Store(state) as store:
             return end_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
     reader, facts = state.reader(name), dict[str, Any]()
+    definition = Definition.reopen(reader.design, reader.details)
     if withdrawn is None:
-        definition = _definition_of(reader)
         if not definition.cut.goes_on:
             raise InvalidInput(
                 f"{name!r} is a table that is released once, so it needs no end; leave it as it "
@@ -134,7 +137,6 @@ def end_stream(
                 f"{field('withdrawn')} is {withdrawn!r}; give one line that says why the numbers "
                 "are withdrawn, and what replaces them"
             )
-        definition = Definition.reopen(reader.design, reader.details)
         facts["withdrawn"] = withdrawn.strip()
     ends, waiting = definition.cut.goes_on and definition.course.ended is None, Private(0)
     if ends:
@@ -147,17 +149,29 @@ def end_stream(
     return End(step if definition.course.ended is None else definition.course.ended, waiting)
 
 
-def _definition_of(reader: JournalReader) -> Definition:
-    """Return the definition of an existing stream (columns, windows, groups and guarantee); refuse
-    a stream that finds its groups in the data.
+def why_not_continued(definition: Definition) -> str | None:
+    """Return why no other stream can continue a stream, as the end of a sentence about it; None if
+    one can.
+
+    ``definition`` is the definition of the stream that another one would continue.
     """
-    found = Definition.reopen(reader.design, reader.details)
-    if not found.cells.named_beforehand:
-        raise RequestMismatch(
-            f"stream {reader.design.name!r} finds its groups in the data, so no stream can "
-            f"continue it: begin a new stream, and list its groups ({field('domain')})"
+    if not definition.cells.named_beforehand:
+        return "finds its groups in the data"
+    if not definition.cut.goes_on:
+        return "is a table that is released once"
+    if definition.cut.lags:
+        return "publishes windows anew, version by version, and has no totals to go on from"
+    if definition.counting.in_order:
+        return "counts rows by their order, which needs all events from the first step on"
+    if definition.expires:
+        return (
+            "is a stream without an end, in which the privacy loss grows with the age of an event"
         )
-    return found
+    if definition.strategy.horizon is None:
+        return "is a stream without an end"
+    if definition.tiers:
+        return "has groups with a loss of their own"
+    return None
 
 
 def _refuse_dropped(name: str, waiting: Private[int]) -> None:
@@ -187,28 +201,17 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             "correct the path"
         )
     reader = store.reader(request.keeping.continues)
-    before = _definition_of(reader)
-    if not before.cut.goes_on:
-        raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} is a table that is released once, "
-            f"and cannot be continued; begin a table or stream with another {field('name')}"
-        )
-    if before.strategy.horizon is None and not before.expires:
+    before = Definition.reopen(reader.design, reader.details)
+    goes_on = before.cut.goes_on and before.course.ended is None
+    if goes_on and before.strategy.horizon is None and not before.expires:
         raise InvalidInput(
             f"{field('continues', request.keeping.continues)} is a stream without an end, so it "
             "needs no stream that continues it: run it again"
         )
-    if before.expires:
+    if (why := why_not_continued(before)) is not None:
         raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} is a stream without an end, in which "
-            "the privacy loss grows with the age of an event, so it cannot be continued; begin "
-            "another stream"
-        )
-    if before.tiers:
-        raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} has groups with a loss of their "
-            f"own ({field('tiers')}), and no other stream can go on from their totals: leave it "
-            f"out, and begin a stream of another {field('name')}"
+            f"{field('continues', request.keeping.continues)} {why}, and cannot be continued; "
+            f"leave it out, and begin a stream or table with another {field('name')}"
         )
     if request.times.start is not None:
         raise InvalidInput(
@@ -386,7 +389,7 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     if found is None or not found.totals:
         return None
     reader = stream.beside(found.name)
-    before = _definition_of(reader)
+    before = Definition.reopen(reader.design, reader.details)
     earlier = carried_by(reader, before)
     estimates: NDArray[Any] = np.zeros(len(before.roster.cells), np.int64)
     variance = 0.0

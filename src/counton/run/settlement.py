@@ -301,11 +301,14 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     """
     definition = amend(kept, job, released)
     if definition.course.ended is not None:
+        from counton.run.continuation import why_not_continued
+
         name = job.keeping.name
+        after = "" if why_not_continued(definition) else f" with {field('continues', name)}"
         raise AlreadyEnded(
             f"stream {name!r} has ended at step {definition.course.ended:,} and releases nothing "
-            f"more; begin another {field('name')} with {field('continues', name)}, or write again "
-            "what was released from the state alone",
+            f"more; begin another {field('name')}{after}, or write again what was released from "
+            "the state alone",
             definition.course.ended,
         )
     if not definition.cut.goes_on:
