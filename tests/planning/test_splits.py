@@ -187,6 +187,17 @@ def test_what_cannot_be_reached_says_what_it_costs(guarantee: Any, rest: list[Co
         split(costs, of(Fraction(said) * Fraction(99, 100)), noise)
 
 
+def test_bounds_that_only_noise_of_zero_keeps_have_a_price_too() -> None:
+    costs, noise = [Cost(1, 1, 1, name="a"), Cost(3, 5, 1, name="b")], last_halfwidth(100)
+    with pytest.raises(InvalidInput, match="a within 1 and b within 1; give epsilon=") as refused:
+        split(costs, PureDP(1), noise)
+    said = Fraction(str(refused.value).split("give epsilon=")[1].split(" or more")[0])
+    for epsilon in (said, 2 * said):
+        errors = split(costs, PureDP(epsilon), noise).errors
+        assert errors is not None
+        assert max(errors) <= 1
+
+
 def test_all_parts_with_bounds_share_what_is_left() -> None:
     costs = [Cost(1, 1, within=20), Cost(7, 49, within=70)]
     found = split(costs, PureDP(1), ideal_noise)

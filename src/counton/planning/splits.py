@@ -294,7 +294,8 @@ def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -
                 cost.within is None or one <= cost.within
                 for cost, one in zip(costs, errors, strict=True)
             )
-            if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
+            near = abs(here - unit) <= unit * _TOLERANCE / 2
+            if kept and (near or turn >= _MOST_ROUNDS // 2):
                 yield found._replace(errors=errors)
                 break
             unit = here
@@ -391,7 +392,8 @@ def _share_out(
             needed, [(v * one**2) ** root for v, one in zip(weights, alone, strict=True)]
         )
     if not any(free):
-        return [share / sum(needed) for share in needed]
+        whole = sum(needed)  # 0 if the noise is always 0: then any shares keep the bounds
+        return [share / whole if whole else 1 / len(needed) for share in needed]
     left = 1 - sum(needed)
     total = sum(weight for weight, one in zip(weights, free, strict=True) if one)
     return [
