@@ -376,3 +376,18 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
     words = str(refused.value).partition("\nas in: ")[2]
     needed = eval(f"dict({words})")  # as a reader would copy it
     assert len(release("count", rows, **stated, **needed).table().get_column("group").unique()) == 4
+
+
+@pytest.mark.parametrize("groups", [{}, {"by": "page", "domain": ["home", "shop"]}])
+def test_numbers_of_last_windows_are_refused_where_windows_are_shown(
+    groups: dict[str, Any], tmp_path: Path
+) -> None:
+    """It was taken and left nothing changed."""
+    visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"], "page": ["home"] * 2})
+    stream: dict[str, Any] = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
+        "guarantee": PureDP(1), "state": tmp_path / "s.db", **groups,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="over=7 shows numbers of the last windows together"):
+        release("count", visits, over=7, **stream)
+    assert not (tmp_path / "s.db").exists()

@@ -169,10 +169,17 @@ def check_shown(shown: View, definition: Description, level: float | None = None
     Raises:
         InvalidInput: names of cells are unknown, or names are given although all cells are
             released; or the number of steps is malformed, or given although cells are computed on
-            request; or the level is too near to 1 for the number of ranked groups.
+            request, or are shown themselves; or the level is too near to 1 for the number of ranked
+            groups.
     """
     inner = inner_of(definition.statistic)
     if shown.over is not None:
+        if definition.shows_cells:
+            raise InvalidInput(
+                f"{field('over', shown.over)} shows numbers of the last windows together, but a "
+                f"{definition.kind} shows totals and single windows: leave it out, and ask the "
+                "release for the sum of some windows"
+            )
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")

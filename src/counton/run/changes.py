@@ -3,10 +3,10 @@
 For each window the state keeps how many rows (and, for sums, what total) it has *seen* and how many
 of them it has *counted*, that is, released. In a file of new events each row is new. A late row is
 seen in a window that was released without it, and is counted once, at the next release. So one row
-still changes one step by at most its own contribution. In a file of all events a released window is
-closed: later rows of it do not count, and vanished rows change nothing. The operator is told how
-many there are. No decision depends on that number: one vanished row and one new row would cancel in
-it.
+still changes one step by at most its own contribution. So it is in a file of all events whose rows
+are known one by one, by ids or users. In any other file of all events a released window is closed:
+later rows of it do not count, and vanished rows change nothing. The operator is told how many there
+are. No decision depends on that number: one vanished row and one new row would cancel in it.
 
 The content of windows that are not released yet is the last file of all events, plus all later
 files of new events. So only two things decide which rows count: the kind of each run (a file of all

@@ -155,7 +155,8 @@ def read_rows(
     *,
     again: bool = False,
 ) -> ReadRows:
-    """Read the rows of a completed job, and add them up or order them. Nothing is written.
+    """Read the rows of a completed job, and add them up or order them. Nothing is written but the
+    file of bad rows that are set aside.
 
     Args:
         settled: the completed job, from `resolve`.

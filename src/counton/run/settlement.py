@@ -581,6 +581,7 @@ def as_before(job: Job, saved: JournalReader) -> Job:
         and known[name].kept in _REMEMBERED
         and job.option(name) == known[name].default
         and not (own and known[name].kept == "output")
+        and (name != "over" or saved.design.statistic is not None)  # once kept for counts, unused
     }
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # files whose names do not tell it

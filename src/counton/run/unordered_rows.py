@@ -148,6 +148,8 @@ class AddedRows(ReadRows):
         labels = None
         if self.labels is not None:
             cells, chosen, labels = self._counted_labels(stream, cells, chosen)
+        # Of users and ids the state knows which rows have counted; so late rows are new ones, also
+        # in a file of all events.
         only_new = job.rows.append or chosen is not None
         groups = len(definition.roster.cells) * definition.sums.places
         if labels is not None:
