@@ -85,6 +85,15 @@ def is_file_of_language(name: str | os.PathLike[str]) -> bool:
     return os.fspath(name).lower().endswith(".toml")
 
 
+def with_capital(words: str) -> str:
+    """Return a text with its first letter in upper case, and all others as they are.
+
+    >>> with_capital("counts of NYC"), with_capital("")
+    ('Counts of NYC', '')
+    """
+    return words[:1].upper() + words[1:]
+
+
 def local_text(english: str, **values: str | int) -> str:
     """Translate an English text into the present language, and fill its placeholders with values;
     a whole number is written with the signs of the language.

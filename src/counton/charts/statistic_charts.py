@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.exact import percent
-from counton.base.locales import local_name, local_number, local_sentence, local_text
+from counton.base.locales import local_name, local_number, local_sentence, local_text, with_capital
 from counton.charts.style import (
     FAINT,
     INK,
@@ -97,9 +97,10 @@ def plot_statistic(
         parts = local_text("{one} and {other}", one=", ".join(some), other=parts)
     title = heading(how.title or f"{inner.card.keyword or 'Statistic'} so far", over is None)
     title, shown = (
-        local_text(one, counted=counted, statistics=_upper(parts)) for one in (title, how.axis)
+        local_text(one, counted=counted, statistics=with_capital(parts))
+        for one in (title, how.axis)
     )
-    title = _upper(title)
+    title = with_capital(title)
     value = "" if of is None else local_name(of)
     if of is not None and how.of_values:
         title, shown = local_text("{what} of {value}", what=title, value=value), value
@@ -191,7 +192,7 @@ def heading(title: str, running: bool) -> str:
     """
     if running:
         return title
-    return _upper(title.removeprefix("Running ").removesuffix(" so far"))
+    return with_capital(title.removeprefix("Running ").removesuffix(" so far"))
 
 
 def _by(title: str, dimensions: Sequence[str]) -> str:
@@ -225,10 +226,6 @@ def _begun_anew(
     blank[:, 1] = 0.0
     times = np.insert(ends, twice, begun[twice])
     return times, np.insert(grids, twice, np.tile(blank, (1, len(first), 1)), axis=1)
-
-
-def _upper(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _by_group(

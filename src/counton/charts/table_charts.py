@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.columns import list_in_words
 from counton.base.exact import quantity
-from counton.base.locales import local_name, local_number, local_text
+from counton.base.locales import local_name, local_number, local_text, with_capital
 from counton.charts.style import (
     FAINT,
     INK,
@@ -71,7 +71,7 @@ def plot_table(
         level: probability with which each interval holds.
     """
     named, own = local_name(what), cast("Any", reading)
-    head = named[:1].upper() + named[1:]
+    head = with_capital(named)
     this = own.statistic
     kind = this.card.chart.once
     if kind == "tree":

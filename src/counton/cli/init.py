@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.locales import with_capital
 from counton.base.options import MissingOptions
 from counton.cli.command_options import command_line, option_names
 from counton.cli.init_options import InitOptions
@@ -868,7 +869,7 @@ def _print(
         f"{file} is written. It publishes {what}{of}, from {job.times.start} on.", bold=True
     )
     for error in errors_in_words(plan):
-        console.write_line(f"  {error[0].upper()}{error[1:]}.")
+        console.write_line(f"  {with_capital(error)}.")
     console.write_line(f"  promise: {promise(definition)}")
     wait = job.lateness.watermark or "0s"
     console.write_line(f"  A row that comes later than {wait} after its {noun} {_late_row(job)}.")

@@ -13,6 +13,7 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import decimals
+from counton.base.locales import with_capital
 from counton.released.release_facts import USUAL, CsvStyle, facts_of
 from counton.released.released_numbers import ReleasedNumbers
 
@@ -79,7 +80,7 @@ def _text(facts: Mapping[str, Any]) -> str:
     """Return sentences that describe the released numbers, for a catalogue."""
     said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
     notes = [*facts.get("notes", ()), *facts.get("besides_noise", ())]
-    said += [f"{note[:1].upper()}{note[1:]}." for note in notes]
+    said += [f"{with_capital(note)}." for note in notes]
     return " ".join(said)
 
 

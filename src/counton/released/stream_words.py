@@ -21,6 +21,7 @@ from counton.base.locales import (
     local_sentence,
     local_text,
     local_unit,
+    with_capital,
 )
 from counton.numbers import Design
 from counton.privacy import ApproxDP
@@ -104,7 +105,7 @@ def methods_of(
 
 def notes_as_sentences(notes: Sequence[str]) -> list[str]:
     """Translate notes from English into the present language, and return them as sentences."""
-    return [f"{note[:1].upper()}{note[1:]}." for note in map(local_sentence, notes)]
+    return [f"{with_capital(note)}." for note in map(local_sentence, notes)]
 
 
 def protection_in_words(definition: Description) -> str:
@@ -403,7 +404,7 @@ def counting_rule(definition: Description) -> str | None:
 
 
 def _as_sentence(note: str | None) -> list[str]:
-    return [] if note is None else [f"{note[:1].upper()}{note[1:]}."]
+    return [] if note is None else [f"{with_capital(note)}."]
 
 
 def _before_in_words(definition: Description) -> list[str]:
@@ -609,7 +610,7 @@ def title_in_words(what: str, grouped: str | None) -> str:
     """Return the title of a chart or a page: the counted quantity (``what``), and the names of the
     grouping columns (``grouped``; None: there are none).
     """
-    begin = f"{what[0].upper()}{what[1:]}"
+    begin = with_capital(what)
     if grouped is None:
         return begin
     return local_text("{what}, by {groups}", what=begin, groups=grouped)
