@@ -187,7 +187,7 @@ def rounded_up(value: float, bits: int = 34) -> Fraction:
     return Fraction(math.ceil(scaled)) / (Fraction(2) ** exponent)
 
 
-def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
+def root_rounded_up(square: Fraction) -> Fraction:
     """Return the square root of ``square``: exact if rational, else rounded up to a short fraction.
 
     >>> root_rounded_up(Fraction(9, 4))
@@ -199,7 +199,7 @@ def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
     if Fraction(top, bottom) ** 2 == square:
         return Fraction(top, bottom)
     size = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
-    unit = Fraction(2) ** (size - bits)
+    unit = Fraction(2) ** (size - 34)
     cells = square / unit**2
     return (math.isqrt(math.floor(cells)) + 1) * unit
 

@@ -33,10 +33,8 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
     )
 
 
-def ends_in_words(
-    lower: Fraction, upper: Fraction, bent: str, of: str = "values", column: str = ""
-) -> str:
-    """Return a sentence on how clipping biases several numbers.
+def ends_in_words(lower: Fraction, upper: Fraction, bent: str, column: str) -> str:
+    """Return a sentence on how clipping the values of a column biases several numbers.
 
     It says that values above the upper bound count as the upper bound, and values below the lower
     bound as the lower bound. It does not say whether the numbers become too low or too high,
@@ -45,19 +43,17 @@ def ends_in_words(
     Args:
         lower, upper: the bounds.
         bent: words for the biased numbers, such as "means and variances".
-        of: the plural word for the clipped values.
-        column: the column of the values; "": it is not named.
+        column: the column of the values.
 
     >>> ends = Fraction(0), Fraction(99)
-    >>> print(ends_in_words(*ends, "means, variances and slopes", column="age"))
+    >>> print(ends_in_words(*ends, "means, variances and slopes", "age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means, variances and
     slopes (by an unknown amount)
     """
-    values = local_text("{values} of {column}", values=local_text(of), column=column)
     return local_text(
         "{values} above {high} count as {high} and those below {low} as {low}, which bends "
         "{numbers} (by an unknown amount)",
-        values=values if column else local_text(of),
+        values=local_text("{values} of {column}", values=local_text("values"), column=column),
         high=local_number(text(upper)),
         low=local_number(text(lower)),
         numbers=local_text(bent),

@@ -474,7 +474,7 @@ class Moments(TallyStatistic):
 
     card = Card(
         besides_noise=lambda moments: [
-            ends_in_words(lower, upper, "means, variances and slopes", column=name)
+            ends_in_words(lower, upper, "means, variances and slopes", name)
             for name, (lower, upper) in moments.columns.items()
         ],
         keyword="moments",

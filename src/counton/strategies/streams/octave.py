@@ -838,21 +838,21 @@ class MultiscaleInterpolation(StreamStrategy):
         size = nodes_per_chunk(field.shape)
         base = min(_APART, size.bit_length() - 1, len(self._grid.nodes) - 1)
         nothing = np.zeros((0, *field.shape), np.int64)
-        every = self._needed_nodes(range(steps.start, steps.stop), 0)
+        every = self._needed_nodes(range(steps.start, steps.stop))
         high = self._down(field, nothing, 0, every[base:], base)
         if base == 0:
             yield high
             return
         for at in range(0, len(steps), size):
-            needed = self._needed_nodes(steps[at : at + size], 0)[:base]
+            needed = self._needed_nodes(steps[at : at + size])[:base]
             yield self._down(field, high, every[base].start, needed, 0)
 
-    def _needed_nodes(self, nodes: range, level: int) -> list[range]:
-        """Return, for ``level`` and each higher level, the nodes (points of time with noise) from
-        which the noise at ``nodes`` of ``level`` is interpolated.
+    def _needed_nodes(self, nodes: range) -> list[range]:
+        """Return, for each level, the nodes (points of time with noise) from which the noise at
+        ``nodes`` of level 0 is interpolated.
         """
         needed = [nodes]
-        for there in self._grid.nodes[level + 1 :]:
+        for there in self._grid.nodes[1:]:
             first, last = needed[-1].start, needed[-1].stop - 1
             first = first // 2 - (first % 2 == 0)
             needed.append(range(max(first, there.start), min(last // 2 + 2, there.stop)))
