@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.table import Table
 
@@ -24,7 +24,7 @@ from counton.cli.print_forms import (
     working,
 )
 from counton.cli.show_options import ShowOptions
-from counton.privacy import Guarantee, Ledger, Limit, guarantee_from_dict
+from counton.privacy import Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation, base_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.privacy.ledger import APART, NEIGHBOURS
@@ -42,6 +42,26 @@ if TYPE_CHECKING:
     from counton.strategies import StreamStrategy
 
 
+class _ShownEntry(NamedTuple):
+    """An entry of a ledger (the record of spent privacy loss), as it is shown.
+
+    Attributes:
+        spend: name, guarantee and protected unit of a release.
+        entered: time of the entry, ISO 8601 in UTC.
+        own: False if another state, which shares the limit, made the entry.
+        state: address of the state that made it, without secrets.
+        begun: False if a run was interrupted before it made the entry's stream.
+        counts_as: guarantee that counts against the limit; None: nothing yet.
+    """
+
+    spend: Spend
+    entered: str
+    own: bool
+    state: str
+    begun: bool
+    counts_as: Guarantee | None
+
+
 def print_ledger(options: LedgerOptions) -> None:
     """Enter what options state (a privacy limit, a party's quota, the loss of another program);
     then print what is spent, and the limit.
@@ -49,6 +69,62 @@ def print_ledger(options: LedgerOptions) -> None:
     Raises:
         SystemExit: the spent fraction of the limit has reached ``--warn-at``.
     """
+    with _enter(options) as store:
+        ledger = store.ledger
+        entries = _entries(store, ledger, hide_secrets(options.state))
+        shared, totals, changes = store.shared_ledger, store.totals, store.limit_changes
+        history = store.ledger_history if options.history else None
+    share = None if ledger is None else _share_spent(ledger)
+    if options.warn_at is not None and share is None:
+        raise InvalidInput(
+            f"{field('warn_at', options.warn_at)} is a share of the limit, but {options.state} has "
+            f"no limit; set a limit with {field('epsilon')} or {field('rho')}"
+        )
+    warned = options.warn_at is not None and share is not None and share >= options.warn_at
+    if options.json:
+        found: dict[str, Any] = {"state": options.state, "share": share}
+        if options.warn_at is not None:
+            found["warned"] = warned
+        found |= {"spent": _entries_as_json(entries), "shared_ledger": shared}
+        found |= {"limit": None, "about": None, "age": None}
+        if ledger is not None:
+            found |= {"limit": _as_json(ledger.limit), "about": ledger.unit, "age": ledger.age}
+        found["limit_changes"] = [change._asdict() for change in changes]
+        if history is not None:
+            shown = (one._replace(state=one.state and hide_secrets(one.state)) for one in history)
+            found["history"] = [event._asdict() for event in shown]
+        print_json(found | _rest_as_json(ledger, totals))
+    else:
+        console = Console()
+        columns = _columns(entries, ledger) if history is None else _history_columns(history)
+        table = Table()
+        for name in columns:
+            table.add_column(name, overflow="fold")
+        for row in zip(*columns.values(), strict=True):
+            table.add_row(*row)
+        console.write_table(table)
+        for note in _notes(entries):
+            console.write_line(note)
+        if shared is not None:
+            console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
+        console.write_line(f"limit: {_limit_in_words(ledger)}")
+        for change in changes[1:] if history is None else ():
+            console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
+        if ledger is None:
+            _print_totals(console, totals)
+        else:
+            _print_rest(console, ledger)
+        if warned:
+            console.write_line(
+                f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
+            )
+    if warned:
+        raise SystemExit(int(ExitCode.ALARM))
+
+
+@contextmanager
+def _enter(options: LedgerOptions) -> Iterator[Store]:
+    """Check what options state, enter it into the ledger of a state, and yield the open state."""
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
@@ -82,141 +158,122 @@ def print_ledger(options: LedgerOptions) -> None:
         if foreign is not None:
             with _names_of("add"):
                 store.add_spend(**foreign)
-        spends, ledger, others = store.spends, store.ledger, store.shared_entries
-        times = [*store.entry_times, *(one.entered for one in others)]
-        changes = store.limit_changes
-        shared, totals = store.shared_ledger, store.totals
-        history = store.ledger_history if options.history else None
-    places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]
-    begun = [True] * len(spends) + [one.begun for one in others]
-    spends += tuple(one.spend for one in others)
-    counted = (
-        None if ledger is None else [counts_as for _, counts_as in ledger.entries_with_costs()]
-    )
-    remaining: dict[str | None, Limit | None] = {}
-    if ledger is not None:
-        remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
-        remaining = remaining or {None: ledger.limit}
-    share = None if ledger is None else _share_spent(ledger)
-    if options.warn_at is not None and share is None:
-        raise InvalidInput(
-            f"{field('warn_at', options.warn_at)} is a share of the limit, but {options.state} has "
-            f"no limit; set a limit with {field('epsilon')} or {field('rho')}"
-        )
-    warned = options.warn_at is not None and share is not None and share >= options.warn_at
-    told = [
-        one._replace(state=one.state and hide_secrets(one.state))._asdict() for one in history or ()
+        yield store
+
+
+def _entries(store: Store, ledger: Ledger | None, state: str) -> list[_ShownEntry]:
+    """Return the entries of a state's ledger: its own first, then those of other states."""
+    found = [
+        _ShownEntry(spend, entered, True, state, True, spend.guarantee)
+        for spend, entered in zip(store.spends, store.entry_times, strict=True)
     ]
-    if options.json:
-        print_json(
-            {
-                "state": options.state,
-                "share": share,
-                **({} if options.warn_at is None else {"warned": warned}),
-                "spent": [
-                    {
-                        **spend.to_dict(),
-                        "entered": times[number],
-                        **({"state": places[number], "begun": begun[number]} if others else {}),
-                        **(
-                            {}
-                            if counted is None or counted[number] == spend.guarantee
-                            else {"counts_as": _as_json(counted[number])}
-                        ),
-                    }
-                    for number, spend in enumerate(spends)
-                ],
-                "shared_ledger": shared,
-                "limit": None if ledger is None else _as_json(ledger.limit),
-                "about": None if ledger is None else ledger.unit,
-                "age": None if ledger is None else ledger.age,
-                "limit_changes": [change._asdict() for change in changes],
-                **({} if history is None else {"history": told}),
-                "remaining": _as_json(*remaining.values()) if len(remaining) == 1 else None,
-                **({"quotas": [*_quotas(ledger)]} if ledger is not None and ledger.quotas else {}),
-                "units": _units_as_json(totals, ledger),
-            }
-        )
-        _exit_after_warning(warned)
-        return
-    console = Console()
-    columns = {
-        "release": [
-            spend.name if known else f"{spend.name} (reserved)"
-            for spend, known in zip(spends, begun, strict=True)
-        ]
-    }
-    if others:
-        columns["state"] = [Path(place).name for place in places]
+    for one in store.shared_entries:
+        spend, state = one.spend, hide_secrets(one.place)
+        found.append(_ShownEntry(spend, one.entered, False, state, one.begun, spend.guarantee))
+    if ledger is None:
+        return found
+    costs = [cost for _, cost in ledger.entries_with_costs()]
+    return [one._replace(counts_as=cost) for one, cost in zip(found, costs, strict=True)]
+
+
+def _entries_as_json(entries: Sequence[_ShownEntry]) -> list[dict[str, Any]]:
+    shared, found = not all(one.own for one in entries), []
+    for one in entries:
+        found.append({**one.spend.to_dict(), "entered": one.entered})
+        if shared:
+            found[-1] |= {"state": one.state, "begun": one.begun}
+        if one.counts_as != one.spend.guarantee:
+            found[-1]["counts_as"] = _as_json(one.counts_as)
+    return found
+
+
+def _columns(entries: Sequence[_ShownEntry], ledger: Ledger | None) -> dict[str, list[str]]:
+    """Return the entries of a ledger as columns to print."""
+    spends = [one.spend for one in entries]
+    columns = {"release": [one.spend.name + " (reserved)" * (not one.begun) for one in entries]}
+    if not all(one.own for one in entries):
+        columns["state"] = [Path(one.state).name for one in entries]
     columns["spent"] = [str(spend.guarantee) for spend in spends]
-    columns["date"] = [time[:10] for time in times]
+    columns["date"] = [one.entered[:10] for one in entries]
     if any(spend.party is not None for spend in spends):
         columns["party"] = [spend.party or "" for spend in spends]
     if len({(spend.unit, spend.relation) for spend in spends}) > 1:
         columns["for one"] = [f"{spend.unit} {NEIGHBOURS[spend.relation]}" for spend in spends]
-    if ledger is not None and counted not in (None, [spend.guarantee for spend in spends]):
+    if ledger is not None and any(one.counts_as != one.spend.guarantee for one in entries):
         at_age = f" at age {ledger.age:,}" if ledger.age else ""
-        columns[f"counts{at_age} as"] = [str(one or "nothing yet") for one in counted or ()]
-    if history is not None:
-        columns = _history_columns(history)
-    table = Table()
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    console.write_table(table)
-    if not all(begun):
-        console.write_line(
+        columns[f"counts{at_age} as"] = [str(one.counts_as or "nothing yet") for one in entries]
+    return columns
+
+
+def _notes(entries: Sequence[_ShownEntry]) -> Iterator[str]:
+    if not all(one.begun for one in entries):
+        yield (
             "reserved: a run was interrupted before it made its stream; the reservation counts, "
             "and the same run uses it when it is repeated"
         )
-    for spend in spends[: len(spends) - len(others)]:
-        if spend.follows is not None:
-            console.write_line(
-                f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
-                f"them, so the larger guarantee counts, and not both"
-            )
-    if shared is not None:
-        console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
-    words = "none" if ledger is None else str(ledger.limit)
-    if ledger is not None and ledger.unit is not None:
+    for spend in (one.spend for one in entries if one.own and one.spend.follows is not None):
+        yield (
+            f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of them, "
+            "so the larger guarantee counts, and not both"
+        )
+
+
+def _limit_in_words(ledger: Ledger | None) -> str:
+    if ledger is None:
+        return "none"
+    words = str(ledger.limit)
+    if ledger.unit is not None:
         longer = "each release must protect this time or a longer one (--per), else it is refused"
         if base_unit(ledger.unit) == ledger.unit:
             longer = "a release that protects only a period (--per) is refused"
         words += f", for one {ledger.unit}; {longer}"
-    elif ledger is not None and len(ledger.units) == 1:
+    elif len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()
         words += f" for one {unit} {NEIGHBOURS[relation]}"
-    if ledger is not None and ledger.age is not None:
-        words += f", for events up to {ledger.age:,} windows old"
-    console.write_line(f"limit: {words}")
-    for change in changes[1:] if history is None else ():
-        console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
-    if ledger is None:
-        _print_totals(console, totals)
-        return
-    for kind, rest in remaining.items():
-        whom = ""
-        if kind is not None and len(remaining) > 1:
-            whom = f" for one {kind} {NEIGHBOURS[ledger.units[kind]]}"
-        console.write_line(f"remaining{whom}: {'nothing' if rest is None else rest}")
+    return words + ("" if ledger.age is None else f", for events up to {ledger.age:,} windows old")
+
+
+def _remaining(ledger: Ledger) -> dict[str, Limit | None]:
+    """Return what is left of the limit for each kind of unit; before the first entry all of it."""
+    return {unit: ledger.remaining(unit=unit) for unit in ledger.units} or {"": ledger.limit}
+
+
+def _print_rest(console: Console, ledger: Ledger) -> None:
+    """Print what is left of the limit, for each kind of unit, and the quotas of parties."""
+    remaining = _remaining(ledger)
+    for unit, rest in remaining.items():
+        whom = f" for one {unit} {NEIGHBOURS[ledger.units[unit]]}" if len(remaining) > 1 else ""
+        console.write_line(f"remaining{whom}: {rest or 'nothing'}")
     if len(remaining) > 1:
         console.write_line(APART)
-    for one in _quotas(ledger):
-        known = (
-            "nothing" if said is None else str(guarantee_from_dict(said))
-            for said in (one["spent"], one["remaining"])
-        )
-        whom = "" if one["unit"] is None else f" for one {one['unit']}"
+    for party, whose, quota, spent, rest in _quotas(ledger):
+        whom = "" if whose is None else f" for one {whose}"
         console.write_line(
-            f"quota of {one['party']!r}: {guarantee_from_dict(one['quota'])}; "
-            f"{' is spent, and remaining: '.join(known)}{whom}"
+            f"quota of {party!r}: {quota}; {spent or 'nothing'} is spent, and remaining: "
+            f"{rest or 'nothing'}{whom}"
         )
-    if warned:
-        console.write_line(
-            f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
-        )
-    _exit_after_warning(warned)
+
+
+def _rest_as_json(ledger: Ledger | None, totals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of the limit, the quotas of parties, and, for each kind of unit, how
+    neighbouring datasets differ, what is spent, and what is left.
+    """
+    units = {
+        unit: {"relation": of, "spent": _as_json(spent)} for unit, (of, spent) in totals.items()
+    }
+    if ledger is None:
+        return {"remaining": None, "units": units}
+    for unit in units:
+        units[unit]["remaining"] = _as_json(ledger.remaining(unit=unit))
+    rests = _remaining(ledger).values()
+    found: dict[str, Any] = {"remaining": _as_json(*rests) if len(rests) == 1 else None}
+    if ledger.quotas:
+        found["quotas"] = [
+            {"party": party, "unit": unit, "quota": _as_json(quota)}
+            | {"spent": _as_json(spent), "remaining": _as_json(rest)}
+            for party, unit, quota, spent, rest in _quotas(ledger)
+        ]
+    return found | {"units": units}
 
 
 def _quota(options: LedgerOptions) -> Limit | None:
@@ -237,22 +294,14 @@ def _quota(options: LedgerOptions) -> Limit | None:
     return quota
 
 
-def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """Yield the quotas of the privacy limit as JSON values: one entry for each party (such as a
-    department) and kind of protected unit.
-
-    An entry has the quota, what is spent of it, and what is left.
+def _quotas(ledger: Ledger) -> Iterator[tuple[str, str | None, Limit, Limit | None, Limit | None]]:
+    """Yield the quotas of the privacy limit, for each party (such as a department) and kind of
+    protected unit: the party, the unit, its quota, what is spent of it, and what is left.
     """
     for party, quota in ledger.quotas.items():
         for unit in ledger.units or [None]:
             spent = None if unit is None else ledger.cost(unit=unit, party=party)
-            yield {
-                "party": party,
-                "unit": unit,
-                "quota": quota.to_dict(),
-                "spent": _as_json(spent),
-                "remaining": _as_json(ledger.remaining(unit=unit, party=party)),
-            }
+            yield party, unit, quota, spent, ledger.remaining(unit=unit, party=party)
 
 
 def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
@@ -295,7 +344,6 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
     """Return the arguments with which `Store.add_spend` records the privacy loss of another
     program, as ``--add`` states it; None without ``--add``.
     """
-    numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:
         for name in ("add_epsilon", "add_delta", "add_rho", "add_unit", "add_party"):
             if (value := getattr(options, name)) is not None:
@@ -304,7 +352,7 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
                     f"that entry is missing; give {field('add')} too"
                 )
         return None
-    guarantee = guarantee_from(*numbers)
+    guarantee = guarantee_from(options.add_epsilon, options.add_delta, options.add_rho)
     if guarantee is None or options.add_unit is None:
         lacking = "add_unit" if guarantee is not None else "add_epsilon"
         raise InvalidInput(
@@ -332,12 +380,6 @@ def _share_spent(ledger: Ledger) -> float:
     )
 
 
-def _exit_after_warning(warned: bool) -> None:
-    """If there was a warning, end the command with the exit code of an alarm."""
-    if warned:
-        raise SystemExit(int(ExitCode.ALARM))
-
-
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
     """Print the privacy loss of all streams together, for a state (database) without a limit."""
     for unit, (relation, total) in found.items():
@@ -350,20 +392,6 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 
 def _as_json(guarantee: Guarantee | None) -> dict[str, Any] | None:
     return None if guarantee is None else guarantee.to_dict()
-
-
-def _units_as_json(
-    found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
-) -> dict[str, Any]:
-    """Return, for each kind of unit, how neighbouring datasets differ, what is spent, and what is
-    left.
-    """
-    shown: dict[str, Any] = {}
-    for unit, (relation, spent) in found.items():
-        shown[unit] = {"relation": relation, "spent": _as_json(spent)}
-        if ledger is not None:
-            shown[unit]["remaining"] = _as_json(ledger.remaining(unit=unit))
-    return shown
 
 
 def print_held(options: ShowOptions) -> None:
