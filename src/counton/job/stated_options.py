@@ -230,7 +230,7 @@ def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
     "stream", as a "policy", as an "output" or as a "view".
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
-    ['watermark', 'quiet', 'unknown']
+    ['quiet', 'watermark', 'unknown']
     """
     return [option for option in known.values() if option.kept == kind]
 

@@ -183,6 +183,19 @@ _ENTRIES = (
 )
 
 
+class _Row(NamedTuple):
+    """A row of the journal: the steps that were written together, and what they released. A row of
+    `Connection` cannot be pickled, and a release can.
+    """
+
+    step: int
+    steps: int
+    unit: str | None
+    estimates: bytes
+    input_digests: bytes
+    std: float
+
+
 @dataclass(frozen=True)
 class PackedEntries:
     """Consecutive steps of the journal, the table of a stream's releases, as they are stored: they
@@ -195,7 +208,7 @@ class PackedEntries:
         shape: shape of one step's released values; -1 as a length means any.
     """
 
-    rows: Sequence[Any]
+    rows: Sequence[_Row]
     steps: range
     shape: tuple[int, ...]
 
@@ -254,7 +267,7 @@ def read_packed(
 ) -> PackedEntries:
     """Read the rows of steps ``start..stop-1`` from the database, without decoding them."""
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    return PackedEntries([*found], range(start, stop), shape)
+    return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
 
 
 def read(

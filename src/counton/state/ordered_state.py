@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,27 @@ from counton.statistics.live_statistic import statistic_of
 from counton.statistics.statistic import restore
 
 if TYPE_CHECKING:
-    from counton.state.stream import Stream
+    from counton.numbers import Counter, Releases
+    from counton.state.database import CommitHook
     from counton.statistics.statistic import Events, Exact, Statistic
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
 #: Integers below this bound are floats too, so that 5 and 5.0 are one event.
 _WHOLE = 2**53
+
+
+class Writer(Protocol):
+    """A stream's methods that `OrderedMachine` calls to commit counts to the state."""
+
+    @property
+    def step(self) -> int: ...
+
+    def _counter(self) -> Counter: ...
+
+    def _release(
+        self, addition: Addition, first_step: int | None, also: CommitHook | None = None
+    ) -> Releases: ...
 
 
 class OrderedMachine(Machine):
@@ -51,7 +65,7 @@ class OrderedMachine(Machine):
         self._subkey = key.derive(b"events of a statistic", terms.name.encode())
 
     def release(
-        self, writer: Stream, events: Events, stops: NDArray[np.int64], first_step: int | None
+        self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
         """Release consecutive steps with their events. For a step that is released already, the
         events must be those of its release.
@@ -99,7 +113,7 @@ class OrderedMachine(Machine):
             )
 
     def _advance(
-        self, writer: Stream, events: Events, stops: NDArray[np.int64], digests: bytes
+        self, writer: Writer, events: Events, stops: NDArray[np.int64], digests: bytes
     ) -> None:
         """Count the events of new steps, and commit the releases together with the exact sums and
         the ``digests`` of the events.
