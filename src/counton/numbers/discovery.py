@@ -1,7 +1,8 @@
 """The cells of a stream: declared groups (`Declared`), or groups that are found in the data
 (`Discovery`).
 
-Both classes have the same methods, so that callers need not distinguish them.
+Both classes have the same methods. Callers ask ``named_beforehand`` where names that nobody
+declared need another treatment: they are secret until they are shown, and their number grows.
 
 If nobody declared the groups, each group has its own counter, with noise from the first step on. A
 group is shown from the first release on in which its noisy count reaches a threshold. A group with

@@ -189,9 +189,8 @@ def forget_older(
         if definition is not None and kept.of_people and definition.counting.per is None:
             raise InvalidInput(
                 f"stream {one!r} protects each {definition.unit} over its whole length, so it must "
-                "remember all of them until it ends, and nothing was deleted; forget people in "
-                "other streams of the state by their names, or end this stream and continue it "
-                "with a stream that protects periods, such as days"
+                "remember all of them, and nothing was deleted; forget people in other streams of "
+                "the state by their names, or begin a stream that protects periods, such as days"
             )
     done = []
     for one, kept in streams.items():

@@ -628,7 +628,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         raise InvalidInput(
             f"{field('also', request.groups.also)} adds groups that would count from step {step:,} "
             f"on, but stream {request.keeping.name!r} ends with step {definition.windows.steps:,}; "
-            "list them in the stream that continues it"
+            "list them in the stream that follows it"
         )
     named = [*definition.details["named"], *([group, step] for group in new)]
     return definition.having(domain=definition.domain.plus(new), named=named)

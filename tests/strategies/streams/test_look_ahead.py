@@ -233,3 +233,10 @@ def test_noise_too_wide_for_its_sums_is_refused() -> None:
         law_for(LookAhead.best(1000), PureDP("1e-9"), Contribution.add_remove())
     with pytest.raises(HorizonExceeded):
         LookAhead(5).row(6)
+
+
+def test_levels_that_single_windows_hardly_read_keep_a_weight() -> None:
+    """A search divided by a weight that had become 0."""
+    (found,) = LookAhead.candidates(30, release="windows", steps=3, separation=7)
+    assert found.horizon == 30
+    assert min(found.weights) >= 1

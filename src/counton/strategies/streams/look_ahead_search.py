@@ -232,6 +232,8 @@ _Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
 #: sensitivity, so few levels are better.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
 #: Integer weights for the least maximum are refined if the tree has at most this many levels above
+#: Least real weight of a level in a search: levels that a release hardly reads would end at 0.
+_LEAST_WEIGHT = 1e-6
 #: the steps.
 _POLISHED = 3
 #: The search does not continue from trees whose error is above the best by more than this factor.
@@ -388,7 +390,7 @@ class _Search:
                 gains = [gain * weight for gain, weight in zip(gains, found, strict=True)]
             gains = [gain / cost for gain, cost in zip(gains, costs, strict=True)]
             found = [
-                weight * math.sqrt(math.sqrt(gain / gains[0]))
+                max(weight * math.sqrt(math.sqrt(gain / gains[0])), _LEAST_WEIGHT)
                 for weight, gain in zip(found, gains, strict=True)
             ]
         return self._error(radices, found), radices, tuple(found)
