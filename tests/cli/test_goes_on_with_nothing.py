@@ -17,7 +17,7 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 from .conftest import Workplace
 
-IN_ORDER = "whose rows count in order|has no successor"
+IN_ORDER = "counts rows by their order"
 #: Cells are asked for in each run anew, and so is what is written of them.
 ON_DEMAND = ("substrings", "episodes", "cuts")
 ALONE = {name for name, option in options_of(Job).items() if not option.kept}
