@@ -549,7 +549,7 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(
     Path(place.state).write_bytes(old)
     Path(place.state).chmod(0o600)
     done = place("verify", str(place.state))
-    assert "give the place of the second witness, --witness" in " ".join(done.out.split())
+    assert "place of the second witness, counton verify --witness" in " ".join(done.out.split())
     done = place("verify", str(place.state), "--witness", away)
     assert done.code == 7
     assert "was restored from an old copy" in " ".join(done.out.split())

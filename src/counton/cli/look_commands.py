@@ -721,7 +721,7 @@ def _in_words(reason: str) -> str:
     """Rewrite a message of the library for the command line: names of Python fields become
     options.
     """
-    reason = reason.replace("second witness, witness", "second witness, --witness")
+    reason = reason.replace("second witness, witness", "second witness, counton verify --witness")
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 

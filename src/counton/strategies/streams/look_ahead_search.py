@@ -232,10 +232,10 @@ _Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
 #: sensitivity, so few levels are better.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
 #: Integer weights for the least maximum are refined if the tree has at most this many levels above
-#: Least real weight of a level in a search: levels that a release hardly reads would end at 0.
-_LEAST_WEIGHT = 1e-6
 #: the steps.
 _POLISHED = 3
+#: Least real weight of a level in a search: levels that a release hardly reads would end at 0.
+_LEAST_WEIGHT = 1e-6
 #: The search does not continue from trees whose error is above the best by more than this factor.
 _HOPELESS = 1.03
 
