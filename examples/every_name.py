@@ -42,7 +42,6 @@ def in_memory(key: ct.Key) -> None:
 def from_rows(folder: Path) -> ct.Release:
     days = [f"2024-01-{day:02}" for day in range(1, 31)]
     visits = pl.DataFrame({"day": days, "reader": ["ann", "bob"] * 15})
-    print(ct.inspect(visits, user="reader", state=folder / "look.db", epsilon=1))
     job: ct.Job = ct.init(
         visits, time="day", every="1d", timezone="UTC", start="2024-01-01", steps=365, epsilon=1,
         unit="visit", until="newest",

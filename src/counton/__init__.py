@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from counton.run import Job as Job
     from counton.run import Release as Release
     from counton.run import init as init
-    from counton.run import inspect as inspect
     from counton.run import read as read
     from counton.run import release as release
     from counton.state import Stream as Stream
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 _load, __dir__, __all__ = attach(__name__, __file__)
 # By name they can be asked for, and the error then names the missing extra.
 if find_spec("polars") is None:  # the extra "cli"
-    _OF_ROWS = ("Release", "init", "inspect", "nowcast", "read", "release", "watch")
+    _OF_ROWS = ("Release", "init", "nowcast", "read", "release", "watch")
     __all__ = [name for name in __all__ if name not in _OF_ROWS]
 
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import slips_on_purpose as mistakes
 from keys import chosen_key
-from recorded_jobs import Neighbours, audit, frame_of, recorded
+from recorded_jobs import Neighbours, audit
 from slips_on_purpose import ONE, PERIOD, PERSON, USUAL, VALUE
 
-from counton import ZCDP, inspect
+from counton import ZCDP
 from counton.training import FixedEpochs, plan
 from counton.training.noise import TrainingNoise
 
@@ -119,25 +118,6 @@ def recorder() -> tuple[Any, Any, Any, Any]:
     from dp_recorder.auditing import Auditor, audit_spec, dist_l2, ensure_equality
 
     return Auditor(), audit_spec, ensure_equality, dist_l2
-
-
-def test_a_private_look_moves_nothing_but_what_is_declared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """`counton inspect` counts too: how many rows users have, and where their values lie."""
-    auditor, _, ensure_equality, _ = recorder()
-    frames = [frame_of(USUAL), frame_of([*USUAL, [one for _, one in PERSON]])]
-    for number, frame in enumerate(frames):
-        if number:
-            auditor.set_replay()
-        with recorded(monkeypatch), auditor:
-            look = inspect(
-                frame, user="user", state=tmp_path / f"{number}.db", epsilon=1, at_most=8,
-                unit="user", name="look",
-            )  # fmt: skip
-            ensure_equality(said=str(look.__dict__) if hasattr(look, "__dict__") else str(look))
-    auditor.validate_records()
-    assert [entry.kind for entry in auditor.log].count("release") >= 1
 
 
 def with_noise(noise: TrainingNoise) -> Callable[..., Any]:

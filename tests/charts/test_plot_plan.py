@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from counton import ZCDP, Contribution, PureDP, plan, plan_expiring
 from counton.base.errors import InvalidInput
-from counton.charts import plot_bounds, plot_loss, plot_over, plot_plan
+from counton.charts import plot_loss, plot_over, plot_plan
 from counton.planning import StreamPlan
 from counton.statistics import Distinct
 from counton.strategies import noise_variance
@@ -66,14 +66,13 @@ def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float
     figures = (
         plot_plan(plan(100, PureDP(1)), "A title", width=width),
         plot_loss(plan_expiring({24: 1, 8760: 3}), {"a day": 24}, "A title", width=width),
-        plot_bounds([1, 2, 30], [0.1, 0.2, 0.9], [0.3, 0.2, 0], "Visits", "private", width=width),
     )
     for figure in figures:
         assert figure.get_figwidth() == width
         shown = figure.get_tightbbox()
         assert shown.x0 >= 0
         assert shown.x1 <= width
-    for figure, name in zip(figures, ("last step known", "this plan", "noise"), strict=True):
+    for figure, name in zip(figures, ("last step known", "this plan"), strict=True):
         texts = [*figure.texts, *figure.axes[0].texts]
         assert any(name in text.get_text() for text in texts)
 

@@ -39,7 +39,7 @@ class Workplace:
     def __call__(self, *arguments: str) -> Result:
         """What a command does; the newest event tells which windows have ended, unless stated."""
         cuts = arguments[:1] in (("count",), ("sum",)) or "--time" in arguments[2:]
-        if cuts and not {"--until", "--help", "-h", "inspect"} & {*arguments}:
+        if cuts and not {"--until", "--help", "-h"} & {*arguments}:
             arguments = (*arguments, "--until", "newest")
         return self.plain(*arguments)
 

@@ -42,7 +42,6 @@ COMMANDS = {
     "serve-left-out": "n.toml",
     "plan": "n.toml",
     "plan-expiring": "--epsilon 1d:1 --every 1h",
-    "inspect": "e.csv --user who --epsilon 1 --state new.db",
     "ledger": "s.db",
     "show": "s.db",
     "forget": "s.db ann",

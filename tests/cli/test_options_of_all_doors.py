@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from every_option import every, own_of, stated_by, words_of
 
-from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import CountonError, InvalidInput
 from counton.cli.run_options import RunOptions
 from counton.cli.statistic_command import parse_words
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save
 from counton.job.stated_options import statistic_class
-from counton.numbers import interval_halfwidth
 from counton.run.job_plan import planned_job
 from counton.serve.served_jobs import prepare
 
@@ -139,24 +136,6 @@ def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
     ):
         done = place.plain("plan", "--of", words_of_it, *stated)
         assert (done.code, said in done.err) == (2, True), done.err
-
-
-def test_a_look_plans_the_windows_of_a_command(place: Workplace) -> None:
-    rows = [f"0{hour}:10,a{user}" for hour in range(4) for user in range(9)]
-    who = ("inspect", place.write("e.csv", rows), "--user", "group", "--epsilon", "100", "--json")
-    whole = "count e.csv --state x.db --time time --every 1h --steps 30 --epsilon 1"
-    found: list[float] = []
-    for more in ("", " --release windows", " --release windows --most-a-window 1"):
-        state = ("--state", str(place.folder / f"{len(found)}.db"))
-        done = place.plain(*who, *state, "--plan", whole + more, "--sweep", "4")
-        assert done.code == 0, done.err
-        found.append(json.loads(done.out)["sweep"][0]["halfwidth"])
-        exact = place.plain(*who[:4], "--exact", "--plan", whole + more, "--json")
-        assert exact.code == 0, exact.err
-    totals, windows, bounded = found
-    four = interval_halfwidth(DiscreteLaplace(Fraction(4)), 1)
-    assert (windows, totals > windows) == (four, True)
-    assert bounded == windows  # with noise of Laplace a window's bound is no help
 
 
 def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:

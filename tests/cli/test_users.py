@@ -243,83 +243,6 @@ def test_the_message_names_options(place: Any, events: str) -> None:
     assert "--most 3 needs --user" in done.err
 
 
-def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, events: str) -> None:
-    who = ("inspect", events, "--user", "who")
-    done = place(*who)
-    assert (done.code, done.out) == (2, "")
-    assert "--state is missing" in done.err
-    assert "--exact shows exact numbers" in done.err
-    private = (*who, "--unit", "visitor", "--epsilon", "1000000", "--state", str(place.state))
-    done = place(*private, "--plan", "count --steps 30 --epsilon 1", "--sweep", "1,2,5")
-    assert done.code == 0, done.err
-    said = " ".join(done.out.split())
-    assert said.startswith(
-        "95% of visitors have at most 4 events (interval of 95%: 4 to 4) to take it over: --most 4"
-    )
-    assert "one visitor, with all events, added or removed" in said
-    assert "half-width: of an interval of the last release of 'count --steps 30" in said
-    assert "not private" not in (done.out + done.err).lower()
-    found = json.loads(place(*private, "--json").out)
-    assert found["suggestion"] == {"most": 4}
-    assert "rows that came since need another --name, whose" in found["notes"][-1]
-    assert [one["most"] for one in found["sweep"]] == [1, 2, 4, 5]
-    assert (
-        json.loads(place("ledger", str(place.state), "--json").out)["spent"][0]["name"] == "inspect"
-    )
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (("--exact", "--epsilon", "1"), "--epsilon 1 does not go with --exact, which shows"),
-        (("--exact", "--state", "s.db"), "--state s.db does not go with --exact"),
-        (("--exact", "--share", "0.5"), "--share 0.5 does not go with --exact"),
-        (
-            ("--bounds", "group", "--most", "1", "--sweep", "1"),
-            "--sweep 1 does not go with --bounds",
-        ),
-        (("--sweep", "1,x"), "--sweep 1,x is not a list of numbers"),
-        (("--sweep", "1.5"), "--sweep 1.5 is not a list of whole numbers"),
-        (("--sweep", "1,inf"), "--sweep 1,inf is not a list of whole numbers"),
-        (("--plan", "count --steps 9"), "states no number of windows, or no privacy loss"),
-        (("--plan", "cont --steps 9"), "--plan names no statistic: 'cont'"),
-        (("--plot", "a.png"), "the noise is known only from a plan; give --plan"),
-        (("--share", "0.95,2"), "--share 2.0 must be above 0 and below 1"),
-    ],
-    ids=" ".join,
-)
-def test_what_inspect_does_not_take_is_refused_before_anything_is_spent(
-    place: Any, events: str, more: tuple[str, ...], words: str
-) -> None:
-    kept = () if "--exact" in more else ("--epsilon", "1", "--state", str(place.state))
-    done = place("inspect", events, "--user", "who", *kept, *more)
-    assert (done.code, done.out) == (2, "")
-    assert words in " ".join(done.err.split())
-    assert not place.state.exists()
-
-
-def test_inspect_says_that_it_is_not_private(place: Any, events: str) -> None:
-    picture = place.folder / "most.png"
-    plan = ("--plan", "count --steps 30 --epsilon 1")
-    more = ("--exact", *plan, "--per", "1d", "--time", "time")
-    done = place("inspect", events, "--user", "who", *more, "--plot", str(picture))
-    assert done.code == 0, done.err
-    assert done.out.startswith(
-        "NOT PRIVATE: these are exact facts about the events. They are not protected"
-    )
-    assert "no guarantee covers" in done.out
-    assert "5 events of 2 units (who's day); the largest has 4" in done.out
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    found = json.loads(place("inspect", events, "--user", "who", *more, "--json").out)
-    assert [(bound["most"], bound["dropped"]) for bound in found["bounds"]] == [
-        (1, 0.6),
-        (2, 0.4),
-        (3, 0.2),
-        (4, 0.0),
-    ]
-    assert found["least_error"] == 1
-
-
 def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
     said = place("plan", "--steps", "100", "--epsilon", "1", "--most", "5")
     assert "one user with up to 5 events more or less" in said.out
@@ -346,10 +269,6 @@ def test_a_wrong_period_or_unit_is_named(
     assert done.code == 2
     assert words in " ".join(done.err.split())
     assert not place.state.exists()
-    if options[0] == "--per":
-        look = ("inspect", events, "--user", "who", "--exact", "--time", "time")
-        done = place(*look, *options)
-        assert (done.code, words in " ".join(done.err.split())) == (2, True), done.err
 
 
 def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:

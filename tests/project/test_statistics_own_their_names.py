@@ -20,7 +20,6 @@ OTHER_WORDS = {
         for name in ("count", "sum", "hierarchy", "contingency", "ranges")
     ),
     ("cli/demo.py", "count"),  # the command that the demonstration shows
-    ("cli/inspect_command.py", "edges"),  # a parameter
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
     ("base/locales.py", "count"),  # a placeholder of a sentence
@@ -29,7 +28,6 @@ OTHER_WORDS = {
     ("run/definition.py", "distinct"),  # an option of people
     ("run/stream_request.py", "distinct"),  # an option of people
     ("job/refusals.py", "distinct"),  # an option of people
-    ("run/private_look.py", "edges"),  # a parameter
     ("job/jobfile.py", "report"),  # a section of a job file
     ("state/stream_facts.py", "count"),  # how many names of groups there are
     ("run/job_plan.py", "count"),  # a row of a reading
@@ -43,12 +41,8 @@ OTHER_WORDS = {
     ("released/stream_words.py", "edges"),  # a parameter
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }
-#: What is made of a statistic: a private look at events is one of quantiles, a report of several.
+#: What is made of a statistic: a report is made of several.
 MADE_OF = {
-    ("run/rows_of_user.py", "Quantiles"),
-    ("run/private_look.py", "Quantiles"),
-    ("released/look_report.py", "Count"),
-    ("released/look_report.py", "Quantiles"),
     ("released/release.py", "Report"),
     ("released/released_numbers.py", "Report"),
 }

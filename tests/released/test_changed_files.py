@@ -21,11 +21,11 @@ import polars as pl
 import pytest
 from forked_commands import forked_python
 
-from counton import PureDP, inspect, read, release
+from counton import read, release
 from counton.base.errors import InvalidInput, StateError
 from counton.released import release_files as files
 from counton.released import sizes, workbooks
-from counton.run import export, publish
+from counton.run import publish
 from counton.run.written_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
@@ -69,16 +69,12 @@ STREAM: dict[str, Any] = {
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of all formats of releases of all kinds."""
     base = tmp_path_factory.mktemp("files")
-    for kind in (*KINDS, "inspection"):
+    for kind in KINDS:
         out, state = base / kind / "t.parquet", base / f"{kind}.db"
         out.parent.mkdir()
-        if kind == "inspection":
-            inspect(ROWS, user="user", state=state, guarantee=PureDP(1))
-            export(state, out=out)
-        else:
-            what, asked = KINDS[kind]
-            loss = {} if "epsilon" in asked else {"epsilon": 1}
-            release(what, ROWS, state=state, out=out, **{**STREAM, **loss, **asked})
+        what, asked = KINDS[kind]
+        loss = {} if "epsilon" in asked else {"epsilon": 1}
+        release(what, ROWS, state=state, out=out, **{**STREAM, **loss, **asked})
         carried = json.loads(pl.read_parquet_metadata(out)["counton"])
         for ending in ENDINGS:
             write_table(pl.scan_parquet(out), out.with_suffix(f".{ending}"), carried)

@@ -13,7 +13,6 @@ from counton.job.jobfile import load, save
 from counton.rows.files import EventFile
 from counton.rows.paths import CsvForm
 from counton.run import Job, run
-from counton.run.private_look import activity
 
 TEXT = """# made on "Monday
 time,place
@@ -67,11 +66,6 @@ def test_rows_are_numbered_and_set_aside_as_if_there_were_no_comments(tmp_path: 
     aside = tmp_path / "bad.csv"
     assert released(job.having(bad_rows=f"quarantine:{aside}")) == [1, 0, 0, 2, 1, 1]
     assert pl.read_csv(aside)["row"].to_list() == [4]
-
-
-def test_a_look_at_users_reads_them_alike(tmp_path: Path) -> None:
-    found = activity(write(tmp_path / "e.csv"), "place", comment="#")
-    assert found.units.tolist() == [3]
 
 
 def test_many_lines_are_told_alike_wherever_they_stand(tmp_path: Path) -> None:

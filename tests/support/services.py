@@ -32,7 +32,7 @@ import os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
-import counton.run.runs, counton.run.contribution_bounds, counton.run.private_look
+import counton.run.runs, counton.run.contribution_bounds
 import counton.released.read_options
 import counton.released.release, counton.numbers.intervals, counton.serve.metrics
 import counton.state.seen, counton.strategies, psycopg, tzdata

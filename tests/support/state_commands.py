@@ -36,7 +36,6 @@ _RELEASES = {
 #: Words of other commands, and with what they end if not with 0.
 _OTHERS = {
     "plan": "{night}",
-    "inspect": "{events} --user page --epsilon 1 --state {state} --key {key}",
     "show": "{state}",
     "export": "{state} --name visits",
     "answer": "{state} --name visits --difference home,shop",

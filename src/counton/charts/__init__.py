@@ -1,4 +1,4 @@
-"""Charts of released numbers and of privacy losses. Only `plot_bounds` shows private data."""
+"""Charts of released numbers and of privacy losses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.charts.answer_charts import plot_answers as plot_answers
-    from counton.charts.plan_charts import plot_bounds as plot_bounds
     from counton.charts.plan_charts import plot_loss as plot_loss
     from counton.charts.plan_charts import plot_over as plot_over
     from counton.charts.plan_charts import plot_plan as plot_plan

@@ -13,7 +13,6 @@ from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.command_options import often_of, takes
 from counton.cli.exits import epilogue
 from counton.cli.help_pages import BARE, Commands, example_of, with_first_page
-from counton.job.job import RowFormat
 
 
 def application(words: Sequence[str]) -> typer.Typer:
@@ -128,11 +127,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "serve-left-out": (KEEP, "serve_commands.perform_left_out", ("serve_options.LeftOutOptions",)),
     "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
     "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
-    "inspect": (
-        PLAN,
-        "inspect_command.print_inspection",
-        ("plan_options.InspectOptions", RowFormat),
-    ),
     "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),
     "watch": (READ, "watch_command.perform", ("show_options.WatchOptions",)),
     "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),

@@ -34,7 +34,6 @@ from counton.base.lazy import attach, require_installed
 if TYPE_CHECKING:
     from counton.job.job import Job as Job
     from counton.job.report_lengths import jobs_of as jobs_of
-    from counton.released.look_report import Inspection as Inspection
     from counton.released.read_options import View as View
     from counton.released.release import Release as Release
     from counton.run.calls import release as release
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from counton.run.exports import publish as publish
     from counton.run.first_job import init as init
     from counton.run.job_plan import planned_jobs as planned_jobs
-    from counton.run.private_look import inspect as inspect
     from counton.run.progress import Progress as Progress
     from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome

@@ -153,27 +153,6 @@ class QuantilesReading(Reading):
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
-    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Answer:
-        """Return the sum over all values, where each value counts as the weight of its cell.
-
-        Args:
-            weights: one number for each cell, chosen before any release.
-            level: lower bound on the probability that the interval contains the true value.
-
-        Raises:
-            InvalidInput: weights that are not one finite number for each cell; or a level outside
-                (0, 1 - 1e-9].
-        """
-        this, given = self.statistic, np.asarray(weights, np.float64)
-        if given.shape != (this.places,) or not np.isfinite(given).all():
-            raise InvalidInput(
-                f"weights are {quote(weights)}; give a finite number for each of the "
-                f"{this.places:,} cells"
-            )
-        variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
-        asked = self._linear(float(given @ np.diff(self._below)), variance)
-        return answer(asked, level, what="weighted sum")
-
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
         """Return the value below which ``share`` of all values lie, with an interval.
 
