@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from keys import chosen_key
 
@@ -128,6 +130,12 @@ def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
         ([1, "1"], "same id"),
         ([1, 2.5], "float"),
         ([1, True], "bool"),
+        ([1, None], "no whole number or text for example 1"),
+        ([float("nan"), 1], "no whole number or text for example 0"),
+        (["a", ""], "empty text for example 1"),
+        ({"a", "b"}, "by position"),
+        ({"a": 1, "b": 2}, "by position"),
+        ("ab", "by position"),
     ],
 )
 def test_ids_that_are_refused(ids: list[Any], words: str) -> None:
@@ -191,6 +199,94 @@ def test_people_with_several_examples_are_one_unit() -> None:
         GivenBatches(batches, people=people[:2])
 
 
+def test_people_are_taken_by_position_whatever_holds_them() -> None:
+    """A column of pandas is not looked up by label: rows 0, 2, 1, 3 belong to a, b, a, b."""
+    users = ["a", "b", "a", "b"]
+    shuffled = pd.Series(users, index=[0, 2, 1, 3])
+    holders: list[Any] = [
+        users,
+        tuple(users),
+        np.array(users),
+        np.array(users, object),
+        shuffled,
+        shuffled.astype("category"),
+        pd.Index(users),
+        pl.Series(users),
+    ]
+    for people in holders:
+        with pytest.raises(InvalidInput, match="person a is in step 1 twice"):
+            GivenBatches([[0, 2], [1, 3]], people=people)
+        assert GivenBatches([[0, 1], [2, 3]], people=people).schedule == Schedule(2, 1, False)
+    with pytest.raises(InvalidInput, match="people is a value of type DataFrame"):
+        GivenBatches([[0]], people=pl.DataFrame({"user": users}))  # type: ignore[arg-type]
+
+
+def test_one_person_has_one_name() -> None:
+    """The number 7 and the text "7" are one person, as in streams."""
+    with pytest.raises(InvalidInput, match="person 7 is in step 1 twice"):
+        GivenBatches([[0, 1]], people=[7, "7"])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "", " ", pd.NA, pd.NaT, 7.0, True, (1, 2)])
+def test_a_missing_person_is_refused(missing: Any) -> None:
+    with pytest.raises(InvalidInput, match="example 1"):
+        GivenBatches([[0], [1]], people=["ann", missing])
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [-1],
+        np.array([-1]),
+        [0.9],
+        [1.0],
+        np.array([0.5, 1]),
+        [True, False],
+        np.array([True, False]),
+        [None],
+        ["1"],
+        [[0, 1]],
+        np.array([[0, 1]]),
+        np.ma.array([0, 1], mask=[False, True]),
+        pd.Series([0, None]),
+        [2**31],
+        np.array([2**63], np.uint64),
+        {0, 1},
+        5,
+        "01",
+    ],
+)
+def test_positions_are_integers_from_0(batch: Any) -> None:
+    with pytest.raises(InvalidInput, match="batch 2"):
+        GivenBatches([[9], batch])
+
+
+def test_batches_are_taken_by_position_whatever_holds_them() -> None:
+    holders: list[Any] = [
+        range(2),
+        (0, 1),
+        np.array([0, 1], np.uint8),
+        np.array([0, 1], object),
+        pd.Series([0, 1], index=[5, 0]),
+        pl.Series([0, 1]),
+    ]
+    for batch in holders:
+        assert GivenBatches([batch, []]).batch(1).tolist() == [0, 1]
+    assert GivenBatches(pd.Series([[0], [1]], index=[1, 0])).batch(1).tolist() == [0]
+    for batches in ({(0, 1): 1}, {(0, 1), (2,)}):
+        with pytest.raises(InvalidInput, match="batches is"):
+            GivenBatches(batches)
+
+
+def test_checked_batches_do_not_change_with_arrays_of_the_caller() -> None:
+    given = np.array([0, 1])
+    for sampler in (GivenBatches([given, [2]]), FixedEpochs(3, 2)):
+        first = sampler.batch(1).tolist()
+        given[:] = 2
+        sampler.batch(1)[:] = 2
+        assert sampler.batch(1).tolist() == first
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -201,6 +297,8 @@ def test_people_with_several_examples_are_one_unit() -> None:
         lambda: MinSeparation(12, 3, window=3),
         lambda: BallsInBins(5, 0),
         lambda: GivenBatches([]),
+        lambda: poisson(float("nan")),
+        lambda: poisson(1.5),
         lambda: GivenBatches([[0]], order="shuffled"),
         lambda: GivenBatches([[0], [1], [2]], order="fixed", epochs=2),
     ],
@@ -272,6 +370,10 @@ def test_only_what_holds_under_the_promised_order_is_planned() -> None:
         {"steps": 9, "order": "any", "dimension": 9},
         {"steps": 9, "dimension": 9, "sampler": SAMPLERS[0]},
         {"steps": 9, "dimension": 9, "buffers": 0},
+        {"steps": 9, "dimension": 9, "clip": float("nan")},
+        {"steps": 9, "dimension": 9, "clip": 0},
+        {"steps": 9, "dimension": 9, "clip": float("inf")},
+        {"steps": 9, "dimension": 9, "draws": float("nan")},
     ],
 )
 def test_plans_that_are_refused(arguments: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer
+from counton.base.exact import check_integer, check_positive, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.blocks import BlockAddress, BlockSource, Tile
 from counton.noise.key import check_key
@@ -31,6 +31,86 @@ from counton.strategies.participation import Schedule
 
 Examples = NDArray[np.int64]
 LARGEST = 2**31
+
+
+def in_order(name: str, values: object) -> list[Any]:
+    """Return the values of a list, an array, or a column of any library, by position.
+
+    Labels of a column, such as the index of pandas, are ignored.
+
+    Raises:
+        InvalidInput: the values have no order, or are no flat container.
+
+    >>> in_order("ids", np.array([4, 2])), in_order("ids", range(2))
+    ([4, 2], [0, 1])
+    """
+    methods = (getattr(values, each, None) for each in ("tolist", "to_list", "to_pylist"))
+    method = next((each for each in methods if callable(each)), None)
+    found = values if method is None else method()
+    if isinstance(found, Mapping | Set | str | bytes) or not isinstance(found, Sequence):
+        raise InvalidInput(
+            f"{name} is {quote(values)}; it must be a list, a flat array or one column, whose "
+            "values are taken by position"
+        )
+    return list(found)
+
+
+def check_positions(name: str, values: object) -> Examples:
+    """Return positions of examples, integers from 0, as a new array: int64, shape
+    ``(positions,)``.
+
+    Raises:
+        InvalidInput: a value is negative, no integer, or a truth value as in a mask.
+
+    >>> check_positions("batch 1", [3, 0])
+    array([3, 0])
+    >>> check_positions("batch 1", [-1])
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: a position in batch 1 is -1; it must be an integer between ...
+    """
+    remedy = "positions count from 0; make them from a mask by numpy.flatnonzero(mask)"
+    found = [
+        check_integer(f"a position in {name}", one, 0, LARGEST - 1, remedy)
+        for one in in_order(name, values)
+    ]
+    return np.array(found, np.int64)
+
+
+def check_names(kind: str, values: object, examples: int) -> list[str]:
+    """Return a text for each example, by position: the id of the example or its person.
+
+    The whole number 7 and the text "7" are the same name.
+
+    Args:
+        kind: "ids" or "people", for messages.
+        examples: number of examples; there may be no fewer names.
+
+    Raises:
+        InvalidInput: a name is missing, or is neither a whole number nor a text; or there are too
+            few.
+
+    >>> check_names("people", ["ann", 7, "7"], 3)
+    ['ann', '7', '7']
+    """
+    names = in_order(kind, values)
+    if len(names) < examples:
+        raise InvalidInput(
+            f"{kind} are given for {len(names)} examples, but there are {examples}: give one for "
+            "each"
+        )
+    for place, one in enumerate(names):
+        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+            raise InvalidInput(
+                f"{kind} has no whole number or text for example {place}, but a value of type "
+                f"{type(one).__name__}: give each example its value, because one that is missing "
+                "would be a unit of its own"
+            )
+        if not str(one).strip():
+            raise InvalidInput(
+                f"{kind} has an empty text for example {place}: give each example its value, "
+                "because one that is missing would be a unit of its own"
+            )
+    return [str(one) for one in names]
 
 
 class Sampler(ABC):
@@ -216,7 +296,7 @@ class FixedEpochs(Sampler):
     @override
     def batch(self, step: int) -> Examples:
         place = (self._check_step(step) - 1) % self.steps_per_epoch
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size].copy()
 
 
 class MinSeparation(FixedEpochs):
@@ -325,19 +405,13 @@ class BallsInBins(Sampler):
         if ids is None:
             return
         self.neighbours = "more or less"
-        self._ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        self._ids = check_names("ids", ids, self.examples)
         if len(self._ids) != self.examples:
             raise InvalidInput(
                 f"ids are given for {len(self._ids)} examples, but there are {self.examples}: give "
                 "one for each"
             )
-        for place, one in enumerate(self._ids):
-            if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
-                raise InvalidInput(
-                    f"the id of example {place} is of type {type(one).__name__}; it must be a "
-                    "whole number or a text"
-                )
-        if len({str(one) for one in self._ids}) < self.examples:
+        if len(set(self._ids)) < self.examples:
             raise InvalidInput(
                 "two examples have the same id: to protect people with several examples, use "
                 "GivenBatches(batches, people=...)"
@@ -434,7 +508,7 @@ class PoissonBatches(_SecretSampler):
 
     def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
-        if not 0 < rate <= 1:
+        if check_positive("rate", rate, "the probability of each example in a step") > 1:
             raise InvalidInput(f"rate is {rate}; it must be above 0 and at most 1")
         self.rate = float(rate)
         self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
@@ -542,16 +616,18 @@ class GivenBatches(Sampler):
     """A sampler of your own batches, which checks in which steps each example counts.
 
     Args:
-        batches: for each step, the numbers of its examples.
-        people: for each example, its person, if people are protected instead of examples. All
-            examples of a person are then one unit, which may occur in a step only once.
+        batches: for each step, the positions of its examples: integers from 0, in a list, a flat
+            array or a column.
+        people: for each example, by position, its person, if people are protected instead of
+            examples: a whole number or a text. All examples of a person are then one unit, which
+            may occur in a step only once.
         order: "fixed" if all examples have the same step in each epoch; "separated" if only a
             minimum distance is guaranteed, which is the smallest distance in the batches.
         epochs: with order "fixed", the number of epochs.
 
     Raises:
-        InvalidInput: a unit counts twice in a step; or, in fixed order, twice in an epoch or in
-            different steps of it.
+        InvalidInput: a position is no integer from 0, or an example has no person; a unit counts
+            twice in a step; or, in fixed order, twice in an epoch or in different steps of it.
 
     >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
     Schedule(steps=2, apart=2, fixed=True)
@@ -562,13 +638,15 @@ class GivenBatches(Sampler):
 
     def __init__(
         self,
-        batches: Sequence[Sequence[int] | Examples],
+        batches: Iterable[Sequence[int] | Examples],
         *,
-        people: Sequence[Any] | None = None,
+        people: Sequence[int | str] | NDArray[Any] | None = None,
         order: str = "separated",
         epochs: int = 1,
     ) -> None:
-        self._batches = [np.asarray(batch, np.int64) for batch in batches]
+        if isinstance(batches, Mapping | Set):
+            in_order("batches", batches)
+        self._batches = [check_positions(f"batch {step}", b) for step, b in enumerate(batches, 1)]
         self.examples = 1 + max((int(b.max()) for b in self._batches if len(b)), default=0)
         self.seed = 0
         if not self._batches or order not in ("fixed", "separated"):
@@ -576,16 +654,12 @@ class GivenBatches(Sampler):
                 f"there are {len(self._batches)} batches and order is {order!r}; give at least one "
                 "batch, and order as 'fixed' or 'separated'"
             )
-        if people is not None and len(people) < self.examples:
-            raise InvalidInput(
-                f"people are given for {len(people)} examples, but there are {self.examples}: give "
-                "one for each"
-            )
+        names = None if people is None else check_names("people", people, self.examples)
         self.unit = unit = "example" if people is None else "person"
         seen: dict[Any, list[int]] = {}
         for step, batch in enumerate(self._batches, 1):
             for example in batch.tolist():
-                who = example if people is None else people[example]
+                who = example if names is None else names[example]
                 before = seen.setdefault(who, [])
                 if before and before[-1] == step:
                     raise InvalidInput(
@@ -637,4 +711,4 @@ class GivenBatches(Sampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        return self._batches[self._check_step(step) - 1]
+        return self._batches[self._check_step(step) - 1].copy()

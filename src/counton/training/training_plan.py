@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, check_integer, figures
+from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
 from counton.planning.planner import Plan
 from counton.privacy import ZCDP, Guarantee
@@ -212,7 +212,8 @@ def plan(
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)
     promised = ZCDP("1/2") if guarantee is None else guarantee
-    bound, most = float(clip), float(draws)
+    bound = float(check_positive("clip", clip, "the largest gradient norm"))
+    most = float(check_positive("draws", draws, "the largest mean number of normals a step"))
     if sampler is not None and sampler.for_independent_noise:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
         multiplier(promised, independent, sampler)
