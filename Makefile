@@ -328,13 +328,6 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
 	$(LIVE) -m tools.page_pictures docs/images
 
-# How often `counton upgrade` is killed, in files of the corpus and on a server, where one is installed.
-UPGRADE_KILLS ?= 200
-
-.PHONY: test-upgrades
-test-upgrades: $(READY) ## kill UPGRADE_KILLS=200 upgrades of states in files, and as many on a server: no row is lost
-	COUNTON_KILLS=$(UPGRADE_KILLS) $(PYTEST) -n 0 -rP tests/state/test_kill_upgrades.py
-
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.
 .PHONY: test

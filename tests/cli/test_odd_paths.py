@@ -46,7 +46,6 @@ COMMANDS = {
     "show": "s.db",
     "forget": "s.db ann",
     "end": "s.db --name none",
-    "upgrade": "s.db",
     "backup": "s.db --out b.db",
     "key": "new.key",
     "export": "s.db --out x.csv",

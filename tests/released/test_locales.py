@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from corpus import CORPUS, unpack
+from kinds_of_streams import make
 from typer.testing import CliRunner
 
 from counton import read
@@ -112,7 +112,7 @@ COMPOSED = {
 }
 
 
-#: Streams of the corpus, of every statistic and every kind of windows.
+#: Streams of every statistic and every kind of windows.
 STREAMS = (
     *("average", "both by group", "contingency", "corrected", "count", "cuts", "degrees"),
     *("distinct", "edges", "endless", "episodes", "expiring", "forest", "found groups"),
@@ -226,7 +226,7 @@ def test_a_chart_in_german(state: Path) -> None:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Released files of all statistics, in a folder each."""
     folder = tmp_path_factory.mktemp("kept")
-    unpack(max(CORPUS.iterdir()) / "states.tar.xz", folder)
+    make(folder)
     return folder
 
 

@@ -17,7 +17,7 @@ from counton.base.errors import CountonError, InvalidInput, StateError, StreamCo
 from counton.released.release_files import is_database
 from counton.rows.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
-from counton.state.schema import APPLICATION_ID
+from counton.state.schema import APPLICATION_ID, FORMAT
 from counton.strategies import Binary
 
 
@@ -201,20 +201,6 @@ def test_a_database_of_another_program(file: Path, key: Key) -> None:
     refused(file, key, "another program")
 
 
-def test_another_format_version(used: Path, key: Key) -> None:
-    change(used, "PRAGMA user_version=2")
-    refused(used, key, "has format 2, but this version of counton reads formats from 15 on")
-
-
-@pytest.mark.slow
-def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
-    Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
-    with looked_into(postgres) as connection:
-        connection.run("UPDATE counton_database SET format = 99")
-    with pytest.raises(StateError, match="has format 99"):
-        Stream.open(postgres, "visits", key=key)
-
-
 def test_an_empty_server_holds_no_streams(postgres: str, key: Key) -> None:
     with pytest.raises(StateError, match="holds nothing yet"):
         Stream.open(postgres, "visits", key=key)
@@ -316,6 +302,23 @@ def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.release(x).step == 201  # the lock is gone: the same handle goes on
     holder.close()
     stream.close()
+
+
+@pytest.mark.parametrize("earlier", range(1, FORMAT))
+def test_states_of_earlier_formats_are_refused_with_what_to_do(
+    used: Path, key: Key, earlier: int
+) -> None:
+    change(used, f"PRAGMA user_version={earlier}")
+    refused(used, key, f"has format {earlier} of an earlier version .* by counton end; then begin")
+
+
+def test_formats_on_a_server(postgres: str, key: Key) -> None:
+    Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
+    for number, match in ((FORMAT - 1, "counton end"), (FORMAT + 1, "or a later one")):
+        with looked_into(postgres) as connection:
+            connection.run("UPDATE counton_database SET format = :format", format=number)
+        with pytest.raises(StateError, match=match):
+            Stream.open(postgres, "visits", key=key)
 
 
 def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Commands that maintain a state: ``forget``, ``end``, ``upgrade``, ``backup`` and ``key``."""
+"""Commands that maintain a state: ``forget``, ``end``, ``backup`` and ``key``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from counton.cli.keep_options import (
     EndOptions,
     ForgetOptions,
     KeyOptions,
-    UpgradeOptions,
 )
 
 
@@ -46,21 +45,6 @@ def print_end(options: EndOptions) -> None:
     typer.echo(f"stream {name!r} has ended at step {end.step:,}; {after}")
     if doubt is not None:
         typer.echo(f"note: {doubt}")
-
-
-def print_upgrade(options: UpgradeOptions) -> None:
-    """Upgrade a state (database); print its old and new format, and the place of the copy."""
-    from counton.cli.print_forms import print_json
-    from counton.state.backup import upgrade
-
-    done = upgrade(options.state, copy=not options.no_copy)
-    if options.json:
-        print_json(done._asdict())
-    elif done.before == done.after:
-        typer.echo(f"the state has format {done.after}, which is this version's: nothing to do")
-    else:
-        kept = "" if done.kept is None else f"; the old state is kept in {done.kept}: secret too"
-        typer.echo(f"carried over from format {done.before} to {done.after}{kept}")
 
 
 def print_backup(options: BackupOptions) -> None:

@@ -153,19 +153,6 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True)
-class UpgradeOptions:
-    """Carry a state of an earlier version over to the format of this one.
-
-    The first run that writes does the same; commands that read need no upgrade. A copy of the old
-    state is kept beside it. Programs of the earlier version that still use the state are refused.
-    """
-
-    state: str = argument("SQLite file or database URL that keeps the releases, secret")
-    no_copy: bool = option(False, "keep no copy of the state before the upgrade")
-    json: bool = option(False, JSON)
-
-
-@dataclass(frozen=True)
 class BackupOptions:
     """Copy a state that is a SQLite file, even while a run or a service writes it.
 

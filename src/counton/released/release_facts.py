@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -73,22 +73,6 @@ def unpack(
 
 #: Format version of the description in a file.
 FORMAT = 3
-#: Functions that convert a description of an earlier format to the next format, by format.
-EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
-
-
-def upgrade_description(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert a description of an earlier file format to the current format.
-
-    A description of an unknown format is returned unchanged.
-
-    >>> upgrade_description({"format": FORMAT})
-    {'format': 3}
-    """
-    while (found := described.get("format")) in EARLIER and found != FORMAT:
-        described = EARLIER[found](described)
-    return described
-
 
 #: Characters that may separate the fields of a CSV file.
 _SEPARATORS = (",", ";", "|", "\t")

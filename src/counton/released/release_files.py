@@ -43,7 +43,6 @@ from counton.released.release_facts import (
     TABLES,
     CsvStyle,
     unpack,
-    upgrade_description,
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
@@ -496,7 +495,7 @@ def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
-    described = upgrade_description(facts["description"])
+    described = facts["description"]
     if described.get("format") != FORMAT:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "

@@ -1,4 +1,4 @@
-"""Work on a whole state: copy it, upgrade its format, or rewrite it without deleted rows."""
+"""Work on a whole state: copy it, or rewrite it without deleted rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from counton.base.errors import InvalidInput, StateUnavailable
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 from counton.state.sqlite_file import copy_of, open_file
-from counton.state.upgrades import Upgrade
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
@@ -55,7 +54,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
         if os.path.lexists(taken):
             raise InvalidInput(f"{str(taken)!r} exists already; give a new file name for the copy")
     try:
-        with copy_of(database.path, target, os.link, LOCK_TIMEOUT_SECONDS) as whole:
+        with copy_of(database.path, target, LOCK_TIMEOUT_SECONDS) as whole:
             # Whoever found the copy could subtract this noise from later releases.
             whole.execute("DELETE FROM counton_noise")
             whole.commit()
@@ -71,32 +70,6 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     with suppress(sqlite3.Error), closing(open_file(database.path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
-
-
-def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
-    """Convert a state of an earlier version of counton to the format of this version.
-
-    Args:
-        state: path of a SQLite file, or a database URL.
-        copy: keep a copy of the old state: for a file, ``STATE.formatN`` beside it; on a server,
-            the schema ``counton_format_N``. N is the old format's number. The copy is as secret as
-            the state.
-
-    Raises:
-        StateError: the state is missing, or of a later version.
-        StateUnavailable: the copy cannot be made; the state is unchanged.
-
-    >>> from counton import PureDP, Stream
-    >>> from counton.strategies import Binary
-    >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
-    >>> upgrade("visits.db").kept is None
-    True
-    """
-    database = Database(state)
-    try:
-        return database.upgrade(copy=copy)
-    finally:
-        database.close()
 
 
 def compact(state: str | os.PathLike[str]) -> None:

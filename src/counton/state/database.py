@@ -26,7 +26,7 @@ from counton.base.errors import (
     without_secrets,
 )
 from counton.base.lazy import require
-from counton.state import schema, sqlite_file, upgrades
+from counton.state import schema, sqlite_file
 from counton.state.sql import Connection, Connections, MissingRow
 from counton.state.sqlite_file import NoState
 
@@ -148,10 +148,6 @@ class Database:
         self.is_sqlite, self.label = self.path is not None, self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner, self._moment = os.getpid(), None
-        # A state of an earlier format is read through connections of its own.
-        self._earlier: int | None = None
-        self._own: Connections | None = None
-        self._looked = False
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
@@ -180,18 +176,9 @@ class Database:
             self.close()
             raise
 
-    @property
-    def format(self) -> int:
-        """Number of the state's format, as stored. A state of an earlier version keeps the earlier
-        number until it is first written.
-        """
-        return self._earlier or schema.FORMAT
-
     def close(self) -> None:
         """Close all connections to the state's database."""
-        for connections in (self._connections, self._own):
-            if connections is not None:
-                connections.close()
+        self._connections.close()
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -212,19 +199,9 @@ class Database:
         # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
         # writer's later without the risk of an immediate "database is locked".
         begin = "BEGIN IMMEDIATE" if write and self.is_sqlite else "BEGIN"
-        if write and self._earlier is not None:
-            self.upgrade()
         try:
             with self._connections.transaction(begin) as connection:
-                if write and self._looked:  # another version may have upgraded it meanwhile
-                    upgrades.refuse_unknown(upgrades.format_of(connection), self.label)
-                undone = self._earlier is not None and not self.is_sqlite
-                if undone:
-                    upgrades.apply_steps(connection, self._earlier or 0)
                 yield connection
-                if undone:
-                    connection.execute("ROLLBACK")
-                    connection.execute("BEGIN")
                 moment = self.path and self._moment and sqlite_file.moment_of(self.path)
                 if moment != self._moment:  # the file was read without locks
                     raise StateUnavailable(
@@ -249,9 +226,7 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse a state in an unknown format. A SQLite file in an earlier format is from now on
-        read from an upgraded copy in memory.
-        """
+        """Refuse a state whose format this version does not read."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.value("PRAGMA application_id")
@@ -264,29 +239,23 @@ class Database:
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
-            found = upgrades.format_of(connection)
-        upgrades.refuse_unknown(found, self.label)
-        self._earlier, self._looked = found if found < schema.FORMAT else None, True
-        if self._earlier is not None and self.path is not None:
-            wait = self.lock_timeout_seconds
-            self._own, self._connections = (
-                self._connections,
-                upgrades.in_memory(self.path, found, wait),
+            # A pragma of a file: another program's file may lack the table.
+            asked = (
+                "PRAGMA user_version" if self.is_sqlite else "SELECT format FROM counton_database"
             )
-
-    def upgrade(self, *, copy: bool = True) -> upgrades.Upgrade:
-        """Convert the state's tables to this version's format; ``copy`` keeps a copy of the old
-        state.
-        """
-        own = self._own or self._connections
-        try:
-            done = upgrades.carry_over(own, self.path, self.label, copy=copy)
-        except self.address.errors as error:
-            raise self._explain(error) from error
-        if self._own is not None:
-            self._connections.close()
-        self._own, self._connections, self._earlier = None, own, None
-        return done
+            found = int(connection.value(asked))
+        if found > schema.FORMAT:
+            raise StateError(
+                f"state {self.label} has format {found}, and this version of counton reads format "
+                f"{schema.FORMAT}: use the version that wrote it, or a later one"
+            )
+        if found < schema.FORMAT:
+            raise StateError(
+                f"state {self.label} has format {found} of an earlier version of counton, and this "
+                f"version reads format {schema.FORMAT}: with the version that wrote it (0.2.0 or "
+                "earlier) end its streams by counton end; then begin a new state, and count the "
+                "loss that the old one spent"
+            )
 
     def read_witnesses(self, connection: Connection) -> None:
         """Read the state's identity, and the stored addresses of its second witness (a record of

@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Final
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 17
+FORMAT: Final = 18
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -80,7 +80,7 @@ TABLES: Final = (
 );"""
     # Privacy that releases of this data have spent: the guarantee as JSON, the name of the
     # protected unit, the relation of neighbours, and the party that spends. Who made the entry, on
-    # which machine; null before format 17.
+    # which machine.
     """CREATE TABLE counton_ledger (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE, guarantee TEXT NOT NULL,
     unit TEXT NOT NULL, relation VARCHAR(20) NOT NULL, entered VARCHAR(32) NOT NULL,

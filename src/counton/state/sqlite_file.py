@@ -10,7 +10,7 @@ import re
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -106,23 +106,20 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
 
 
 @contextmanager
-def copy_of(
-    path: Path, target: Path, name_it: Callable[[str, Path], object], timeout: float
-) -> Iterator[sqlite3.Connection]:
+def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """Copy a SQLite file as it is at one moment; the copy appears whole, or not at all.
 
     Yields a connection to the copy. The copy gets its name when the block ends.
 
     Args:
-        target: path of the copy, made with mode 0600.
-        name_it: function that gives the finished copy its name: ``os.link`` refuses to replace a
-            file, ``os.replace`` does not.
+        target: path of the copy, made with mode 0600; a file there is not replaced.
         timeout: seconds to wait for a lock of the file.
 
     Raises:
         sqlite3.Error, OSError: the file could not be copied; no copy is left.
     """
-    remove_left_copies(target)
+    # Unfinished copies that killed processes left are as secret as the file.
+    remove_left(target.parent, f".{target.name}.", _BESIDE)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
         try_lock(handle)  # held while this process writes: an unlocked file is a leftover
@@ -139,18 +136,11 @@ def copy_of(
                     )
                 yield whole
             os.fsync(handle)
-        name_it(name, target)
+        os.link(name, target)
         sync_folder(target.parent)
     finally:
         for left in reversed(files_of(Path(name))):
             left.unlink(missing_ok=True)
-
-
-def remove_left_copies(target: Path) -> None:
-    """Remove unfinished copies of a file that killed processes left, because they are as secret as
-    the file.
-    """
-    remove_left(target.parent, f".{target.name}.", _BESIDE)
 
 
 def identity(path: Path) -> tuple[int, int] | None:

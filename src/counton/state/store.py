@@ -17,7 +17,7 @@ from counton.base.private import Private
 from counton.numbers import Design
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
-from counton.state import journal, records, standing
+from counton.state import journal, records, schema, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
@@ -390,7 +390,7 @@ class Store(Closing):
             rows = [*connection.rows(f"{records.PUBLIC} ORDER BY name")]
             return {
                 "state": self.database.label,
-                "format": self.database.format,
+                "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
                 "ledger": [
                     {**entry.to_dict(), "entered": time}
