@@ -14,8 +14,12 @@ from counton.cli.command_list import BESIDE
 from counton.cli.exits import MEANINGS, ExitCode, exit_code_table
 from counton.statistics.catalogue import keywords
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-VISITS = README.split('title="visits.csv"\n')[1].split("```")[0]
+VISITS = """time,page,device,visitor,seconds
+2024-03-01T09:12,home,phone,ann,40
+2024-03-01T09:40,shop,desk,bob,210
+2024-03-02T10:15,home,desk,ann,15
+2024-03-03T08:05,home,phone,cy,90
+"""
 #: What -h may take of a screen, and how many options it may show, besides those of a statistic.
 LINES, OPTIONS = 40, 17
 

@@ -179,8 +179,9 @@ def test_examples_of_a_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page_on_a_server.read_text(encoding="utf-8")
-    if "deploy/" in text:
-        (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    for folder in ("deploy", "examples"):
+        if f"{folder}/" in text:
+            (tmp_path / folder).symlink_to(ROOT / folder)
     assert run_page(text, page.name, tmp_path, forked_commands) == len(
         re.findall(r"^ *```\w", text, re.MULTILINE)
     )

@@ -80,13 +80,9 @@ PAGES = {
 
 def test_the_page_has_the_numbers_of_the_program() -> None:
     text = PAGES["how-to-check"]
-    told = re.search(
-        r"`src/counton/reference\.py`, ([\d,]+) lines .*? ([\d,]+) lines, of ([\d,]+) in all",
-        text, re.DOTALL,
-    )  # fmt: skip
+    told = re.search(r"`src/counton/reference\.py`, ([\d,]+) lines", text)
     assert told is not None
-    for said, counted in zip(told.groups(), numbers(), strict=True):
-        assert int(said.replace(",", "")) == pytest.approx(counted, rel=0.1)
+    assert int(told[1].replace(",", "")) == pytest.approx(numbers()[0], rel=0.1)
 
 
 #: A command that shows what a section says.

@@ -14,6 +14,12 @@ THEOREMS: Final = (
     "families_estimate_from_above",
 )
 
+#: Where the theorems stand: no wheel has them.
+WHERE: Final = "(proofs/Statements.v of the source code)"
+
+#: The hypothesis of `a_floor_estimates` that no theorem proves for a strategy.
+TESTED: Final = "; that B C = A is tested, not proved"
+
 #: References, by the names that strategies and statistics use.
 REFERENCES: Final = {
     "calibration": (
@@ -75,7 +81,7 @@ REFERENCES: Final = {
     ),
     # Mechanisms that no paper describes: their theorems, or "own" if no theorem is checked by
     # machine.
-    **{name: f"counton's own: theorem {name} in proofs/Statements.v" for name in THEOREMS},
+    **{name: f"counton's own: theorem {name} {WHERE}" for name in THEOREMS},
     "own": "counton's own mechanism, whose proof of privacy stands in its documents",
 }
 
@@ -129,7 +135,8 @@ def origin_of(sources: Iterable[str]) -> str:
     'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual
     observation, 2023 (NeurIPS 2023)'
     >>> origin_of(["matrices", "a_floor_estimates"])
-    'ours: theorem a_floor_estimates in proofs/Statements.v'
+    'ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is tested,
+    not proved'
     >>> origin_of([])
     'its author names no paper'
     """
@@ -141,5 +148,6 @@ def origin_of(sources: Iterable[str]) -> str:
     *others, last = [name for name in named if name in THEOREMS] or [""]
     if last:
         words = f"theorems {', '.join(others)} and" if others else "theorem"
-        return f"ours: {words} {last} in proofs/Statements.v"
+        said = f"ours: {words} {last} {WHERE}"
+        return said + TESTED if "a_floor_estimates" in named else said
     return "ours: its proof of privacy stands in the documents of counton"

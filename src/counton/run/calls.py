@@ -98,7 +98,8 @@ def release(
     cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
                this series of releases: later ones cost nothing more; another stream about the same
                event costs its own, and costs add up
-    paper:     ours: theorem a_floor_estimates in proofs/Statements.v
+    paper:     ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that
+               B C = A is tested, not proved
     besides:   counted by arrival: a row that came after its day was published is in a later one,
                or does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
