@@ -135,8 +135,8 @@ def origin_of(sources: Iterable[str]) -> str:
     'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual
     observation, 2023 (NeurIPS 2023)'
     >>> origin_of(["matrices", "a_floor_estimates"])
-    'ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is tested,
-    not proved'
+    'ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
+    tested, not proved'
     >>> origin_of([])
     'its author names no paper'
     """
