@@ -1,4 +1,6 @@
-"""``python -m tests.net`` adds to ``released.json`` the cases that it lacks, and changes none."""
+"""``python -m tests.net`` adds to the files of released numbers and addresses the cases that they
+lack, and changes none.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 FILE = Path(__file__).with_name("released.json")
+ADDRESSES = Path(__file__).with_name("addresses.json")
 
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-    from tests.net import nights, streams
+    from tests.net import addresses, nights, streams
 
     os.environ["XDG_STATE_HOME"] = os.devnull
     vars(secrets).update(token_bytes=nights.known_bytes, token_hex=nights.known_hex)
@@ -38,6 +41,14 @@ def main() -> None:
     print(
         f"{len(known):,} cases with {sum(len(one['released']) for one in known.values()):,} lines"
     )
+    known = json.loads(ADDRESSES.read_text()) if ADDRESSES.exists() else {}
+    for name, job in addresses.cases():
+        if name not in known:
+            with TemporaryDirectory() as folder:
+                os.chdir(folder)
+                known[name] = addresses.addresses(job, Path(folder))
+    ADDRESSES.write_text(json.dumps(known, indent=1) + "\n")
+    print(f"{len(known):,} jobs with {sum(map(len, known.values())):,} addresses")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
+from counton.numbers.noise_address import noise_address
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -322,27 +323,20 @@ class Design(Generic[S]):
 
     @property
     def _address(self) -> str:
-        """Text that decides the noise under a key: all parameters that identify the stream.
-
-        The word for the protected unit is left out, because it must not change the noise.
-        """
-        # The parameters hold digests of large arrays, which the state keeps whole.
-        strategy = {"strategy": self.strategy.saved_name, **self.strategy.parameters}
-        named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
-        if self.counters is not None:
-            named |= {"counters": self.counters.to_dict()}
-        if self.statistic is not None:
-            named |= {"statistic": dict(self.statistic)}
-        contribution = self.contribution.to_dict()
-        contribution.pop("unit", None)
-        address = {
-            "format": self._format,
-            "guarantee": self.guarantee.to_dict(),
-            "contribution": contribution,
-            "law": law_to_dict(self.law),
-            **named,
-        }
-        return json.dumps(address, sort_keys=True, separators=(",", ":"))
+        """Text that decides the noise under a key; see `noise_address`."""
+        return noise_address(
+            format=self._format,
+            guarantee=self.guarantee.to_dict(),
+            contribution=self.contribution.to_dict(),
+            law=law_to_dict(self.law),
+            name=self.name,
+            strategy=self.strategy.saved_name,
+            # They hold digests of large arrays, which the state keeps whole.
+            parameters=self.strategy.parameters,
+            shape=self.shape,
+            counters=None if self.counters is None else self.counters.to_dict(),
+            statistic=self.statistic,
+        )
 
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values for readers; parameters of the noise distribution are in

@@ -1,0 +1,56 @@
+"""Four sizes that may only fall: lines of logic, options of ``counton count``, and functions and
+files that a reader has to follow through five calls.
+
+A change that makes one smaller writes the smaller number here. No change writes a larger one: it
+takes out something else first.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from counton.cli.app import application
+from tools.logic import sizes
+from tools.walk import CALLS, Walk, entered, walks
+
+#: Lines of logic of ``src/counton`` (`tools.logic`), at most. It may only fall.
+LOGIC = 70_933
+#: Options of ``counton count --help``, at most. It may only fall.
+OPTIONS = 82
+#: Functions and files that each call may enter. They may only fall.
+MOST = {
+    "first_count": Walk(674, 94),
+    "count_again": Walk(436, 83),
+    "quantiles": Walk(739, 101),
+    "table_once": Walk(689, 100),
+    "command": Walk(848, 106),
+}
+
+
+def test_the_source_has_no_more_lines_of_logic() -> None:
+    assert sum(room.logic for room in sizes().values()) <= LOGIC
+
+
+def test_count_has_no_more_options() -> None:
+    shown = CliRunner().invoke(application(["count"]), ["count", "--help"]).output
+    found = set(re.findall(r"^  (--[a-z-]+)", shown, re.MULTILINE)) - {"--help"}
+    assert 0 < len(found) <= OPTIONS
+
+
+@pytest.mark.slow
+def test_calls_enter_no_more_functions_and_files() -> None:
+    found = walks()
+    assert list(found) == [call.__name__ for call in CALLS] == list(MOST)
+    for name, walk in found.items():
+        assert walk.functions <= MOST[name].functions, (name, walk)
+        assert walk.files <= MOST[name].files, (name, walk)
+
+
+def test_a_walk_counts_each_function_of_counton_once() -> None:
+    from counton.base.lengths import days_in
+
+    assert entered(lambda: [days_in("1d"), days_in("2w")]) == {("base/lengths.py", "days_in")}
+    assert entered(lambda: sorted("ba")) == set()
