@@ -499,8 +499,6 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
-	$(BIN)/python -m examples.late_rows demo/late.db
-	$(BIN)/counton export demo/late.db --versions all --out docs/images/revisions.png
 	$(BIN)/python -m papers less-noise --folder docs/images
 	$(MAKE) gallery
 

@@ -24,8 +24,8 @@ from dagster import (
 JOBS = os.environ.get("COUNTON_JOBS", "/etc/counton/nightly.toml")
 START = os.environ.get("COUNTON_START", "2024-03-01")
 LOG = os.environ.get("COUNTON_LOG", "/var/log/counton/nightly.log")
-#: Exit codes of a run that is done (10: with an alarm), and of one that may be tried again.
-DONE, AGAIN = (0, 10), (1, 5, 9)
+#: Exit codes of a run that is done, and of one that may be tried again.
+DONE, AGAIN = (0,), (1, 5, 9)
 
 
 # No pool is needed: a state is written by one run at a time, and another one that meets it is tried

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
-    from counton.released.nowcasting import nowcast as nowcast
-    from counton.released.watching import watch as watch
     from counton.run import Job as Job
     from counton.run import Release as Release
     from counton.run import init as init
@@ -68,7 +66,7 @@ if TYPE_CHECKING:
 _load, __dir__, __all__ = attach(__name__, __file__)
 # By name they can be asked for, and the error then names the missing extra.
 if find_spec("polars") is None:  # the extra "cli"
-    _OF_ROWS = ("Release", "init", "nowcast", "read", "release", "watch")
+    _OF_ROWS = ("Release", "init", "read", "release")
     __all__ = [name for name in __all__ if name not in _OF_ROWS]
 
 

@@ -53,7 +53,6 @@ COMMANDS = {
     "methods": "s.db",
     "publish": "s.db --to p.db",
     "verify": "s.db",
-    "watch": "t.parquet",
     "demo": "--folder d",
 }
 COUNT = (

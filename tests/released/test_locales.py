@@ -39,8 +39,6 @@ from counton.numbers.fit_request import Fit
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.guarantees import CHANGED, parts_in_words, people_in_words
 from counton.released.large_groups import large_only
-from counton.released.read_options import Look
-from counton.released.version_figures import figure_of_versions
 from counton.released.web_page import web_page
 from counton.run import Job, Release, export, methods, run
 from counton.run.outputs import Outputs
@@ -271,9 +269,6 @@ def everything_said(released: Release, locale: Path) -> dict[str, str]:
     if released.numbers.drawable:
         figures = released.figures(locale=locale).values()
         found["charts"] = " ".join(text for one in figures for text in written_on(one))
-    if released.numbers.revisions is not None:
-        figure = figure_of_versions(released, Look(locale=locale))
-        found["versions"] = " ".join(written_on(figure))
     return found | {"page": read_aloud(web_page(released.numbers, "", locale=locale))}
 
 

@@ -18,7 +18,7 @@ import pytest
 from revised_jobs import Nights, Row, frame, released, share_used
 from typer.testing import CliRunner
 
-from counton import ZCDP, ApproxDP, PureDP, Release, read, release, watch
+from counton import ZCDP, ApproxDP, PureDP, Release, read, release
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.cli.app import app
 from counton.numbers.accounted_event import dp_event
@@ -455,9 +455,6 @@ def test_readers_are_told(tmp_path: Path) -> None:
     assert "with a part 1/10 (strategy" in methods
     with pytest.raises(InvalidInput, match="divides its guarantee between windows and totals"):
         dp_event(found.numbers.design)
-    with pytest.raises(InvalidInput, match="alarms need 21 windows"):
-        watch(found)
-    export(tmp_path / "s.db", tmp_path / "known.png")
 
 
 def test_the_screen_shows_numbers_of_windows(tmp_path: Path) -> None:

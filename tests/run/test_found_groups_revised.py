@@ -21,14 +21,12 @@ from found_groups import FOUND, chance_of_being_shown, job_of, night_of, rows_of
 from keys import chosen_key
 from revised_jobs import released, share_used
 
-from counton import Contribution, nowcast, watch
+from counton import Contribution
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery
-from counton.released.read_options import Look
 from counton.released.release_facts import own_facts_of
-from counton.released.version_figures import figure_of_versions
 from counton.run import export, methods, publish, read, run
 from counton.state import Store, Stream, journal, verify
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
@@ -235,24 +233,6 @@ def test_revisions_of_a_group_begin_with_its_first_night(tmp_path: Path) -> None
         found.total("home")
 
 
-def test_nowcasts_are_of_groups_that_are_shown_for_long_enough(tmp_path: Path) -> None:
-    for night in range(1, 15):
-        rows = rows_of(night, "home", 60) + rows_of(night - 1, "home", 20 if night > 1 else 0)
-        rows += rows_of(night, "shop", 80) if night > 2 else []
-        rows += rows_of(night, "new", 80) if night > 9 else []
-        found = night_of(tmp_path, rows, night)
-    forecast = nowcast(found)
-    assert forecast.young == ("new",)
-    assert "to learn their delays have none: new." in forecast.describe()
-    table = forecast.table()
-    assert table.select("step", "group").rows() == [
-        (13, "home"), (13, "shop"), (14, "home"), (14, "shop"),
-    ]  # fmt: skip
-    assert abs(float(table.filter(step=14, group="home")["estimate"][0]) - 80) < 12
-    with pytest.raises(InvalidInput, match="5 windows are released; it needs 12"):
-        nowcast(found, "new")
-
-
 def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
     for night in range(1, 4):
         found = night_of(tmp_path, rows_of(night, "hush", 1), night)
@@ -261,11 +241,6 @@ def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None
     for one in (found, read(place)):
         assert one.table().height == one.versions().height == 0
         assert one.as_of(2).versions("epiprocess").height == 0
-    for question in (nowcast, lambda release: figure_of_versions(release, Look())):
-        with pytest.raises(InvalidInput, match=r"no group of 'events' is large enough.*wait"):
-            question(found)
-    with pytest.raises(InvalidInput, match="alarms have their rate for groups chosen beforehand"):
-        watch(found)
 
 
 # ------------------------------------------------------------------- nights that were killed

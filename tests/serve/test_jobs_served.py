@@ -15,7 +15,6 @@ from typing import Any
 import polars as pl
 import pytest
 from inside import EXACT, Inside, inside, metric, visit
-from receivers import receiving
 from services import START, copied, counted, job_file
 
 import counton.serve.batch_intake
@@ -47,26 +46,6 @@ def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path:
         text = service("GET", "/metrics", "operate").text
         assert 'counton_run_late_total{stream="visits"} 1.0\n' in text
         assert 'counton_rows_total{outcome="accepted",stream="visits"} 6.0\n' in text
-
-
-def test_an_alarm_is_counted_and_sent(tmp_path: Path) -> None:
-    with receiving() as receiver:
-        file = job_file(tmp_path, release="windows", epsilon=100)
-        hook = f'webhook = "http://127.0.0.1:{receiver.server_port}/"'
-        alarm = f'[jobs.visits.alarm]\nfalse_alarms = 50\nover = "1m"\n{hook}\n[serve]'
-        told = file.read_text().replace("[serve]", alarm)
-        file.write_text(told)
-        service = Inside(file)
-        with closing(service.service):
-            usual = [visit(minute + 0.5) for minute in range(30) for _ in range(3 + minute % 3)]
-            service.post("a", usual)
-            service.at(30)
-            assert (metric(service, "run_alarms_total"), receiver.taken) == (0, [])
-            service.post("b", [visit(30.5)] * 40)
-            service.at(31)
-            assert metric(service, "run_alarms_total") == 1
-        (sent,) = receiver.taken
-        assert (sent["name"], sent["alarm"]) == ("visits", True)
 
 
 def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from inside import inside, visit
 
-from counton import ZCDP, ApproxDP, Key, PureDP, Running, init, read, reference, release, watch
+from counton import ZCDP, ApproxDP, Key, PureDP, Running, init, read, reference, release
 from counton.base.distributions import DiscreteLaplace, Sensitivity
 from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
@@ -403,12 +403,6 @@ def test_a_job_under_rho_is_released_checked_published_and_forgets(tmp_path: Pat
         release("count", **later, until="2024-03-04")
     (tmp_path / "groups.csv").write_text(f"country,loss\n{rhos}")
     assert release("count", **later, until="2024-03-04").steps == range(1, 4)
-
-
-def test_groups_with_an_epsilon_of_their_own_have_no_alarms(tmp_path: Path) -> None:
-    found = release("count", **told(tmp_path, release="windows"))
-    with pytest.raises(InvalidInput, match="groups with an epsilon or rho of their own"):
-        watch(found)
 
 
 @pytest.mark.parametrize("more", [{"tiers": "loss"}, {"what": "average"}])

@@ -19,13 +19,11 @@ from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.besides_noise import besides_noise
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
-from counton.released.nowcasting import nowcast
 from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import ADDRESSES
 from counton.released.stream_words import promise_in_words
-from counton.released.version_figures import figure_of_nowcast
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
 from counton.run.written_files import (
@@ -39,9 +37,9 @@ from counton.run.written_files import (
 #: Questions answered by one number.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
 #: Questions answered by rows, and ``hidden``, which asks about groups that are not shown.
-_TABLES = ("sums", "by", "changes", "band", "hidden", "nowcast")
+_TABLES = ("sums", "by", "changes", "band", "hidden")
 #: Tables that have a chart.
-_DRAWABLE = (["changes"], ["by"], ["band"], ["nowcast"])
+_DRAWABLE = (["changes"], ["by"], ["band"])
 #: Largest number of changes in a chart.
 _DRAWN = 20
 #: Largest number of rows on the screen.
@@ -69,8 +67,8 @@ def perform(options: AnswerOptions) -> None:
     if options.plot is not None and not questions and tables not in _DRAWABLE:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} draws an answer, and nothing is asked: ask for a "
-            f"difference, a ratio, a share, a total, the largest change, {field('by')}, "
-            f"{field('band')} or {field('nowcast', True)}; or give counton export "
+            f"difference, a ratio, a share, a total, the largest change, {field('by')} "
+            f"or {field('band')}; or give counton export "
             f"{options.source} to draw what was released"
         )
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
@@ -132,9 +130,6 @@ def _draw(
     other = None
     if options.other_steps is not None and options.beside is None:
         other = released.numbers.steps_named(options.other_steps)
-    if options.nowcast:
-        write_figure(figure_of_nowcast(nowcast(released)), options.plot)
-        return
     questions = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
     if options.changes and isinstance(found, pl.DataFrame):
         rows = found.head(_DRAWN).drop("sure").rows()
@@ -153,8 +148,6 @@ def _draw(
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
     if options.sums is not None:
         return released.sums(options.sums)
-    if options.nowcast:
-        return nowcast(released).table()
     if options.changes:
         if options.other_steps is None:
             raise InvalidInput(
@@ -276,8 +269,6 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
             f"The average {AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
         )
         console.write_folded(message)
-    if options.nowcast:
-        console.write_folded(nowcast(released).describe())
     if options.changes or options.band:
         level = f"{percent(released.numbers.level)}%"
         console.write_line(f"All intervals hold together with probability {level}.")

@@ -128,7 +128,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
     "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
     "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),
-    "watch": (READ, "watch_command.perform", ("show_options.WatchOptions",)),
     "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),
     "forget": (KEEP, "keep_commands.print_forgotten", ("keep_options.ForgetOptions",)),
     "end": (KEEP, "keep_commands.print_end", ("keep_options.EndOptions",)),

@@ -12,7 +12,6 @@ from counton.cli.job_plan_command import account_in_words, promise_of
 from counton.cli.print_forms import Console, print_json
 from counton.cli.run_words import EXACT, notes_on_names
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.job_plan import PlannedFile, planned_jobs
@@ -22,7 +21,6 @@ def print_dry_run(
     jobs: Mapping[str, Job],
     limit: PureDP | ApproxDP | ZCDP | None,
     about: str | None,
-    alarms: Mapping[str, AlarmTerms],
     *,
     as_json: bool,
 ) -> None:
@@ -31,12 +29,11 @@ def print_dry_run(
     Args:
         limit: privacy limit of each state; None if the job file states none.
         about: kind of unit that the limit is for.
-        alarms: terms of alarms by name of the job.
 
     Raises:
         SystemExit: a job would fail; the exit code is the one that the run would have.
     """
-    planned = planned_jobs(jobs, limit, about=about, alarms=alarms)
+    planned = planned_jobs(jobs, limit, about=about)
     done: dict[str, DryRun] = {}
     failed: dict[str, tuple[ExitCode, str]] = {}
     for name, job in jobs.items():

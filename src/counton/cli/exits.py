@@ -53,7 +53,7 @@ MEANINGS = {
     ExitCode.OLD_COPY: "the state is an old copy, or two copies of it went on",
     ExitCode.ROWS: "rows that were counted have changed or disappeared, or come again",
     ExitCode.UNAVAILABLE: "the state, or the events' server, cannot be reached now; try again",
-    ExitCode.ALARM: "an alarm: of counton watch, a job with alarms, or counton ledger --warn-at",
+    ExitCode.ALARM: "an alarm of counton ledger --warn-at",
 }
 
 #: Codes after which the same command may succeed later, without a change.

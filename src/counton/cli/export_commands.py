@@ -13,11 +13,10 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.released.never_falling import BIAS
-from counton.released.read_options import LOOK, PAGE, Look
+from counton.released.read_options import LOOK, PAGE
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
-from counton.released.version_figures import figure_of_versions
 from counton.run.exports import (
     NAMED,
     checked_file,
@@ -30,7 +29,7 @@ from counton.run.exports import (
 )
 from counton.run.journal_values import fit_of
 from counton.run.read_back import public_places, read_public
-from counton.run.written_files import PICTURES, csv_style, write_figure, write_table
+from counton.run.written_files import PICTURES, csv_style, write_table
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -101,7 +100,8 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
     One has a row for each version of each window that was released again. The other has totals that
     never fall.
     """
-    look = {name: arguments.pop(name) for name in LOOK}
+    for name in LOOK:
+        arguments.pop(name)
     ending = "" if options.out is None else options.out.suffix.lower()
     rising = options.never_falling
     if rising and options.versions is not None:
@@ -115,18 +115,13 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
             f"{field('metadata', options.metadata)} describes released numbers, and {asked} writes "
             f"another table: leave one of them out"
         )
-    if ending == PAGE or (rising and ending in PICTURES):
+    if ending == PAGE or ending in PICTURES:
         raise InvalidInput(
             f"{asked} writes a table of its own, which a page or chart does not show: leave it "
             f"out, or give {field('out')} as a table"
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
-    if options.out is not None and ending in PICTURES:
-        path = checked_file(options.out, options.state)
-        write_figure(figure_of_versions(found, Look(**look)), path)
-        Console().write_line(f"chart written to {options.out}")
-        return
     table = found.table(never_falling=True) if rising else found.versions(options.versions or "all")
     what, promise = ("totals" if rising else "versions"), promise_of(found.numbers)
     if rising:

@@ -20,12 +20,10 @@ from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load
+from counton.job.jobfile import for_all, load
 from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
-from counton.released.watching import delay_in_words
-from counton.run.job_alarms import PlannedAlarm, planned_alarms
 from counton.run.job_plan import (
     Account,
     PlannedFile,
@@ -58,30 +56,17 @@ def print_job_plan(options: PlanOptions) -> None:
         )
     jobs = load(options.asked, without_rows=True)
     limit, about, _ = for_all(options.asked)
-    terms_of = alarms_in(options.asked)
-    found = planned_jobs(
-        jobs, limit, about=about, level=options.level, size=options.size, alarms=terms_of
-    )
+    found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
     if options.simulate is not None:
         from counton.cli.simulate_command import print_simulation
 
         print_simulation(options, found.jobs)
         return
     failed = {name: failure(error) for name, error in found.failed.items()}
-    alarms = {
-        name: (
-            terms,
-            planned_alarms(jobs[name], terms, plan.definition, plan.steps[-1], options.size),
-        )
-        for name, terms in terms_of.items()
-        if (plan := found.jobs.get(name)) is not None
-    }
     if options.json:
-        whole = _as_json(found, {name: message for name, (_, message) in failed.items()})
-        series = {name: [one._asdict() for one in planned] for name, (_, planned) in alarms.items()}
-        print_json({**whole, "alarms": series} if series else whole)
+        print_json(_as_json(found, {name: message for name, (_, message) in failed.items()}))
     else:
-        _print(found, options.size, alarms)
+        _print(found, options.size)
     errors = Console(stderr=True)
     for name, job in found.jobs.items():
         guarantee, unit = job.definition.guarantee, job.definition.unit
@@ -151,11 +136,7 @@ _PUBLISHED = {
 }
 
 
-def _print(
-    found: PlannedFile,
-    size: int | None,
-    alarms: Mapping[str, tuple[AlarmTerms, Sequence[PlannedAlarm]]],
-) -> None:
+def _print(found: PlannedFile, size: int | None) -> None:
     console = Console()
     shares = _shares(found)
     for name, job in found.jobs.items():
@@ -197,8 +178,6 @@ def _print(
     for name, job in found.jobs.items():
         if job.bound_note is not None:
             console.write_line(f"note on {name}: {job.bound_note}")
-    for name, (terms, planned) in alarms.items():
-        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned)}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
@@ -208,35 +187,6 @@ def _print(
     for name, last in found.ended.items():
         console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
     console.write_line("No row was read, and nothing was written.")
-
-
-def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
-    """Describe the noise and the mean delay of a job's alarms, for each series (windows or totals)
-    that the job could release.
-    """
-    if not planned:
-        return "no error can be planned: the changes are longer than the stream."
-    length, lags = planned[0].windows, planned[0].final_after
-    final = "final " if lags else ""
-    windows = f"one {final}window" if length == 1 else f"{length:,} {final}windows together"
-    errors = figures(planned[0].std)
-    if not lags:
-        errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)
-    sentences = [f"the noise of {windows} has the standard deviation {errors}."]
-    if terms.change is not None:
-        change = f"A lasting change of {terms.change:g} in each window"
-        delays = [delay_in_words(change, one.delay, lags) for one in planned]
-        if not lags:
-            named = zip(planned, delays, strict=True)
-            delays = [f"With {one.release}: {delay}" for one, delay in named]
-        sentences += delays
-        if not planned[0].spread:
-            remedy = "the job's steps with --size state" if lags else "--size states"
-            sentences.append(
-                f"That is by noise alone; {remedy} how many rows there are, and counts then vary "
-                f"as much as Poisson counts."
-            )
-    return " ".join(sentences)
 
 
 def promise_of(job: PlannedJob) -> str:

@@ -12,8 +12,6 @@ from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
 from counton.job.jobfile import (
-    AlarmTerms,
-    alarms_in,
     for_all,
     last_date,
     load,
@@ -38,7 +36,6 @@ def perform(options: RunOptions) -> None:
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
-        alarms = alarms_in(options.file)
         if options.dry_run:
             from counton.cli.dry_run_command import print_dry_run
 
@@ -46,7 +43,7 @@ def perform(options: RunOptions) -> None:
                 name: _tonight(job, options, known=name in states.begun)
                 for name, job in jobs.items()
             }
-            print_dry_run(due, shared.limit, shared.about, alarms, as_json=options.json)
+            print_dry_run(due, shared.limit, shared.about, as_json=options.json)
             return
         states.set_limits(jobs, shared.limit, shared.about)
         guarded = (
@@ -60,9 +57,7 @@ def perform(options: RunOptions) -> None:
             console.write_line(f"{chr(10) if number else ''}job {name}", bold=True)
         try:
             tonight = _tonight(job, options, known=name in states.begun)
-            reports[name] = carried_out(
-                tonight, silently=options.json, about=f"job {name}: ", alarm=alarms.get(name)
-            )
+            reports[name] = carried_out(tonight, silently=options.json, about=f"job {name}: ")
             if options.until is None and (date := last_date(job)) is not None:
                 reports[name]["until_in_file"] = date
                 if not options.json:
@@ -70,8 +65,6 @@ def perform(options: RunOptions) -> None:
                         f"the job file says until = {date}, so no run releases a later window: "
                         "take that line out to go on"
                     )
-            if name in alarms and _alarm(job, alarms[name], reports[name], console, options):
-                failed = failed or ExitCode.ALARM
             if shared.publish is not None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
@@ -101,36 +94,6 @@ def perform(options: RunOptions) -> None:
         print_json({"jobs": reports, "warnings": errors.lines})
     if failed:
         raise SystemExit(int(failed))
-
-
-def _alarm(
-    job: Job, terms: AlarmTerms, job_report: dict[str, Any], console: Console, options: RunOptions
-) -> bool:
-    """Look for alarms in a job's released numbers. Print them, add them to ``job_report``, and post
-    an alarm of the newest window to the job's webhook, if it has one.
-
-    Returns:
-        True if the newest window has an alarm.
-    """
-    from counton.run.exports import released_in
-    from counton.run.job_alarms import alarm_of, report, send
-
-    found = alarm_of(released_in(job.keeping.state, job.keeping.name), terms)
-    if found is None:
-        if not options.json:
-            console.write_line("alarms: too few windows to learn from yet")
-        return False
-    job_report["alarm"] = report(found)
-    failure = send(found, terms.webhook) if found.newest and terms.webhook else None
-    if failure is not None:
-        job_report["alarm"]["webhook"] = failure
-    if not options.json:
-        last = found.table().tail(1).to_dicts()
-        which = f" ({last[0]['change']} in {last[0].get('group', 'the total')})" if last else ""
-        console.write_line(f"ALARM in the newest window{which}" if found.newest else "no alarm")
-        if failure is not None:
-            console.write_line(failure)
-    return found.newest
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:

@@ -46,7 +46,7 @@ from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
 if TYPE_CHECKING:
-    from counton.job.jobfile import AlarmTerms
+    pass
 
 #: The option for a file with all released rows.
 _OUT = "--out"
@@ -109,7 +109,6 @@ def carried_out(
     bar: bool = False,
     about: str = "",
     asks: bool = False,
-    alarm: AlarmTerms | None = None,
 ) -> dict[str, Any]:
     """Release the windows that are due, write outputs, and print the release.
 
@@ -120,17 +119,12 @@ def carried_out(
         silently: print nothing, and return the whole report.
         about: prefix of messages for the operator, such as the job's name if several jobs run.
         asks: ask a person at the terminal before a new stream begins.
-        alarm: terms of the job's alarms; a job that can have none is refused.
     """
     errors = Console(stderr=True)
     report_lines = ReportLines() if silently else errors
     with ExitStack() as held:
         with working(errors, always=bar) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
-            if alarm is not None:
-                from counton.run.job_alarms import rule_of_job
-
-                rule_of_job(settled.job, alarm, settled.definition)
             outputs = Outputs.of_run(settled)
             file = settled.outputs.format.policies().quarantine
             aside = distinct_lines(file)

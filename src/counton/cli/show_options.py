@@ -5,53 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from counton.cli.command_options import ENDINGS, JSON, argument, fraction, of_job
+from counton.cli.command_options import ENDINGS, JSON, argument, of_job
 from counton.job.job import Job, option, options_of
 
 _LIKE = (
     "with a table that lost its description in another tool: an unchanged table of the same "
     "stream, which has it"
 )
-
-
-@dataclass(frozen=True)
-class WatchOptions:
-    """Find changes of level in what was released, at a stated rate of false alarms; the exit code
-    is 10 only if the newest window has an alarm.
-
-    Released numbers are enough: alarms cost no privacy and need no key. Level,
-    weekday and spread are learnt from the earlier windows.
-    """
-
-    source: str = argument(
-        "a table that was written, several with commas between, a database that `publish` wrote, a "
-        "state, or a stream of a service: https://counts.example/v1/streams/visits"
-    )
-    name: str | None = option(None, "name of the stream, if a database has several")
-    groups: str | None = option(None, "watch only these groups: A,B", often=True)
-    false_alarms: float = option(
-        1.0,
-        "how many false alarms a year to accept, over all groups together",
-        kind=fraction,
-        often=True,
-    )
-    over: str | None = option(
-        None,
-        "length of the changes to look for, as in 1d or 30d; default: changes that last",
-        often=True,
-    )
-    change: float | None = option(
-        None,
-        "also say how long it takes until a lasting change of this size, in each window, gives "
-        "an alarm",
-        kind=fraction,
-        often=True,
-    )
-    trend: bool = option(False, "do not take steady growth or decline for a change")
-    token: str | None = option(
-        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
-    )
-    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -248,10 +208,6 @@ class AnswerOptions:
         None,
         "how much a revised window changed since its first version, up to --as-of or now: "
         "WINDOW, as in 2024-03-18, or WINDOW,GROUP; may be repeated",
-    )
-    nowcast: bool = option(
-        False,
-        "estimate what windows that are not final yet will be, by the delays of earlier windows",
     )
     sums: str | None = option(None, "add up each period: 1d, 1w or 1mo")
     by: list[str] | None = option(

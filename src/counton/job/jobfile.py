@@ -21,7 +21,6 @@ A text may name variables of the environment, as in ``state = "${STATE}"``.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
-from counton.base.lengths import LENGTH
 from counton.base.locales import is_file_of_language
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
@@ -67,32 +65,6 @@ SERVICE = "serve"
 REPORT = "report"
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
-
-
-#: Table below a job with the settings of its alarms.
-ALARM = "alarm"
-
-
-class AlarmTerms(NamedTuple):
-    """Settings of the alarms that a job raises if its released numbers change, as the job file
-    states them.
-
-    Attributes:
-        false_alarms: expected number of alarms in a year without changes.
-        over: length of the changes to detect, such as "7d"; None: lasting changes.
-        groups: watched groups; None: all.
-        trend: whether steady growth or decline counts as no change.
-        webhook: URL to which each alarm is posted as JSON; None: none.
-        change: size of a lasting change, per window, for which a plan states the delay of the
-            alarm.
-    """
-
-    false_alarms: float = 1.0
-    over: str | None = None
-    groups: str | None = None
-    trend: bool = False
-    webhook: str | None = None
-    change: float | None = None
 
 
 class _ValueOfFile(NamedTuple):
@@ -184,9 +156,6 @@ def load_each(
     found: dict[str, Job | CountonError] = {}
     for name, own in {**jobs, **reports}.items():
         try:
-            _alarm_terms(name, own, file)
-            if isinstance(own, dict):
-                own = {key: value for key, value in own.items() if key != ALARM}
             table = _table_of_report(name, own, file) if name in reports else own
             parts = _jobs(name, table, defaults, file, events, without_rows=without_rows)
             if taken_twice := [one for one in parts if one != name and one in {**jobs, **reports}]:
@@ -227,55 +196,6 @@ def _table_of_report(name: str, own: Any, file: Path) -> dict[str, Any]:
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
     return {**rest, STATISTIC: REPORT, "statistics": statistics}
-
-
-def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
-    if not isinstance(own, dict) or ALARM not in own:
-        return None
-    number, text = (int, float), (str,)
-    keys = {
-        "false_alarms": number,
-        "over": text,
-        "groups": text,
-        "trend": (bool,),
-        "change": number,
-    }
-    where = f"jobs.{name}.{ALARM}"
-    stated = read_table(file, {where: own[ALARM]}, where, {**keys, "webhook": text})
-    webhook = stated.get("webhook")
-    if webhook is not None and not webhook.startswith(("https://", "http://")):
-        raise InvalidInput(
-            f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give the address of a "
-            "service that takes JSON, as in https://HOST/PATH"
-        )
-    terms = AlarmTerms(**stated)
-    if terms.over is not None and not LENGTH.fullmatch(terms.over):
-        raise InvalidInput(
-            f"[{where}] of {str(file)!r}: over is {terms.over[:40]!r}; it is a length of time: "
-            "give a whole number above 0 and a unit, as in 7d"
-        )
-    for key in ("false_alarms", "change"):
-        if (number := getattr(terms, key)) is not None and not 0 < number < math.inf:
-            raise InvalidInput(
-                f"[{where}] of {str(file)!r}: {key} is {number:g}; give a number above 0"
-            )
-    return terms
-
-
-def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
-    """Read the settings of alarms from a file, by the name of the job.
-
-    Jobs without alarms are left out.
-
-    >>> file = Path("nightly.toml")
-    >>> _ = file.write_text('[jobs.visits.alarm]\\nfalse_alarms = 2\\n')
-    >>> alarms_in(file)["visits"].false_alarms
-    2
-    """
-    file, read = Path(path), read_file(path)
-    tables = {**read.get("jobs", {}), **read.get(REPORT, {})}
-    found = {name: _alarm_terms(name, own, file) for name, own in tables.items()}
-    return {name: terms for name, terms in found.items() if terms is not None}
 
 
 class ForAll(NamedTuple):
@@ -768,22 +688,6 @@ def schema() -> dict[str, Any]:
         properties[key] = {**types_of_key, "description": item.help}
         if item.default not in (None, ""):
             properties[key]["default"] = item.default
-    properties[ALARM] = {
-        "type": "object",
-        "description": "when released numbers give an alarm: see counton watch",
-        "properties": {
-            "false_alarms": {"type": "number", "description": "expected in a year; default: 1"},
-            "over": {"type": "string", "description": "length of the changes, as 1d or 30d"},
-            "groups": {"type": "string", "description": "the groups that are watched: A,B"},
-            "trend": {"type": "boolean", "description": "steady growth is no change"},
-            "webhook": {"type": "string", "description": "an address that takes alarms as JSON"},
-            "change": {
-                "type": "number",
-                "description": "size of a lasting change; the plan says how soon it gives an alarm",
-            },
-        },
-        "additionalProperties": False,
-    }
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     part = {name: one for name, one in properties.items() if name in keys_of_statistics()}
     part["within"] = {

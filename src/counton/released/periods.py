@@ -490,20 +490,6 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     return microseconds(parse_time(day.isoformat(), timezone))
 
 
-#: Number of windows after which levels and delays repeat, by the length of a window.
-_SEASONS = {"1h": 24, "1d": 7}
-
-
-def season_of(every: str) -> int:
-    """Return the number of windows after which a season repeats: 7 for windows of a day, 24 for
-    windows of an hour, otherwise 1.
-
-    >>> season_of("1d"), season_of("15m")
-    (7, 1)
-    """
-    return _SEASONS.get(every, 1)
-
-
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     """Parse a list of groups. A text separates groups by commas, unless the whole text is a
     group.

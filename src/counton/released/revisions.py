@@ -227,26 +227,6 @@ class Revisions:
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 
-    def triangle(self, cell: int = 0) -> NDArray[np.float64]:
-        """Return all released counts of one cell, shape ``(windows, versions)``: a row has the
-        successive counts of a window, NaN if one is not released yet.
-        """
-        nights, versions = self.nights, self.lags + 1
-        found = np.full((nights, versions), np.nan)
-        of_cell = self.values.reshape(nights, -1, self.values.shape[-1])[:, cell]
-        for lag in range(min(versions, nights)):
-            found[: nights - lag, lag] = of_cell[lag:, lag]
-        return found
-
-    @cached_property
-    def covariance(self) -> NDArray[np.float64]:
-        """Covariance of the noise of one window's successive counts (versions), in squared data
-        units: shape ``(versions, versions)``.
-        """
-        lags = np.arange(self.lags + 1)
-        unit = float(self.design.units.noise) ** 2 * self.design.law.variance
-        return self.design.strategy.windows.lag_covariance(lags[:, None], lags) * unit
-
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
         """Return one cell of a window's count, as released ``lag`` windows after it, as a
         `Formula`: a number that can be combined with others.

@@ -22,7 +22,6 @@ import polars as pl
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field, hide_secrets
 from counton.job import stated_options as statements
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms
 from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
@@ -32,7 +31,6 @@ from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.job_alarms import rule_of_job
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
@@ -310,7 +308,6 @@ def planned_jobs(
     about: str | None = None,
     level: float | None = None,
     size: int | None = None,
-    alarms: Mapping[str, AlarmTerms] | None = None,
 ) -> PlannedFile:
     """Plan each job, and the privacy loss of all of them together.
 
@@ -320,7 +317,6 @@ def planned_jobs(
         about: kind of unit that the limit protects, such as "reader"; None: the unit of each job.
         level: probability with which intervals hold; None: the level of each job.
         size: public number of rows by the last step; None: the number of each job.
-        alarms: terms of alarms by name of the job; a job that can have none fails.
 
     Raises:
         InvalidInput: a state has another limit, or one job would overwrite files of another.
@@ -357,8 +353,6 @@ def planned_jobs(
             try:
                 book = book_of(job)
                 with _before_rows(job, book.units) as (settled, shown):
-                    if alarms is not None and name in alarms:
-                        rule_of_job(settled.job, alarms[name], settled.definition)
                     one = _plan_of(settled, shown, name, level, size)
                     book.enter(settled, shared)
                 planned[name] = one

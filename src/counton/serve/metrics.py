@@ -88,7 +88,6 @@ def _all(
         ("runs", "counter", "runs"),
         ("failures", "counter", "runs that failed"),
         ("releases", "counter", "steps released"),
-        ("alarms", "counter", "releases whose newest window was an alarm"),
         ("unwritten", "counter", "failures to set rows aside in their file"),
         ("seconds", "gauge", "seconds that the last run took"),
     ):

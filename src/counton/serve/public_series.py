@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,8 +22,6 @@ from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise, measuring
-from counton.released.nowcast import Nowcast
-from counton.released.nowcasting import Nowcasts, nowcast
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
@@ -45,8 +43,6 @@ from counton.statistics.catalogue import is_keyword, statistic_named
 _KEPT = 8
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
-#: Largest number of forecasts of an answer: some seconds of work.
-MOST_FORECASTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -112,8 +108,6 @@ class Journal:
         self._store, self.job, self.name = store, job, job.keeping.name
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], ReleasedNumbers] = OrderedDict()
-        self._forecasting = threading.Lock()
-        self._foretold: OrderedDict[tuple[int, str], Nowcast] = OrderedDict()
         self.refused = False
         self._position = self._store.position(self.name, self.job.keeping.key)
         self._found = self._look()
@@ -470,61 +464,6 @@ class Journal:
                 "export the stream to a file"
             )
         return {**facts_of(released), "rows": json_rows(released.table())}
-
-    def nowcast(self, groups: Sequence[str] = (), level: float | None = None) -> dict[str, Any]:
-        """Return forecasts of the final numbers of windows that will be released again when late
-        rows come: see `counton.nowcast`.
-
-        They are computed from released numbers, so they cost no privacy.
-
-        Args:
-            groups: names of groups; empty: all that are shown.
-
-        Raises:
-            InvalidInput: windows are released once, too few are final, the statistic has no sums, a
-                group is unknown, or there are too many forecasts.
-        """
-        lags = self.definition.cut.lags
-        if not lags:
-            raise InvalidInput(
-                f"stream {self.name!r} releases each window only once (its job has no "
-                f"{field('revise')}), so there is nothing to forecast; ask for its series"
-            )
-        released = self.read(level)
-        many = lags * (len(set(groups)) or len(released.groups))
-        if many > MOST_FORECASTS:
-            raise InvalidInput(
-                f"that would be {many:,} forecasts, {lags:,} windows for each group, and at most "
-                f"{MOST_FORECASTS:,} are possible: name fewer groups (group)"
-            )
-        found = self._forecast(released, groups)
-        rows = found.table()
-        return {
-            "name": self.name,
-            "level": released.level,
-            **self.promise(),
-            "says": found.describe(),
-            "changed_groups": list(found.changed_groups),
-            "columns": rows.columns,
-            "rows": json_rows(rows),
-        }
-
-    def _forecast(self, released: ReleasedNumbers, groups: Sequence[str]) -> Nowcasts:
-        """Return the forecasts of some groups, with intervals that hold with the same probability
-        as those of ``released``.
-
-        A forecast is computed once for each step, and reused for any probability.
-        """
-        step, level, release = released.steps.stop, released.level, Release(released)
-        named = list(dict.fromkeys(groups or released.groups))
-        with self._forecasting:  # several readers at once wait for one computation
-            if missing := [group for group in named if (step, group) not in self._foretold]:
-                for group, each in nowcast(release, missing).found.items():
-                    self._foretold[step, group] = each
-            found = {group: replace(self._foretold[step, group], level=level) for group in named}
-            while len(self._foretold) > MOST_FORECASTS:
-                self._foretold.popitem(last=False)
-        return Nowcasts(release, found)
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text that explains, in a publication, how the numbers were made; ``full`` adds

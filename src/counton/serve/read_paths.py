@@ -112,22 +112,6 @@ class SeriesRows(Protection):
     rows: list[dict[str, Any]]
 
 
-class ForecastRows(Protection):
-    """Forecasts of the final numbers of windows that are provisional: one row for each window and
-    group.
-
-    ``says`` states what an interval holds. ``changed_groups`` lists the groups whose delays changed
-    in the last windows; their intervals do not hold.
-    """
-
-    name: str
-    level: float
-    says: str
-    changed_groups: list[str]
-    columns: list[str]
-    rows: list[dict[str, Any]]
-
-
 class WholeRelease(BaseModel):
     """The content of a file: the promise in words, the whole description, and the rows."""
 
@@ -322,16 +306,6 @@ def router(
         if (against, against_from) != (None, None):
             other = Against(against, against_from, against_to)
         return of(name).difference(start, until, group, level, other)
-
-    @paths.get("/{name}/nowcast", response_model=ForecastRows)
-    def nowcast(
-        request: Request, name: Name, group: Groups = None, level: Level = None
-    ) -> Response:
-        """Forecasts of the final numbers of windows that are still revised.
-
-        They are made of released numbers, and cost no privacy.
-        """
-        return _compress(JSONResponse(of(name).nowcast(group or (), level)), request)
 
     @paths.get("/{name}/methods", response_model=Methods)
     def methods(name: Name) -> dict[str, str]:

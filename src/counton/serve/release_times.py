@@ -30,7 +30,6 @@ from counton.base.errors import (
 from counton.base.private import Private, open_private
 from counton.base.windows import moment
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import check_rows, read_rows, run
@@ -88,7 +87,6 @@ class RunCounts:
         failures: number of failed runs.
         unwritten: number of times when unreadable rows could not be written to their file.
         seconds: duration of the last run.
-        alarms: number of releases after which the newest window had an alarm.
     """
 
     rows: int = 0
@@ -101,7 +99,6 @@ class RunCounts:
     failures: int = 0
     unwritten: int = 0
     seconds: float = 0.0
-    alarms: int = 0
 
 
 _FOREVER = 2**62
@@ -298,29 +295,7 @@ class Releaser:
         self._unwritten |= fold is not None and fold.has_aside
         if self._unwritten:
             self._set_aside()
-        if new and self._served.alarm is not None:
-            self._look_for_alarms(self._served.alarm)
         return new > 0
-
-    def _look_for_alarms(self, terms: AlarmTerms) -> None:
-        """Report an alarm of the newest window to the log, the metrics and the webhook.
-
-        A failure is logged, and does not stop releases.
-        """
-        from counton.run.exports import released_in
-        from counton.run.job_alarms import alarm_of, send
-
-        try:
-            found = alarm_of(released_in(self._served.job.keeping.state, self.name), terms)
-        except CountonError as error:
-            warn("alarms could not be looked for", stream=self.name, error=explain(error))
-            return
-        if found is None or not found.newest:
-            return
-        self.counts.alarms += 1
-        warn("alarm", stream=self.name, step=self._step)
-        if terms.webhook and (failure := send(found, terms.webhook)) is not None:
-            warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
         """Return a function that removes the rows of a fold (a group of batches counted together)

@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load_each, select_jobs
+from counton.job.jobfile import for_all, load_each, select_jobs
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import words_of_files
 from counton.numbers.intervals import LEVEL, check_level
@@ -73,14 +73,12 @@ class ServedJob:
         job: the job, completed with the options that its stream keeps.
         definition: definition of the stream: its columns, windows, groups and guarantee.
         reading: options by which its rows are read.
-        alarm: options of the job's alarms; None if it has none.
     """
 
     called: str
     job: Job
     definition: Definition
     reading: RowReading
-    alarm: AlarmTerms | None = None
 
     @cached_property
     def bounds(self) -> SumBounds:
@@ -134,7 +132,6 @@ def prepare(
     """
     jobs = select_jobs(load_each(path, empty_inbox()), only)
     found, failed = dict[str, ServedJob](), dict[str, CountonError]()
-    alarms = alarms_in(path)
     names: set[str] = set()
     for name, job in jobs.items():
         if isinstance(job, CountonError):
@@ -148,7 +145,7 @@ def prepare(
         names.add(job.keeping.name)
         try:
             with about(name):
-                found[job.keeping.name] = serve_job(name, job, alarms.get(name))
+                found[job.keeping.name] = serve_job(name, job)
         except CountonError as error:
             failed[job.keeping.name] = error
     refuse_shared({each.called: each.job for each in found.values()})
@@ -169,7 +166,7 @@ def prepare(
     return found, failed
 
 
-def serve_job(name: str, job: Job, alarm: AlarmTerms | None = None) -> ServedJob:
+def serve_job(name: str, job: Job) -> ServedJob:
     """Prepare a job for a service, which runs it, or only shows it if its stream has ended.
 
     Raises:
@@ -204,17 +201,13 @@ def serve_job(name: str, job: Job, alarm: AlarmTerms | None = None) -> ServedJob
             definition = Definition.reopen(known.design, known.details)  # no run goes on with it
         else:
             definition = resolve(opened).definition
-            if alarm is not None:
-                from counton.run.job_alarms import rule_of_job
-
-                rule_of_job(job, alarm, definition)
         check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
         definition.counting.check_any_order(
             definition.what,
             "but a service gets them in any order; use counton run with files, or a statistic such "
             "as count, sum, average, quantiles, distinct, top-k or a table over time",
         )
-        return ServedJob(name, job, definition, reading_of(job, definition), alarm)
+        return ServedJob(name, job, definition, reading_of(job, definition))
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:

@@ -405,13 +405,6 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def sum_beside_number(statistic: Statistic) -> SumBesideNumber | None:
-    """Return the statistic itself if it is a `SumBesideNumber` (a sum measured together with the
-    number of rows); otherwise None.
-    """
-    return statistic if isinstance(statistic, SumBesideNumber) else None
-
-
 def is_average(statistic: Statistic) -> bool:
     """Return True if a statistic is an `Average` or a variant of it, such as `SumBesideNumber`."""
     return isinstance(statistic, Average)

@@ -1,0 +1,72 @@
+"""The recipe ``recipes/watch.py``: alarms at the stated rate, and an exit code of their own."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import PureDP, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "watch.py"
+OF = runpy.run_path(str(RECIPE), run_name="recipe")
+DAYS = np.arange("2024-01-01", "2024-03-25", dtype="datetime64[D]")
+
+
+def test_alarms_come_at_the_stated_rate() -> None:
+    """Some 5,800 alarms: their number is 1.3% about its mean."""
+    normal = np.random.default_rng(1).standard_normal(300_000)
+    rate = len(OF["alarms"](normal, OF["threshold_for"](1 / 52))) / len(normal)
+    assert rate == pytest.approx(1 / 52, rel=0.05)
+    looser = len(OF["alarms"](normal, OF["threshold_for"](1.15 / 52))) / len(normal)
+    assert looser > 1.05 / 52
+
+
+@pytest.mark.parametrize("season", [1, 7])
+def test_errors_of_forecasts_are_standard_normal(season: int) -> None:
+    rng, errors = np.random.default_rng(9), []
+    for _ in range(40):
+        level = 400 * (1 + 0.3 * (season > 1) * np.sin(2 * np.pi * np.arange(120) / 7))
+        errors.append(OF["residuals"](rng.poisson(level) + rng.normal(0, 8, 120), season))
+    every = np.concatenate(errors)
+    assert abs(every.mean()) < 4 / np.sqrt(len(every))
+    assert every.var() == pytest.approx(1, abs=4 * np.sqrt(2 / len(every)))
+    assert abs((every[1:] * every[:-1]).mean()) < 4 / np.sqrt(len(every))
+
+
+@pytest.mark.parametrize("more", [{"release": "windows"}, {"revise": "2d"}, {"release": "totals"}])
+def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, str]) -> None:
+    rows = [(str(day), page) for day in DAYS for page in ("home", "shop") for _ in range(40)]
+    late = DAYS[-4:] if "revise" in more else DAYS[-2:]
+    rows += [(str(day), "shop") for day in late for _ in range(400)]
+    visits = pl.DataFrame(rows, schema=["time", "page"], orient="row")
+    release(
+        "count",
+        visits,
+        time="time",
+        every="1d",
+        start="2024-01-01",
+        until="2024-03-25",
+        by="page",
+        domain=["home", "shop"],
+        guarantee=PureDP(4),
+        append="revise" in more,
+        state=tmp_path / "visits.db",
+        out=tmp_path / "visits.csv",
+        **({} if "revise" in more else {"steps": 366}),
+        **more,
+    )
+    done = subprocess.run(
+        [sys.executable, str(RECIPE), str(tmp_path / "visits.csv")], capture_output=True, text=True
+    )
+    if more == {"release": "totals"}:
+        assert (done.returncode, "share noise" in done.stderr) == (1, True), done.stderr
+    else:
+        assert done.returncode == 10, done.stdout + done.stderr
+        newest = done.stdout.splitlines()[-2]
+        assert ("shop" in newest, "increase" in newest) == (True, True), done.stdout
