@@ -5,7 +5,7 @@ from somebody, of every room of ``tools/review.py``, and the tests that fail wit
 command copies the package, makes one slip, and runs those tests alone: a slip with which they pass
 *lives*, and is a defect of the tests. ``python -m tests.mutants noise`` tries those whose file or
 harm has this word; ``python -m tests.mutants --by-reference`` the eight of samplers, addresses,
-strategies, norms, calibration, rounding and ids that tests of ``counton.reference`` find alone.
+strategies, norms, calibration, rounding and ids that tests of ``proofs/reference.py`` find alone.
 
 ``tests/project/test_mutants.py`` holds that each place is there, once: who moves a line moves it in
 the list too.

@@ -111,14 +111,10 @@ def participles(sources: Path = SOURCES) -> list[Name]:
 
 
 def twice(sources: Path = SOURCES) -> dict[str, list[str]]:
-    """Return the class names that occur more than once, with the files in which they occur.
-
-    The file reference.py is left out, because it computes again what other files compute, under the
-    same names.
-    """
+    """Return the class names that occur more than once, with the files in which they occur."""
     places = defaultdict(list)
     for place, node in _definitions(sources):
-        if isinstance(node, ast.ClassDef) and place != "reference.py":
+        if isinstance(node, ast.ClassDef):
             places[node.name].append(place)
     return {name: found for name, found in places.items() if len(found) > 1}
 

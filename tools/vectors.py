@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counton import Counter, plan, reference
+from counton import Counter, plan
 from counton.base.errors import InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers.counter_state import add_arrivals
@@ -50,6 +50,7 @@ from counton.strategies import (
     WindowVersions,
     public_strategies,
 )
+from proofs import reference
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 _HORIZON = 9

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from counton import reference
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource, Tile
@@ -20,6 +19,7 @@ from counton.noise.samplers import (
     TileSampler,
     sampler_for,
 )
+from proofs import reference
 
 SUBKEY = bytes(range(32))
 

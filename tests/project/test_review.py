@@ -80,7 +80,7 @@ PAGES = {
 
 def test_the_page_has_the_numbers_of_the_program() -> None:
     text = PAGES["how-to-check"]
-    told = re.search(r"`src/counton/reference\.py`, ([\d,]+) lines", text)
+    told = re.search(r"`proofs/reference\.py`, ([\d,]+) lines", text)
     assert told is not None
     assert int(told[1].replace(",", "")) == pytest.approx(numbers()[0], rel=0.1)
 

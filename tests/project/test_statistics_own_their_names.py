@@ -23,7 +23,6 @@ OTHER_WORDS = {
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
     ("base/locales.py", "count"),  # a placeholder of a sentence
-    ("reference.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
     ("run/stream_request.py", "distinct"),  # an option of people

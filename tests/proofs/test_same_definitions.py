@@ -158,7 +158,7 @@ def test_ranges(folder: Path) -> None:
 
 
 def test_rounding(folder: Path) -> None:
-    from counton.reference import nearest
+    from proofs.reference import nearest
 
     pairs = [(top, bottom) for top in range(-9, 10) for bottom in (1, 2, 3, 6)]
     (found,) = computed(folder, [f"nearest ({top}) {bottom}" for top, bottom in pairs])

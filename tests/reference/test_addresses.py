@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from by_reference import check_it_estimates
 
-from counton import reference
+from proofs import reference
 
 #: So many that some draws of Gaussian noise are rejected.
 STEPS, CELLS = 300, 2

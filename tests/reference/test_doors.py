@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_reference import sums_of
+from by_reference import state_by_reference, sums_of
 from in_turn import in_turn
 from inside import inside, visit
 
-from counton import PureDP, reference, release
-from counton.state import verify
+from counton import PureDP, release
+from proofs import reference
 from tests.net import nights
 
 #: Statistics whose cells nobody publishes: answers are sums of them.
@@ -23,22 +23,6 @@ TRIED = [
     *(name for name, night in NIGHTS.items() if not night.late),
     *in_turn([name for name, night in NIGHTS.items() if night.late], 4),
 ]
-
-
-def told(_stage: str, _share: float) -> None:
-    """Nobody waits."""
-
-
-def by_reference(state: Path, key: Path | None = None) -> int:
-    """How many values of a state the reference computes as they were released; of groups that were
-    found, how many steps.
-    """
-    (found,) = verify(state, key=key, by_reference=told)
-    assert found.right, found
-    numbers = [words.split()[0] for words in found.checks if "the reference computes" in words]
-    return sum(
-        found.values if number == "all" else int(number.replace(",", "")) for number in numbers
-    )
 
 
 def by_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
@@ -67,7 +51,7 @@ def test_commands(
         (tmp_path / f"{night}.csv").write_text(nights.events(case, night))
         (tmp_path / "jobs.toml").write_text(nights.job_file(case, night))
         nights.counton("run", "jobs.toml")
-    released = by_reference(tmp_path / "s.db")
+    released = state_by_reference(tmp_path / "s.db")
     if case.asked.get("statistic") in ON_DEMAND:
         assert released == 0
     elif case.asked.get("unknown") == "discover":  # all cells, of shown groups some
@@ -105,7 +89,7 @@ def test_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             **what, **when, **(of if summed else {}),
         )  # fmt: skip
         values = 7 * (3 if what else 1)
-        assert by_reference(folder / "s.db") == values
+        assert state_by_reference(folder / "s.db") == values
         assert by_program(folder, capsys) == values
 
 
@@ -115,4 +99,4 @@ def test_services(tmp_path: Path) -> None:
             service.post(f"b{minute}", [visit(minute - 0.5), visit(minute - 0.4, "shop")])
             service.at(minute)
         assert len(service.rows()) == 8
-    assert by_reference(tmp_path / "visits.db", tmp_path / "visits.key") == 8
+    assert state_by_reference(tmp_path / "visits.db", tmp_path / "visits.key") == 8

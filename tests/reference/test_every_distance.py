@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 from by_reference import described, known_key, strategy_by_reference
 
-from counton import ZCDP, Counter, PureDP, reference
+from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution, Guarantee
@@ -24,6 +24,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.strategy import column_until
+from proofs import reference
 
 #: Steps and cells within which every change is tried.
 STEPS, CELLS = 3, 2

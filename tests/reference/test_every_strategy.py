@@ -19,7 +19,7 @@ from by_reference import (
 )
 from in_turn import in_turn
 
-from counton import ZCDP, ApproxDP, Counter, PureDP, reference
+from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import (
@@ -29,6 +29,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.strategy import column_until
+from proofs import reference
 
 GUARANTEES: tuple[Guarantee, ...] = (
     PureDP(1),

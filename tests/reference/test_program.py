@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from counton import Key, PureDP, reference, release
+from counton import Key, PureDP, release
 from counton.strategies import KAry
+from proofs import reference
 
 PROGRAM = Path(reference.__file__)
 SUMS = "step,group,sum\n1,home,2\n1,shop,1\n2,home,2\n2,shop,1\n3,home,3\n3,shop,1\n"

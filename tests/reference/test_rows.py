@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from counton import PureDP, reference, release
+from counton import PureDP, release
+from proofs import reference
 
 STEPS, GROUPS = 8, ("home", "shop")
 #: Of each night how many hours it brings: its file has those that are new.

@@ -14,7 +14,6 @@ import pytest
 from by_reference import described, strategy_by_reference
 from in_turn import in_turn
 
-from counton import reference
 from counton.base.errors import InvalidInput
 from counton.numbers.design import Design, design_for
 from counton.numbers.node_law import law_for
@@ -29,6 +28,7 @@ from counton.privacy import (
 )
 from counton.strategies import Expiring, StreamStrategy, WindowsAndTotals, public_strategies
 from counton.strategies.strategy import column_until
+from proofs import reference
 
 HORIZON, CELLS = 5, 2
 CONTRIBUTIONS = (

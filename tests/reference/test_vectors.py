@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counton import reference
+from proofs import reference
 from tools import vectors
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Streams whose released values ``counton.reference`` computes again, from terms, key and sums."""
+"""Streams whose released values ``proofs/reference.py`` computes again, by terms, key and sums."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ import numpy as np
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import reference
 from counton.base.private import open_private
 from counton.noise import Key
-from counton.numbers import Design, Releases
+from counton.noise.key import secret_of
+from counton.numbers import Counter, Design, Releases
+from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.state import Store
-from counton.state.by_reference import written_out as written_out
+from counton.state import key_and_witness as keyfile
+from counton.state.database import Database
+from counton.state.verification import _Recomputation
+from counton.statistics.live_statistic import statistic_of
 from counton.strategies import StreamStrategy
+from counton.strategies.strategy import column_until
+from proofs import reference
 
 SECRET = bytes(range(32))
 
@@ -33,6 +39,65 @@ def described(terms: Design) -> dict[str, Any]:
 def strategy_by_reference(strategy: StreamStrategy) -> reference.Strategy:
     """The reference's own, from the package's description."""
     return reference.strategy_of(json.loads(json.dumps(strategy.to_dict())))
+
+
+def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
+    """The matrices of another package's strategy, in the form that the reference reads.
+
+    >>> from counton.strategies import Binary
+    >>> written_out(Binary(3), 2)["rows"]
+    [[[0, 0, 1]], [[1, 0, 1]]]
+    """
+    steps = range(1, last + 1)
+    return {
+        "rows": [[list(node) for node in strategy.row(step)] for step in steps],
+        "columns": [[list(node) for node in column_until(strategy, step, last)] for step in steps],
+    }
+
+
+def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
+    """How many values of a state's one stream the reference finds as they were released; of groups
+    that were found, how many steps.
+
+    Raises:
+        AssertionError: a value that is another one.
+        Unreadable: the reference does not compute so many steps of the strategy.
+    """
+    database = Database(state)
+    try:
+        with database.transaction(write=False) as connection:
+            row = connection.one("SELECT * FROM counton_streams")
+        held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+        kept = _Recomputation(database, row, held)
+        terms, parts = kept._terms, []
+        if terms.statistic is not None and statistic_of(terms.statistic)[0].card.on_demand:
+            return 0
+        start = write_checkpoint(terms.text, held.fingerprint, StreamProgress.start(terms))
+        noise_alone = Counter.resume(start, key=held)
+        for steps in kept._parts(row.step):
+            released = kept._read_values(steps).values
+            if terms.counters is not None:
+                noise_alone.widen(released.shape[1], held)
+            noise = noise_alone.release_exact(np.zeros(released.shape, np.int64)).values
+            sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
+            parts.append([one.reshape(len(steps), -1) for one in (released, sums)])
+    finally:
+        database.close()
+    own = terms.strategy.saved_name in reference.STRATEGIES
+    matrices = None if own else written_out(terms.strategy, row.step)
+    stream = reference.Stream(described(terms), secret_of(held), matrices)
+    versions = stream.strategy.versions
+    for cell in range(parts[-1][0].shape[1] // versions if parts else 0):
+        for version, noises in enumerate(stream.strategy.numbers(stream.z(cell), row.step)):
+            at = cell * versions + version
+            some = [part for part in parts if at < part[0].shape[1]]  # a cell may be added later
+            was, totals = (np.concatenate([part[of][:, at] for part in some]) for of in (0, 1))
+            pairs = zip(totals.tolist(), noises[row.step - len(was) :], strict=True)
+            mine = [stream.value(total, noise) for total, noise in pairs]
+            assert mine == was.tolist(), (terms.strategy, cell, version)
+    if terms.counters is not None:
+        return int(row.step)
+    return sum(released.size for released, _ in parts)
 
 
 def recomputed(

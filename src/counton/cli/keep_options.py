@@ -191,11 +191,6 @@ class VerifyOptions:
         "where the key is: a file, env:NAME or command:...; default: STATE.key; repeat it for "
         "a state with several keys",
     )
-    by_reference: bool = option(
-        False,
-        "also compute each value by counton.reference, a program of one file that shares no "
-        "code with the rest: seconds to minutes for a stream",
-    )
     witness: str | None = option(
         None,
         "folder or database URL of one more second witness to read, besides those that the state "

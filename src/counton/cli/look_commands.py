@@ -21,7 +21,6 @@ from counton.cli.print_forms import (
     print_json,
     tell_of_old_copies,
     warn_of_no_witness,
-    working,
 )
 from counton.cli.show_options import ShowOptions
 from counton.privacy import Guarantee, Ledger, Limit, Spend
@@ -746,11 +745,7 @@ def print_verification(options: VerifyOptions) -> None:
             for place in taken.places:
                 errors.write_line(f"the witness in {place} is given up, as lost for good")
     asked: dict[str, Any] = {"key": keys, "witness": options.witness}
-    if options.by_reference:
-        with working(Console(stderr=True)) as progress:
-            found = verify(options.state, options.name, by_reference=progress, **asked)
-    else:
-        found = verify(options.state, options.name, **asked)
+    found = verify(options.state, options.name, **asked)
     warn_of_no_witness(Console(stderr=True), (options.state, keys, options.witness))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
@@ -767,8 +762,8 @@ def print_verification(options: VerifyOptions) -> None:
                 console.write_line(f"  holds: {words}")
             for words in one.problems:
                 console.write_line(f"  WRONG: {_in_words(words)}")
-            for why in filter(None, (one.skipped, one.unchecked)):
-                console.write_line(f"  not computed again: {why}")
+            if one.skipped is not None:
+                console.write_line(f"  not computed again: {one.skipped}")
         right = sum(one.right for one in found)
         values = sum(one.values for one in found if one.right)
         console.write_line(

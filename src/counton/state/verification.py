@@ -46,7 +46,6 @@ from counton.numbers.node_law import calibration_of
 from counton.state import journal, records, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
-from counton.state.by_reference import BeyondReference, Watcher, check_by_reference
 from counton.state.database import Database, reading
 from counton.state.reader import saved_shape
 from counton.state.shared import names_in_ledger
@@ -72,7 +71,6 @@ class Verification:
         problems: facts that do not hold; empty if all is well.
         old_copy: whether ``problems`` say that the state is an old copy.
         skipped: reason why nothing could be recomputed; None if values were recomputed.
-        unchecked: the part of the release that was not recomputed, in words; None if all of it was.
         key: place or fingerprint of the key that fits, if several keys were given; else None.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
@@ -85,7 +83,6 @@ class Verification:
     checks: tuple[str, ...]
     problems: tuple[str, ...]
     skipped: str | None = None
-    unchecked: str | None = None
     key: str | None = None
     old_copy: bool = False
 
@@ -100,7 +97,6 @@ def verify(
     name: str | None = None,
     *,
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
-    by_reference: Watcher | None = None,
     witness: str | os.PathLike[str] | None = None,
 ) -> tuple[Verification, ...]:
     """Recompute every released value of a state, and compare. Nothing is changed.
@@ -110,9 +106,6 @@ def verify(
         name: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
             several keys, a list of them: each release takes the one that fits.
-        by_reference: also compute values with ``counton.reference``, a second program that shares
-            no code with the release and is slow; this function is called with the name of the task
-            and its finished share. None: leave it out.
         witness: folder or database URL of one more second witness (a record of releases away from
             the state) to read, besides those that the state remembers.
 
@@ -163,9 +156,7 @@ def verify(
                 one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
             else:
                 try:
-                    one = _Recomputation(database, row, held, by_reference).verify(
-                        spent.get(row.name)
-                    )
+                    one = _Recomputation(database, row, held).verify(spent.get(row.name))
                 except StateError as error:  # its terms cannot be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
                 if len(given) > 1:
@@ -265,13 +256,10 @@ class _Recomputation:
     Args:
         row: database row of the stream.
         key: key of the stream.
-        by_reference: as for `verify`.
     """
 
-    def __init__(
-        self, database: Database, row: Any, key: Key, by_reference: Watcher | None
-    ) -> None:
-        self._database, self._row, self._key, self._watcher = database, row, key, by_reference
+    def __init__(self, database: Database, row: Any, key: Key) -> None:
+        self._database, self._row, self._key = database, row, key
         with reading(f"the terms of stream {row.name!r}"):
             self._terms = Design.from_dict(json.loads(row.terms))
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
@@ -285,7 +273,7 @@ class _Recomputation:
             spent: database row of the stream's entry in the ledger (the record of spent privacy
                 loss); None if there is none.
         """
-        row, terms, unchecked = self._row, self._terms, None
+        row, terms = self._row, self._terms
         self._check_promise(spent)
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
             try:
@@ -309,12 +297,9 @@ class _Recomputation:
         values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
         try:
             self._recompute()
-        except BeyondReference as error:
-            unchecked = f"by the reference: {error}"
         except (InvalidInput, StateError, ReplayMismatch) as error:
             self._problems.append(str(error))
-        told = tuple(self._checks), tuple(self._problems)
-        return Verification(row.name, "stream", values, *told, unchecked=unchecked)
+        return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
     def _check_seal(self) -> None:
         """Refuse a stream whose public facts, or digests of counted users, ids and files, were
@@ -381,7 +366,6 @@ class _Recomputation:
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
         delay, last = terms.strategy.facts.delay, row.step
         so_far = np.zeros(nothing_yet.waiting.totals.shape[1:], np.int64)
-        every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
             kept = saved.progress(terms)
@@ -396,8 +380,6 @@ class _Recomputation:
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_exact(nothing).values
             sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
-            if self._watcher is not None:
-                every.append((released, sums))
             if terms.strategy.facts.workload == "totals":
                 inputs = np.diff(sums, axis=0, prepend=so_far[None])
                 so_far = sums[-1]
@@ -423,8 +405,6 @@ class _Recomputation:
                 f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )
         self._checks.append("the sums kept for the next release fit the releases before it")
-        if self._watcher is not None and every:
-            self._checks.append(check_by_reference(terms, self._key, every, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
         """Check the steps of a statistic whose cells are computed on demand: the journal (the table

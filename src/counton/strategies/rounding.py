@@ -10,7 +10,7 @@ added to one of them. The fraction is first rounded to a multiple of 2^-40 (`par
 product is rounded to the nearest integer, halves up (`part_times`), in integer arithmetic only.
 
 Both rules commute with adding integers, so a release is a function of the measurements.
-``counton.reference`` has both rules for single numbers.
+``proofs/reference.py`` has both rules for single numbers.
 """
 
 from __future__ import annotations

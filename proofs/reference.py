@@ -6,7 +6,7 @@ shares no line with the rest of counton, and imports only Python's own modules a
 It refuses steps of GrowingSquareRoot after 2^20, strategies of other packages without their
 matrices, and random draws and roundings that its digits do not decide (less than once in 2^100).
 
-    python reference.py check RELEASED.json KEY SUMS.csv [--show]
+    python proofs/reference.py check RELEASED.json KEY SUMS.csv [--show]
 
 ``RELEASED.json`` is a table that counton wrote, with its description in ``RELEASED.json.json``.
 ``SUMS.csv`` has the columns step, group and sum: the exact running sum of each step, or the step's
