@@ -19,8 +19,8 @@ from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
-    DenseOptimum,
 )
+from papers.dense_optimum import dense_optimum
 
 RHO, PURE = ZCDP("1/2"), PureDP(1)
 
@@ -41,7 +41,7 @@ def training() -> Iterator[str]:
         BandedInverseSquareRoot.fit(*place, scaling=scaling).rmse for scaling in ("equal", "epochs")
     )
     yield f"banded inverse square root at 512, 8 | - | {equal:.3f} | {shares:.3f} | -"
-    yield f"no matrix is below, at 512, 8: {DenseOptimum.fit(512, 8).rmse:.3f}"
+    yield f"no matrix is below, at 512, 8: {dense_optimum(512, 8).rmse:.3f}"
 
 
 def means(steps: int = 256) -> Iterator[str]:

@@ -23,7 +23,6 @@ from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
-    DenseOptimum,
     Echo,
     OctaveTraining,
     TrainingStrategy,
@@ -31,6 +30,7 @@ from counton.strategies.training import (
     training_schedule,
 )
 from counton.strategies.training.training_strategy import Tap
+from papers.dense_optimum import dense_optimum
 
 RUNS = [(1, 1), (2, 2), (12, 1), (12, 3), (12, 4), (13, 1)]
 
@@ -54,7 +54,7 @@ def strategies() -> Iterator[Made]:
         said = f"{steps}-{epochs}"
         yield f"buffers-{said}-free", partial(free_buffers, steps, epochs)
         yield f"octave-{said}-free", partial(OctaveTraining.fit, steps, epochs, scaling="free")
-        yield f"dense-{said}", partial(DenseOptimum.fit, steps, epochs)
+        yield f"dense-{said}", partial(dense_optimum, steps, epochs)
         yield f"optimal-bands-{said}", partial(BandedOptimum.fit, steps, epochs)
         few = partial(BandedOptimum.fit, steps, epochs, draws=min(3, (steps + 1) / 2))
         yield f"optimal-bands-{said}-few", few

@@ -25,7 +25,6 @@ from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
-    DenseOptimum,
     Echo,
     OctaveTraining,
     TrainingStrategy,
@@ -53,7 +52,6 @@ FITS: dict[str, Callable[[], TrainingStrategy]] = {
     "octave": partial(OctaveTraining.fit, 24, 2, scaling="free"),
     "optimal-bands": partial(BandedOptimum.fit, 24, 2),
     "optimal-bands-few": partial(BandedOptimum.fit, 24, 2, draws=3),
-    "dense": partial(DenseOptimum.fit, 24, 2),
 }
 #: What a processor does otherwise: kernels of linear algebra that all of them have, and threads.
 PROCESSORS = [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "4"}]
@@ -268,7 +266,7 @@ def test_what_was_searched_for_lies_on_a_grid(name: str) -> None:
     strategy = fitted(name)
     for name, found in numbers_of(strategy).items():
         if name == "matrix":
-            assert isinstance(strategy, DenseOptimum)
+            assert isinstance(strategy, BandedOptimum)
             kept = np.asarray(strategy._entries * 2.0**-strategy._bits, np.float64)
             entries, bits = matrix_on_grid(kept)
             assert (bits, entries.tolist()) == (strategy._bits, strategy._entries.tolist())
@@ -317,7 +315,6 @@ def searched() -> list[dict[str, Any]]:
         BufferedToeplitz.fit(64, buffers=2).to_dict(),
         BufferedToeplitz.fit(48, 4, buffers=1, scaling="free").to_dict(),
         OctaveTraining.fit(16).to_dict(),
-        DenseOptimum.fit(12, 3).to_dict(),
         BandedOptimum.fit(12, 3).to_dict(),
     ]
 

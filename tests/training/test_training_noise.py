@@ -18,13 +18,13 @@ from counton.noise.normals import BLOCK
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
-    DenseOptimum,
     Echo,
     OctaveTraining,
     TrainingStrategy,
     training_schedule,
 )
 from counton.training import TrainingNoise, noise_multiplier
+from papers.dense_optimum import dense_optimum
 
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3)).with_scaling(
@@ -33,7 +33,7 @@ STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: Echo.fit(12, 3, scaling="free"),
     lambda: OctaveTraining.fit(12, 3),
     lambda: BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
-    lambda: DenseOptimum.fit(12, 3),
+    lambda: dense_optimum(12, 3),
 ]
 
 

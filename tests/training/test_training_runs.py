@@ -25,7 +25,6 @@ from counton.state.key_and_witness import Mark, Witness
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
-    DenseOptimum,
     Echo,
     OctaveTraining,
     TrainingStrategy,
@@ -33,12 +32,13 @@ from counton.strategies.training import (
 )
 from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
 from counton.training.noise import renew
+from papers.dense_optimum import dense_optimum
 
 STRATEGIES = [
     BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3)).with_scaling("equal"),
     Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).with_scaling("free"),
     BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
-    DenseOptimum.fit(12, 3),
+    dense_optimum(12, 3),
     OctaveTraining.fit(12, 3),
 ]
 CAUSAL = STRATEGIES[:4]

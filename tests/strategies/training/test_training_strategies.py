@@ -13,7 +13,6 @@ from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
-    DenseOptimum,
     Echo,
     OctaveTraining,
     training_schedule,
@@ -21,6 +20,7 @@ from counton.strategies.training import (
 from counton.strategies.training.buffered import fit_buffers
 from counton.strategies.training.toeplitz import ToeplitzTraining
 from counton.training import plan
+from papers.dense_optimum import dense_optimum
 
 THETA, THETAHAT = (0.9971, 0.96, 0.66), (0.9871, 0.877, 0.265)
 #: Least errors that were published or computed independently, of BLT-3 without scaling.
@@ -248,7 +248,7 @@ def test_the_search_for_weights_follows_its_gradient() -> None:
 
 def test_the_dense_optimum_keeps_the_conditions_of_an_optimum() -> None:
     """X L X = A^T A with |L_st| <= L_ss, equal within each S_i: the problem is convex."""
-    strategy = DenseOptimum.fit(48, 4)
+    strategy = dense_optimum(48, 4)
     matrix = strategy.encoder()
     totals = np.tril(np.ones((48, 48)))
     inverse = np.linalg.inv(matrix.T @ matrix)
@@ -263,9 +263,9 @@ def test_the_dense_optimum_keeps_the_conditions_of_an_optimum() -> None:
 
 
 def test_echo_comes_near_the_dense_optimum() -> None:
-    """That of 512 steps in 8 epochs, 8.5770 by `DenseOptimum.fit`, takes seconds to find."""
+    """That of 512 steps in 8 epochs, 8.5770 by `dense_optimum`, takes seconds to find."""
     assert echo_2(512, 8).with_scaling("free").rmse / 8.5770 <= 1.035
-    short = Echo.fit(48, 4, scaling="free").rmse / DenseOptimum.fit(48, 4).rmse
+    short = Echo.fit(48, 4, scaling="free").rmse / dense_optimum(48, 4).rmse
     assert short <= 1.05
 
 
@@ -328,7 +328,7 @@ def test_with_another_schedule_the_same_noise_is_worth_something_else(scaling: s
         lambda: OctaveTraining(9, (1.0, -1.0)),
         lambda: OctaveTraining.fit(9, 3, "separated", scaling="free"),
         lambda: OctaveTraining.fit(5000),
-        lambda: DenseOptimum.fit(5000),
+        lambda: dense_optimum(5000),
         lambda: BandedInverseSquareRoot(9, 10),
         lambda: training_schedule(9, 3, separation=2),
         lambda: training_schedule(9, 10),

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from counton.strategies.training.banded import (
         BandedInverseSquareRoot as BandedInverseSquareRoot,
     )
+    from counton.strategies.training.banded_optimum import BandedOptimum as BandedOptimum
     from counton.strategies.training.buffered import BufferedToeplitz as BufferedToeplitz
-    from counton.strategies.training.dense_optimum import BandedOptimum as BandedOptimum
-    from counton.strategies.training.dense_optimum import DenseOptimum as DenseOptimum
     from counton.strategies.training.echo import Echo as Echo
     from counton.strategies.training.training_octave import OctaveTraining as OctaveTraining
     from counton.strategies.training.training_strategy import Tap as Tap
@@ -33,8 +32,7 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     exports, by name.
 
     >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
-    ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',
-     'OctaveTraining']
+    ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'Echo', 'OctaveTraining']
     """
     from counton.strategies.training.training_strategy import TrainingStrategy
 

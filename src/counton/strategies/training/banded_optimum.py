@@ -1,21 +1,6 @@
-"""Training strategies of least error, found by optimisation over dense matrices, for short runs.
+"""Training strategies of least error where only a separation of steps is promised, for short runs.
 
-A is the matrix that sums up gradients, C the measurement matrix, and S_i are the steps of a
-training example at place i of each epoch.
-
-*For a schedule in enforced order* minimise trace(A^T A X^-1) over X = C^T C, subject to the sum of
-|X_st| over every S_i x S_i being at most 1. (Choquette-Choo, McMahan, Rush and Thakurta,
-"Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning", 2023, with equal
-diagonals.) Here X_st = 0 for different steps of one S_i, and the diagonal p_s is free. So X L X =
-A^T A, with a matrix of multipliers L that is block diagonal: a block L_i for each S_i. With X = D Y
-D, D = diag(p)^1/2, M = D L D and W = D^-1 A^T A D^-1,
-
-    Y = M^-1/2 (M^1/2 W M^1/2)^1/2 M^-1/2,   M_i <- Y_i M_i Y_i,   p_s <- (p_s M_ss / sum M)^1/2,
-
-until the blocks Y_i are the identity and the L_ss are equal within S_i. The problem is convex. If
-the entries of L_i off the diagonal are no larger than those on it, this proves the optimum: at 512
-steps in 8 epochs they are at most 0.87 times as large. Every iterate is scaled to satisfy the
-constraint.
+A is the matrix that sums up gradients, C the measurement matrix.
 
 *If only a separation of b steps is promised*, minimise over all C with b bands (entries at lags 0
 to b - 1): columns of C that are at least b steps apart then share no row. The squared sensitivity
@@ -71,184 +56,6 @@ from counton.strategies.training.training_strategy import (
     training_schedule,
 )
 
-_ROUNDS = 200
-_ENOUGH = 1e-6
-
-
-class DenseOptimum(TrainingStrategy):
-    """Training noise of least known error, from an optimised dense measurement matrix C.
-
-    The noise of a step uses the normal numbers of all steps so far, so the strategy is for short
-    runs.
-
-    Args:
-        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most 4096
-            steps. Entries are rounded to multiples of 2^-20 of the largest entry.
-        schedule: the steps in which one training example counts; see `training_schedule`.
-
-    >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
-    3.671
-    """
-
-    def __init__(self, matrix: Floats, schedule: Schedule) -> None:
-        self.steps = check_integer("steps", len(matrix), 1, LARGEST_DENSE)
-        self.schedule = Schedule(*schedule)
-        self._keep(np.tril(matrix))
-
-    def _keep(self, matrix: Floats) -> None:
-        self._matrix = self._on_grid(matrix)
-
-    def _on_grid(self, matrix: Floats) -> Floats:
-        """Return the matrix rounded to multiples of 2^-bits; store these multiples as integers,
-        which `to_dict` saves exactly.
-        """
-        self._entries, self._bits = matrix_on_grid(matrix)
-        return np.ldexp(self._entries.astype(np.float64), -self._bits)
-
-    @classmethod
-    def fit(cls, steps: int, epochs: int = 1) -> Self:
-        """Return the strategy of least root mean squared error for examples that have the same
-        place in each epoch.
-
-        Args:
-            steps: number of steps, at most 4096; beyond 1024 it takes minutes.
-            epochs: number of epochs of the run.
-
-        Raises:
-            InvalidInput: an argument out of range.
-
-        >>> round(DenseOptimum.fit(64).rmse, 2)
-        2.1
-        """
-        steps = check_integer("steps", steps, 1, LARGEST_DENSE)
-        schedule = training_schedule(steps, epochs)
-        return cls(_optimal(steps, schedule), schedule)
-
-    @property
-    @override
-    def name(self) -> str:
-        return "dense optimum"
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: fraction bits of the matrix, and a digest of its
-        entries.
-        """
-        return {"bits": self._bits, "matrix_sha256": self._digest}
-
-    @cached_property
-    def _digest(self) -> str:
-        return hashlib.sha256(np.ascontiguousarray(self._entries, "<i8").tobytes()).hexdigest()
-
-    @override
-    def to_dict(self) -> dict[str, Any]:
-        """Return the description of the training strategy as JSON values, with its matrix."""
-        return {**self.address, "matrix": integers_to_text(self._entries)}
-
-    @classmethod
-    def _from_description(
-        cls, steps: int, schedule: Schedule, bits: int, matrix: str, **_: Any
-    ) -> Self:
-        return cls(_matrix_of(steps, bits, matrix), Schedule(*schedule))
-
-    @override
-    def taps(self, step: int) -> tuple[Tap, ...]:
-        self.check_step(step)
-        from scipy.linalg import solve_triangular
-
-        unit = np.zeros(self.steps)
-        unit[step - 1] = 1
-        row = solve_triangular(self._matrix, unit, lower=True, trans="T")
-        return tuple(Tap(0, index + 1, float(row[index])) for index in range(step))
-
-    @override
-    def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the standard normal number with this index: the
-        step with the number ``index``.
-        """
-        return self.check_step(index)
-
-    @property
-    @override
-    def draws(self) -> float:
-        return (self.steps + 1) / 2
-
-    @override
-    def squared_sensitivity(self) -> float:
-        gram = self._matrix.T @ self._matrix
-        if self.schedule.fixed:
-            return fixed_squared(gram_of_matrix(gram, self.schedule.apart)) * (1 + SLACK)
-        return separated_squared(np.abs(gram), self.schedule) * (1 + SLACK)
-
-    @override
-    def mean_variance(self) -> float:
-        return float((np.cumsum(_inverse_of(self._matrix), axis=0) ** 2).sum() / self.steps)
-
-    @override
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        return self._copy_with(schedule=Schedule(*schedule))
-
-    @override
-    def encoder(self) -> Floats:
-        return self._matrix
-
-
-@lru_cache(maxsize=2)
-def _optimal(steps: int, schedule: Schedule) -> Floats:
-    """Return the optimal measurement matrix C for examples on a fixed schedule: shape (steps,
-    steps).
-    """
-    members, apart = schedule.steps, schedule.apart
-    order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
-    back = np.argsort(order)
-    totals = np.tril(np.ones((steps, steps)))
-    products = (totals.T @ totals)[np.ix_(order, order)]
-    shares = np.full((apart, members), 1 / members)
-    start = np.sqrt(products.diagonal()).reshape(apart, members)
-    multiplier = np.einsum("is,st->ist", start, np.eye(members))
-    best, least = np.eye(steps), np.inf
-    for _ in range(_ROUNDS):
-        root_shares = np.sqrt(shares)
-        flat = root_shares.reshape(-1)
-        wanted = products / flat[:, None] / flat
-        values, vectors = np.linalg.eigh(multiplier)
-        values = np.maximum(values, 1e-12 * values.max())
-        root = np.einsum("iab,ib,icb->iac", vectors, np.sqrt(values), vectors)
-        inverse = np.einsum("iab,ib,icb->iac", vectors, 1 / np.sqrt(values), vectors)
-        middle = _both_sides(root, wanted)
-        spectrum, basis = np.linalg.eigh((middle + middle.T) / 2)
-        found = _both_sides(inverse, (basis * np.sqrt(np.maximum(spectrum, 0))) @ basis.T)
-        blocks = found.reshape(apart, members, apart, members)
-        own = blocks[np.arange(apart), :, np.arange(apart), :]
-        costs = np.abs(own) * root_shares[:, :, None] * root_shares[:, None, :]
-        squared = float(costs.sum((1, 2)).max())
-        error = squared * float(np.trace(np.linalg.solve(found, wanted)))
-        if error < least:
-            improved = 1 - error / least
-            best, least = found * flat[:, None] * flat, error
-            if improved < _ENOUGH:
-                break
-        multiplier = np.einsum("iab,ibc,icd->iad", own, multiplier, own)
-        diagonal = np.einsum("iss->is", multiplier)
-        shares = np.sqrt(shares * diagonal / diagonal.sum(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-    gram = best[np.ix_(back, back)]
-    flipped = np.linalg.cholesky(gram[::-1, ::-1])
-    return np.asarray(flipped.T[::-1, ::-1])
-
-
-def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
-    """Return D M D, where M is ``matrix`` and D is the block-diagonal matrix with these
-    ``blocks``.
-    """
-    apart, members, _ = blocks.shape
-    steps = len(matrix)
-    left = (blocks @ matrix.reshape(apart, members, steps)).reshape(steps, steps)
-    turned = (blocks @ left.T.reshape(apart, members, steps)).reshape(steps, steps)
-    return turned.T
-
-
 #: Iterations of the search for a matrix with bands, and of each round of the search for few normals
 #: per step.
 _ITERATIONS = 60
@@ -261,7 +68,7 @@ _FAR = 1e3
 _ROUNDED = 1e-9
 
 
-class BandedOptimum(DenseOptimum):
+class BandedOptimum(TrainingStrategy):
     """Training noise from an optimised measurement matrix C with few diagonals of entries other
     than 0; with ``lags``, the inverse of C has few such diagonals instead.
 
@@ -284,14 +91,12 @@ class BandedOptimum(DenseOptimum):
     def __init__(
         self, matrix: Floats, schedule: Schedule, lags: tuple[int, ...] | None = None
     ) -> None:
-        self.lags = lags
-        super().__init__(matrix, schedule)
-
-    @override
-    def _keep(self, matrix: Floats) -> None:
-        lags = self.lags
+        self.steps = check_integer("steps", len(matrix), 1, LARGEST_DENSE)
+        self.schedule, self.lags = Schedule(*schedule), lags
+        matrix = np.tril(matrix)
         if lags is None:
-            return super()._keep(matrix)
+            self._matrix = self._on_grid(matrix)
+            return
         inverse = _inverse_of(matrix)
         kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
         beside = float(np.abs(inverse - kept).max())
@@ -311,6 +116,13 @@ class BandedOptimum(DenseOptimum):
         """
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
+
+    def _on_grid(self, matrix: Floats) -> Floats:
+        """Return the matrix rounded to multiples of 2^-bits; store these multiples as integers,
+        which `to_dict` saves exactly.
+        """
+        self._entries, self._bits = matrix_on_grid(matrix)
+        return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
     @classmethod
     def fit(
@@ -372,10 +184,22 @@ class BandedOptimum(DenseOptimum):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, **({} if self.lags is None else {"lags": list(self.lags)})}
+        """JSON values that identify the strategy: fraction bits of the matrix, a digest of its
+        entries, and the lags.
+        """
+        found: dict[str, Any] = {"bits": self._bits, "matrix_sha256": self._digest}
+        return found if self.lags is None else found | {"lags": list(self.lags)}
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self._entries, "<i8").tobytes()).hexdigest()
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description of the training strategy as JSON values, with its matrix."""
+        return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
-    @override
     def _from_description(
         cls,
         steps: int,
@@ -400,18 +224,50 @@ class BandedOptimum(DenseOptimum):
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        if self.lags is None:
-            return super().taps(step)
-        row = self._increments[self.check_step(step) - 1]
-        reached = [step - lag for lag in self.lags if lag < step]
-        return tuple(Tap(0, index, float(row[index - 1])) for index in reached)
+        self.check_step(step)
+        if self.lags is not None:
+            row = self._increments[step - 1]
+            reached = [step - lag for lag in self.lags if lag < step]
+            return tuple(Tap(0, index, float(row[index - 1])) for index in reached)
+        from scipy.linalg import solve_triangular
+
+        unit = np.zeros(self.steps)
+        unit[step - 1] = 1
+        row = solve_triangular(self._matrix, unit, lower=True, trans="T")
+        return tuple(Tap(0, index + 1, float(row[index])) for index in range(step))
+
+    @override
+    def first_step(self, level: int, index: int) -> int:
+        """Return the first step whose noise uses the standard normal number with this index: the
+        step with the number ``index``.
+        """
+        return self.check_step(index)
 
     @property
     @override
     def draws(self) -> float:
         if self.lags is None:
-            return super().draws
+            return (self.steps + 1) / 2
         return sum(self.steps - lag for lag in self.lags) / self.steps
+
+    @override
+    def squared_sensitivity(self) -> float:
+        gram = self._matrix.T @ self._matrix
+        if self.schedule.fixed:
+            return fixed_squared(gram_of_matrix(gram, self.schedule.apart)) * (1 + SLACK)
+        return separated_squared(np.abs(gram), self.schedule) * (1 + SLACK)
+
+    @override
+    def mean_variance(self) -> float:
+        return float((np.cumsum(_inverse_of(self._matrix), axis=0) ** 2).sum() / self.steps)
+
+    @override
+    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
+        return self._copy_with(schedule=Schedule(*schedule))
+
+    @override
+    def encoder(self) -> Floats:
+        return self._matrix
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
