@@ -153,7 +153,7 @@ def test_lines_of_rows_are_those_of_their_texts() -> None:
             "wide": pl.Series([-(2**63), 2**63 - 1, None, 7], dtype=pl.Int64),
             "text": ['a "word"', "a,b", "two\nlines", None],
             "yes": [True, False, None, True],
-            "part": [0.1, 1e300, None, -0.0],
+            "part": [0.1, 1e300, None, -0.5],
             "list": [[1], [], None, [2]],
         }
     )

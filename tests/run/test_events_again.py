@@ -164,6 +164,96 @@ def test_a_file_that_was_compressed_meanwhile_is_left_out_of_its_folder(tmp_path
     assert (outcome.for_operator().rows, outcome.for_operator().late) == (len(LATER), 0)
 
 
+# ---------------------------------------------------- the name of a counted file, and other bytes
+
+LESS = {"fewer rows": ROWS[1:20], "more rows": ROWS[:21], "other rows": LATER[:20]}
+
+
+@pytest.mark.parametrize("given", ["folder", "pattern", "both"])
+@pytest.mark.parametrize("less", LESS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_corrected_file_under_its_name_is_refused_by_name(
+    packed: bool, less: str, given: str, tmp_path: Path
+) -> None:
+    """It counted a second time, whole, without a word."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    events: dict[str, Any] = {"folder": folder, "pattern": f"{folder}/*.csv*"}
+    (folder / "1.csv").write_bytes(csv_of(ROWS[:20]))
+    (folder / "2.csv").write_bytes(csv_of(ROWS[20:]))
+    before, _ = released(asked(events.get(given, folder), tmp_path, append=True))
+    content = csv_of(LESS[less])
+    (folder / "1.csv").unlink()
+    again = folder / ("1.csv.gz" if packed else "1.csv")
+    again.write_bytes(gzip.compress(content) if packed else content)
+    (folder / "3.csv").write_bytes(csv_of(LATER))
+    both = sorted(folder.iterdir())
+    later = asked(events.get(given, both), tmp_path, append=True, until="2024-03-01T08:00")
+    state = (tmp_path / "s.db").read_bytes()
+    with pytest.raises(InvalidInput, match=rf"in/{again.name} was counted with other bytes"):
+        run(later)
+    assert (tmp_path / "s.db").read_bytes() == state
+    again.unlink()  # and without it, or as it was, the others count
+    (folder / "1.csv").write_bytes(csv_of(ROWS[:20]))
+    events["both"] = sorted(folder.iterdir())
+    values, outcome = released(later.having(events=events[given]))
+    assert outcome.for_operator().rows == len(LATER)
+    assert values[: len(before)] == before
+
+
+def test_a_folder_with_one_file_is_known_by_its_name_too(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.csv").write_bytes(csv_of(ROWS))
+    released(asked(folder / "1.csv", tmp_path))
+    (folder / "1.csv").write_bytes(csv_of(ROWS[1:]))
+    with pytest.raises(InvalidInput, match=r"1\.csv was counted with other bytes"):
+        run(asked(folder, tmp_path, append=True))
+
+
+def test_a_single_path_may_have_new_rows_every_night(tmp_path: Path) -> None:
+    """A path that is written anew each night names no file of a folder; nor do files of one name
+    in folders of their own."""
+    for rows in (ROWS[:20], ROWS[20:], LATER):
+        (tmp_path / "new.csv").write_bytes(csv_of(rows))
+        _, outcome = released(asked(tmp_path / "new.csv", tmp_path, append=True))
+        assert not outcome.again
+    other = tmp_path / "other"
+    other.mkdir()
+    for night in ("1", "2"):
+        (other / night).mkdir()
+        (other / night / "part.csv").write_bytes(csv_of([*LATER, LATER[0] * int(night)]))
+        _, outcome = released(asked(other / night, tmp_path, append=True))
+        assert outcome.for_operator().rows == len(LATER) + int(night)
+
+
+# -------------------------------------------------------------------- frames, by values alone
+
+
+def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> None:
+    """Times in ns and in us, in zones; whole numbers as floats: one frame counted twice."""
+    frame = pl.read_csv(csv_of(ROWS), try_parse_dates=True)
+    types: dict[str, list[pl.Expr]] = {
+        "us": [],
+        "ns": [pl.col("time").dt.cast_time_unit("ns")],
+        "ms": [pl.col("time").dt.cast_time_unit("ms")],
+        "floats": [pl.col("paid").cast(pl.Float64)],
+        "categories": [pl.col("page").cast(pl.Categorical)],
+        "short": [pl.col("paid").cast(pl.Int8)],
+    }
+    first, *_ = released(asked(frame, tmp_path, "sum", append=True))
+    for how, changed in types.items():
+        values, outcome = released(asked(frame.with_columns(changed), tmp_path, "sum", append=True))
+        assert outcome.again, how
+        assert values == first
+    (tmp_path / "zones").mkdir()
+    for unit, zone in (("us", "UTC"), ("ns", "Asia/Kolkata"), ("ms", "Europe/Berlin")):
+        times = pl.col("time").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+        given = frame.with_columns(times.dt.cast_time_unit(unit))
+        _, outcome = released(asked(given, tmp_path / "zones", append=True))
+        assert outcome.again == (zone != "UTC")
+
+
 # ------------------------------------------------------------------------- nights without news
 
 

@@ -56,6 +56,14 @@ def counted(*args: Any, **more: Any) -> list[int]:
         return [round(one) for one in outcome.read().table()["estimate"].to_list()]
 
 
+def test_a_person_is_forgotten_by_each_way_to_write_a_whole_number(tmp_path: Path) -> None:
+    for written in ("7", "7.0"):
+        state = tmp_path / f"{written}.db"
+        counted(state, rows(tmp_path / "a.csv", ("7", 1)), "2024-03-02")
+        (done,) = forget(str(state), written, now=NOW)
+        assert open_private(done.marks) == 1
+
+
 def bytes_of(state: str, postgres: bool) -> bytes:
     """All that a state has written: its files, or all of its tables' rows and pages."""
     if not postgres:

@@ -419,6 +419,30 @@ def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path
     assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [1, 0], [2, 0]]
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("options", [{"user": "visitor"}, {"user": None, "id": "visitor"}])
+def test_a_whole_number_is_one_name_with_and_without_zeros(
+    options: dict[str, Any], ending: str, tmp_path: Path
+) -> None:
+    """pandas writes 7 as 7.0 where a value of the column is missing. Leading zeros stay."""
+    nights = (["7", "07"], ["7.0", "7.00", "07.0"], ["7.5", "v7.0"])
+    most = {"most": 1} if "visitor" in options.values() and options["user"] else {"most": None}
+    for night, names in enumerate(nights, 1):
+        rows = [{"time": f"2013-03-0{night}T09:00", "visitor": name} for name in names]
+        path = tmp_path / f"{night}.{ending}"
+        if ending == "csv":
+            path.write_text("time,visitor\n" + "".join(",".join(r.values()) + "\n" for r in rows))
+        else:
+            pl.DataFrame(rows).write_ndjson(path)
+    job = Job(
+        "count", tmp_path / f"*.{ending}", tmp_path / "s.db", time="time", every="1d",
+        start="2013-03-01", steps=9, until="2013-03-04", epsilon=10**6, append=True,
+        **{**most, **options},
+    )  # fmt: skip
+    with run(job) as outcome:
+        assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [2, 2, 4]
+
+
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("user", [{"user": None}, {"most": 3}])
 def test_with_ids_no_file_is_guessed_to_be_known(

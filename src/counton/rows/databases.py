@@ -53,9 +53,9 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: columns that contain floating-point numbers, if the database has no types of
-            columns (SQLite). Maps a column's name to a boolean for each row: whether the value is
-            such a number.
+        inexact: columns that contain floating-point numbers which are no exact integers, if the
+            database has no types of columns (SQLite). Maps a column's name to a boolean for each
+            row: whether the value is such a number.
         unread: names of columns whose types counton cannot read, with the database's names for
             these types.
     """
@@ -427,7 +427,7 @@ class SqliteFile(EventDatabase):
                     texts[name] = cells if kinds <= _TEXTS else [*map(_text, cells)]
                     floats = pl.repeat(False, len(cells), eager=True)
                     if float in kinds:
-                        floats = pl.Series([isinstance(cell, float) for cell in cells])
+                        floats = pl.Series([*map(_is_inexact, cells)])
                     inexact[name].append(floats)
                 parts.append(pl.DataFrame(texts, dict.fromkeys(names, pl.String())))
             version = self._data_version()
@@ -463,13 +463,20 @@ def _decode(text: bytes) -> str | None:
 def _text(cell: Any) -> str | None:
     """Return a value of SQLite as text; None for null, and for bytes that are not UTF-8.
 
-    >>> [_text(cell) for cell in ("a", b"a", b"\\xff", 7, 2.5)]
-    ['a', 'a', None, '7', '2.5']
+    >>> [_text(cell) for cell in ("a", b"a", b"\\xff", 7, 2.5, 7.0)]
+    ['a', 'a', None, '7', '2.5', '7']
     """
     if isinstance(cell, bytes):
         return _decode(cell)
+    if isinstance(cell, float) and not _is_inexact(cell):
+        return str(int(cell))
     # repr of a float is the shortest text that means it.
     return cell if cell is None else str(cell)
+
+
+def _is_inexact(cell: Any) -> bool:
+    """Return True for a floating-point number that is no exact integer, and so is no name."""
+    return isinstance(cell, float) and not (cell.is_integer() and abs(cell) < 2**53)
 
 
 #: Python types of SQLite's values that need no conversion to text.
@@ -585,7 +592,7 @@ class QuestionRows(UnorderedRows):
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         found = super().scan(columns, names)
         for name in names:
-            # A floating-point number is no name, and is missing: other rows do not hang on it.
+            # Such a number is no name, and is missing: other rows do not hang on it.
             for part in self.of_file([name]):
                 if part in self.database.inexact:
                     exact = ~self.database.inexact[part]

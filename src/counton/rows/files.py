@@ -26,7 +26,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.lazy_polars import polars as pl
 from counton.base.sqlite_header import sqlite_header
-from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
+from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database, place_of_file
 from counton.rows.readable_lines import (
     FileRows,
     LinesOfRows,
@@ -108,6 +108,7 @@ class EventFile(Rows):
                 )
             refuse_sqlite(path)
         self.path = path
+        self.place = None if self._bytes is not None else place_of_file(path)
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
@@ -355,6 +356,7 @@ class SiftedFile(Rows):
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file
         self.together, self.settled, self.again = file.together, file.settled, file.again
+        self.place = file.place
         self._rows, self.unread = found.rows, found.unread
 
     @override

@@ -25,6 +25,32 @@ def is_file(name: str) -> bool:
         return False
 
 
+def place_of_file(path: str) -> str:
+    """Return a file's folder, whatever links lead to it, and the file's name without .gz or .zst.
+
+    >>> place_of_file("/in/1.csv.gz")
+    '/in/1.csv'
+    """
+    name = os.path.basename(path)
+    for packed in (".gz", ".zst"):
+        name = name[: -len(packed)] if name.lower().endswith(packed) else name
+    return os.path.join(os.path.realpath(os.path.dirname(path)), name)
+
+
+def are_several(events: object) -> bool:
+    """Return True if events are named as several files: a folder, a pattern, or more than one path.
+
+    >>> are_several("2024-*.csv"), are_several(["a.csv"]), are_several(["a.csv", "b.csv"])
+    (True, False, True)
+    """
+    if isinstance(events, list | tuple):
+        return len(events) > 1 or any(map(are_several, events))
+    if not isinstance(events, str | os.PathLike) or is_database(events):
+        return False
+    path = os.fspath(events)
+    return os.path.isdir(path) or (glob.has_magic(path) and not os.path.exists(path))
+
+
 def is_table(path: Path) -> bool:
     """Return True if a path has the ending of a table, such as .csv."""
     return ending(str(path)) in SUFFIXES

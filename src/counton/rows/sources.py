@@ -19,7 +19,7 @@ from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, first_line
 from counton.base.lazy_polars import polars as pl
 from counton.rows.paths import SEPARATORS
-from counton.rows.timestamps import as_text
+from counton.rows.timestamps import as_text, physical_us
 
 
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
@@ -46,6 +46,8 @@ class Rows(ABC):
         settled: True if the stream of these rows exists already. Its columns were checked when it
             began, so JSON lines may now lack one of them.
         unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
+        place: folder and name of the file, without .gz or .zst; None if the rows are in no file of
+            their own.
         still: words for a message: what the user can do about rows that changed while they were
             read.
         again: words for a message: what the user can do about new events that were counted already.
@@ -57,6 +59,7 @@ class Rows(ABC):
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     settled: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
+    place: str | None = None
     still: str = "try again when nothing writes to it"
     again: str = (
         f"leave it out, or leave {field('append', True)} out if the file holds everything since "
@@ -454,6 +457,26 @@ class _HashFile:
         pass
 
 
+def _same_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Return the values of a column as texts that are the same in all types which can hold them:
+    times of any unit and zone, read to the microsecond, and whole numbers as floats.
+
+    >>> seconds = pl.Series("at", [1], pl.Int64).cast(pl.Datetime("ns"))
+    >>> seconds.to_frame().select(_same_text(pl.col("at"), seconds.dtype)).item()
+    '1970-01-01 00:00:00.000000'
+    """
+    if isinstance(dtype, pl.Datetime):
+        same = pl.Datetime("us", dtype.time_zone and "UTC")
+        us = physical_us(column, dtype)
+        stored = column.to_physical().cast(pl.String)
+        return pl.coalesce(as_text(us.cast(same), same), stored)
+    if dtype.is_float():
+        whole = (column == column.floor()) & (column.abs() < 2**53)
+        integer = pl.when(whole).then(column).cast(pl.Int64).cast(pl.String)
+        return pl.coalesce(integer, as_text(column, dtype))
+    return as_text(column, dtype)
+
+
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
     """Write rows as CSV to an object that only keeps a digest. Columns of lists, records or objects
     are left out. Some rows are written at a time, because all together may be larger than memory.
@@ -461,7 +484,7 @@ def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [
-        pl.col(name) if types[name].is_integer() else as_text(pl.col(name), types[name])
+        pl.col(name) if types[name].is_integer() else _same_text(pl.col(name), types[name])
         for name in flat
     ]
     frame.select(written).sink_csv(cast(IO[bytes], file))

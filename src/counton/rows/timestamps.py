@@ -87,8 +87,8 @@ def moments(
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
         # In integers: polars ends the process when it computes with a time that has no date.
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-            return _physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
-        local = _physical_us(column, dtype)
+            return physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
+        local = physical_us(column, dtype)
         moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, clock_change)
         beyond = missing.when(local.is_null()).then(UNREADABLE_TIME)
         return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
@@ -121,7 +121,7 @@ def format_like(text: str) -> str | None:
     return "%d.%m.%Y" + " %H:%M" * (found[1] is not None) + ":%S" * (found[2] is not None)
 
 
-def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
+def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
     """Return an expression that converts stored dates or times to microseconds since 1970.
 
     Times outside the valid years become ``beyond``.
@@ -146,7 +146,7 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     ['1970-01-01', '2147483647']
     """
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        there = _physical_us(column, dtype).is_not_null()
+        there = physical_us(column, dtype).is_not_null()
     elif dtype == pl.Time:
         there = column.to_physical().is_between(0, 1000 * _DAY_US - 1)
     elif dtype == pl.Duration:

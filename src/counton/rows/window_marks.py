@@ -116,13 +116,25 @@ def label(given: pl.Expr) -> pl.Expr:
     return pl.when(good).then(text)
 
 
+def one_name(texts: pl.Series) -> pl.Series:
+    """Return users or ids under one name each: the text of a whole number loses its zeros after the
+    point, because programs write the integer 7 also as 7.0. Leading zeros stay.
+
+    >>> one_name(pl.Series(["7", "7.0", "007.00", "7.50", "v7.0", None])).to_list()
+    ['7', '7', '007', '7.50', 'v7.0', None]
+    """
+    if not texts.str.contains(".0", literal=True).any():
+        return texts
+    return texts.str.replace(r"^(-?[0-9]+)\.0+$", "${1}")
+
+
 @dataclass(frozen=True)
 class Columns:
     """Names of columns by their role; None if there is no such column.
 
     Attributes:
         time, group, value: columns of the event; the time is "" if rows have no time.
-        user: column of users.
+        user: column of users; see `one_name`.
         id: column of ids, which tell events apart: two rows with one id are the same event.
         sign: column of signs: 1, or -1 for a row that cancels the earlier row with its id.
         several: columns of an event's values, if an event has other values than one number.
@@ -320,6 +332,8 @@ def mark_part(
         frame, us = unread_marked(frame, us, part)
     taken = {"us": us}
     taken |= {name: as_text(pl.col(column), types[column]) for name, column in whose.items()}
+    for name in taken.keys() & {"user", "id"}:
+        taken[name] = taken[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
     if "sign" in taken:
         taken["sign"] = _meaning(taken["sign"], _SIGNS, pl.Int8)
     for place, (column, one) in enumerate(parts):

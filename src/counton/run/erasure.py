@@ -33,6 +33,7 @@ from counton.base.errors import CountonError, InvalidInput, StateError, StreamCo
 from counton.base.private import Private, open_private
 from counton.base.windows import LATE_DAYS, moment
 from counton.released.periods import period_of
+from counton.rows.window_marks import one_name
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of
 from counton.run.definition import Definition
 from counton.state import Store, Stream
@@ -353,7 +354,7 @@ def _forget_person(
     now: datetime | None,
 ) -> Private[int]:
     last = _period(definition, datetime.now(UTC) if now is None else now)
-    text = person.encode()
+    text = str(one_name(pl.Series([person]))[0]).encode()
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         secret, parts = _secret_of(stream), _users_of(stream)
         (digest,) = secret.digests(text, np.array([len(text)]), USER)

@@ -2,12 +2,13 @@
 
 If groups are not declared, the names (labels) of groups are secret until a group is shown.
 
-**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes alone,
-whatever its name. A data frame, and rows that a database or Spark counts in place, are recognised
-by the columns that are read. A file counts once, and each row in it is new: no row's content
-decides whether another row counts. A file with one row more or less is another file. Rows with ids
-are recognised one by one, and rows in the state itself are removed when they are counted, so for
-these the state records no files.
+**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes. A data
+frame, and rows that a database or Spark counts in place, are recognised by the columns that are
+read. A file counts once, and each row in it is new: no row's content decides whether another row
+counts. A file of a folder or pattern that has the name of a counted file and other bytes is
+refused, because it may be a corrected copy, whose rows would count twice. Rows with ids are
+recognised one by one, and rows in the state itself are removed when they are counted, so for these
+the state records no files.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
 from counton.job.job import Job
 from counton.rows.bad_rows import unlisted_names
+from counton.rows.paths import are_several
 from counton.rows.remote_rows import Spread
 from counton.rows.sources import Rows, Source
 from counton.rows.tally import Tally, tally
@@ -242,6 +244,8 @@ class AddedRows(ReadRows):
                 f"new events, or {field('yes', True)} if nothing happened, or leave "
                 f"{field('append', True)} out if the file holds everything since the first window"
             )
+        if once:
+            refuse_other_bytes(job, given, has)
         nothing = again or not open_private(self.tally).rows
         for mark, part in given if once and not nothing else ():
             if mark in known:
@@ -249,8 +253,10 @@ class AddedRows(ReadRows):
                     f"{part.name} has been counted already ({mark[:18]}...); {part.again}"
                 )
         # The content of a file must not decide whether the file may come again.
-        new = () if nothing else (mark for mark, _ in given if mark not in known)
-        return again, tuple(dict.fromkeys(new))
+        new = [] if nothing else [(mark, part) for mark, part in given if mark not in known]
+        named = (_named(part) for _, part in new if part.place is not None)
+        marks = (*(mark for mark, _ in new), *(name for name in named if not has(name)))
+        return again, tuple(dict.fromkeys(marks))
 
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
@@ -351,6 +357,9 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
                 f"({field('id')})"
             )
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
+        if are_several(job.events) and not isinstance(source, Spread):
+            given = [(_mark(part, definition), part) for part in source.parts]
+            refuse_other_bytes(job, given, counted)
         if len(source.parts) > 1:
             source = new_files(source, definition, counted)
     read = partial(_read, settled, progress)
@@ -375,6 +384,29 @@ Counted = Callable[[str], bool]
 
 def _mark(part: Rows, definition: Definition) -> str:
     return f"sha256:{part.digest(definition.columns.names)}"
+
+
+def _named(part: Rows) -> str:
+    place = str(part.place).encode("utf-8", "backslashreplace").decode()
+    return f"name:{place}"
+
+
+def refuse_other_bytes(job: Job, marks: Marks, counted: Counted) -> None:
+    """Refuse a file of a folder or pattern that has the name of a counted file and other bytes.
+
+    Args:
+        marks: digest of each file.
+        counted: function that returns whether the stream has counted a file with a digest, or under
+            a name.
+    """
+    for mark, part in marks if are_several(job.events) else ():
+        if part.place is not None and not counted(mark) and counted(_named(part)):
+            raise InvalidInput(
+                f"{part.name} was counted with other bytes, and its rows would count a second "
+                "time: put the file back as it was counted, or leave it out; if all its rows are "
+                "new, give it a name that no counted file has. Wrong rows that were counted are "
+                f"mended by a new stream ({field('name')}) over all corrected files"
+            )
 
 
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
