@@ -94,7 +94,7 @@ def test_export_writes_them_with_the_bias(tmp_path: Path, place: Workplace) -> N
     assert about["totals_of"] == "events"
     assert "at least 0 and rounded" in about["note"]
     for more, said in (
-        (["--versions", "all"], "totals that are never changed: leave one out"),
+        (["--versions"], "totals that are never changed: leave one out"),
         (["--metadata", "csvw"], "--metadata csvw describes released numbers, and --never-falling"),
         (["--out", "x.svg"], "give --out as a table"),
         (["--out", "x.html"], "give --out as a table"),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from revised_jobs import Nights, Row, frame, released, share_used
 from typer.testing import CliRunner
@@ -369,30 +368,19 @@ def nights_of(folder: Path, what: Any = "count", until: int = 6, **options: Any)
 )
 def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_path: Path) -> None:
     found = nights_of(tmp_path, what, **options)
-    table, versions, early = found.table(), found.versions(), found.as_of("2024-03-03").table()
+    table, versions = found.table(), found.versions()
     own = table["window_estimate"].to_numpy().reshape(6, 2)
     assert (table["estimate"].to_numpy().reshape(6, 2) == np.cumsum(own, axis=0)).all()
     assert table["final"].to_list()[::2] == [True] * 4 + [False] * 2
     assert versions.height == 2 * (3 * 4 + 2 + 1)
-    for night in range(1, 7):  # what the table of each night had
-        of_night = found.as_of(night).table()
-        ends = pl.col("as_of") == of_night["as_of"].max()
-        newest = versions.filter(ends)
-        assert newest.equals(of_night.filter(ends & pl.col("step").ge(night - 2))), night
-    archive = found.versions("epiprocess")
-    assert archive["value"].to_list() == versions["window_estimate"].to_list()
     for ending in ("csv", "parquet", "xlsx"):
         export(tmp_path / "s.db", tmp_path / f"t.{ending}")
         back = read(tmp_path / f"t.{ending}")
         assert back.table().equals(table), ending
         assert back.versions().equals(versions), ending
-        assert back.as_of("2024-03-03").table().equals(early), ending
         assert back.only(groups=["b"]).table().equals(found.only(groups=["b"]).table())
-    export(tmp_path / "s.db", tmp_path / "early.csv", as_of="2024-03-03")
-    assert read(tmp_path / "early.csv").table().equals(early)
     public = read(str(tmp_path / "public.db"))
     assert public.table().equals(table)
-    assert public.as_of("2024-03-03").table().equals(early)
     said = 'SELECT step, "group", estimate, window_estimate FROM counton_releases ORDER BY 1, 2'
     with closing(sqlite3.connect(tmp_path / "public.db")) as connection, connection:
         rows = connection.execute(said).fetchall()
@@ -431,19 +419,6 @@ def test_sums_add_up_and_know_their_noise(tmp_path: Path) -> None:
     assert (one.formula - other.formula).std == pytest.approx((2 * apart**2 - of.std**2) ** 0.5)
     low, high = of.interval(0.95)
     assert high - low == pytest.approx(table["upper"][-1] - table["lower"][-1], rel=0.02)
-
-
-def test_a_revision_is_the_difference_of_two_tables(tmp_path: Path) -> None:
-    found = nights_of(tmp_path)
-    for window, later, earlier in ((2, 3, 2), (2, 4, 2), (1, 6, 4), (4, 5, 6), (3, 4, 4)):
-        moved = found.revision(window, later, earlier, group="a")
-        of_nights = [
-            found.as_of(night).table().filter(group="a", step=window)["window_estimate"][0]
-            for night in (later, earlier)
-        ]
-        assert moved.value == pytest.approx(of_nights[0] - of_nights[1], abs=1e-9)
-        assert moved.lower <= moved.value <= moved.upper
-        assert (moved.std == 0) == (later == earlier)
 
 
 def test_readers_are_told(tmp_path: Path) -> None:

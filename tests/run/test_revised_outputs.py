@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from every_statistic import OWN, TABLES
-from typer.testing import CliRunner
 
 from counton import read
 from counton.base.errors import InvalidInput
-from counton.cli.app import app
 from counton.run import Job, export, publish, run
 from counton.state import verify
 
@@ -68,9 +66,9 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         warnings.simplefilter("ignore")
         state = nights(tmp_path, what, **options)
     found = export(state)
-    table, versions, early = found.table(), found.versions(), found.as_of("2024-03-02").table()
+    table, versions = found.table(), found.versions()
     assert {"as_of", "lag", "final"} <= set(table.columns)
-    assert versions.height > table.height > early.height
+    assert versions.height > table.height
     for ending in ("csv", "parquet", "json", "jsonl", "arrow", "xlsx"):
         file = tmp_path / f"t.{ending}"
         export(state, file)
@@ -80,7 +78,6 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
     public = read(str(tmp_path / "public.db"))  # earlier rows were written again
     assert public.table().equals(table)
     assert public.versions().equals(versions)
-    assert public.as_of("2024-03-02").table().equals(early)
     assert all(one.right for one in verify(state))
     assert found.describe()
     assert "revised" in found.methods(full=True) or "final" in found.methods(full=True)
@@ -102,23 +99,3 @@ def test_files_of_steps_would_not_stay_right(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="numbers of revised windows do: give a file name"):
         export(state, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
-
-
-def test_commands_tell_what_was_known_when(tmp_path: Path) -> None:
-    state = str(nights(tmp_path, "count", **BY))
-
-    def told(*asked: str) -> str:
-        done = CliRunner().invoke(app, [*asked])
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    early, archive = tmp_path / "early.csv", tmp_path / "archive.csv"
-    told("export", state, "--as-of", "2024-03-02", "--out", str(early))
-    assert read(early).table().equals(export(state).as_of("2024-03-02").table())
-    told("export", state, "--versions", "epiprocess", "--out", str(archive))
-    head, *lines = archive.read_text().splitlines()
-    assert head == "geo_value,time_value,version,value"
-    assert len(lines) == export(state).versions().height
-    said = told("answer", state, "--revision", "2024-03-01,home")
-    moved = export(state).revision("2024-03-01", group="home")
-    assert f"{moved.value:g}" in said

@@ -500,14 +500,3 @@ def test_what_was_known_when(tmp_path: Path) -> None:
     assert versions.height == 2 * (3 * 4 + 2 + 1)
     newest = versions.group_by("step", "group", maintain_order=True).last()
     assert newest.select(table.columns).equals(table)
-    for day in (2, 4):
-        before = found.as_of(f"2024-03-{day:02}").table()
-        same = versions.join(before.select("step", "group", "as_of"), on=["step", "group", "as_of"])
-        assert same.select(before.columns).equals(before)
-    std = {lag: float(versions.filter(lag=lag)["std"][0]) for lag in range(3)}
-    moved = found.revision("2024-03-02", group="a")
-    law = found.numbers.revisions
-    assert law is not None
-    shared = law.design.strategy.windows.lag_covariance(0, 2) * law.design.law.variance
-    shared /= 4.0**law.design.strategy.facts.lattice_bits
-    assert moved.std == pytest.approx((std[0] ** 2 + std[2] ** 2 - 2 * shared) ** 0.5, rel=1e-6)

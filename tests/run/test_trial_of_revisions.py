@@ -93,9 +93,9 @@ def test_intervals_hold_whatever_comes_late_or_wrong(tmp_path: Path) -> None:
     final, provisional = list[bool](), list[bool]()
     for key in (1, 2):
         trial = made_up(key)
-        newest = released(trial, tmp_path, key)
+        versions = released(trial, tmp_path, key).versions()
         for night in range(DAYS_OPEN + 1, NIGHTS + 1):
-            found = newest.as_of(night).table(range(night - DAYS_OPEN, night + 1))
+            found = versions.filter(pl.col("step") + pl.col("lag") == night)
             for several, which in ((final, pl.col("final")), (provisional, ~pl.col("final"))):
                 several += held(found.filter(which), trial.known[night - 1]).tolist()
     assert len(final) == 2 * len(GROUPS) * (NIGHTS - DAYS_OPEN)

@@ -126,8 +126,7 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
     assert "WITHDRAWN: use-another" in door(state, tmp_path)
 
 
-@pytest.mark.parametrize("form", ["all", "epiprocess"])
-def test_versions_say_why(tmp_path: Path, form: str) -> None:
+def test_versions_say_why(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     release(
         "count",
@@ -140,7 +139,7 @@ def test_versions_say_why(tmp_path: Path, form: str) -> None:
         **REVISED,
     )
     end_stream(state, "days", withdrawn=WORDS)
-    assert f"WITHDRAWN: {WORDS}" in of_export("--versions", form)(state, tmp_path)
+    assert f"WITHDRAWN: {WORDS}" in of_export("--versions")(state, tmp_path)
 
 
 def test_answers_from_a_file_print_why(tmp_path: Path) -> None:

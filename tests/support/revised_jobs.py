@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from every_version import EveryVersion
 from folders import job_folder
 from keys import chosen_key
 from scipy.stats import norm
@@ -20,7 +21,6 @@ from counton.numbers.node_law import sensitivity_of
 from counton.privacy.concentrated import rho_within
 from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
-from counton.strategies.streams.window_versions import EveryVersion
 
 #: A row: the day of its time, its group, its user, its id, its value.
 Row = tuple[int, str, str, str, float]

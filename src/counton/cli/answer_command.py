@@ -35,7 +35,7 @@ from counton.run.written_files import (
 )
 
 #: Questions answered by one number.
-_QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
+_QUESTIONS = ("difference", "ratio", "change", "share", "total")
 #: Questions answered by rows, and ``hidden``, which asks about groups that are not shown.
 _TABLES = ("sums", "by", "changes", "band", "hidden")
 #: Tables that have a chart.
@@ -53,8 +53,6 @@ def perform(options: AnswerOptions) -> None:
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
-    if options.as_of is not None:
-        released = released.as_of(options.as_of)
     steps = released.numbers.steps_covered(options.steps, options.start, options.until)
     questions = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
@@ -199,9 +197,6 @@ def _answer(
     released: Release, options: AnswerOptions, question_name: str, words: str, steps: range
 ) -> Answer:
     groups = released.numbers.definition.groups
-    if question_name == "revision":
-        window, _, of = words.partition(",")
-        return released.revision(window.strip(), group=of.strip() or None)
     named = (
         list(groups) if question_name == "total" and words == "all" else groups_named(words, groups)
     )

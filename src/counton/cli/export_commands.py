@@ -59,7 +59,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, arguments)
         return
-    if options.versions is not None or options.never_falling:
+    if options.versions or options.never_falling:
         _perform_other_table(options, arguments)
         return
     found = export(options.state, options.out, **arguments).numbers
@@ -104,7 +104,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
         arguments.pop(name)
     ending = "" if options.out is None else options.out.suffix.lower()
     rising = options.never_falling
-    if rising and options.versions is not None:
+    if rising and options.versions:
         raise InvalidInput(
             f"{field('versions', options.versions)} has windows that are revised, and "
             f"{field('never_falling', True)} has totals that are never changed: leave one out"
@@ -122,7 +122,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
-    table = found.table(never_falling=True) if rising else found.versions(options.versions or "all")
+    table = found.table(never_falling=True) if rising else found.versions()
     what, promise = ("totals" if rising else "versions"), promise_of(found.numbers)
     if rising:
         promise = {**promise, "note": BIAS}
@@ -148,7 +148,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
 
 def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases of a job file, each to a file of its own."""
-    if options.never_falling or options.versions is not None:
+    if options.never_falling or options.versions:
         asked = field("never_falling", True)
         if not options.never_falling:
             asked = field("versions", options.versions)

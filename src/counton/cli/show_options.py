@@ -92,15 +92,8 @@ class ExportOptions:
     start: str | None = option(None, "only windows that begin at this time or later")
     until: str | None = option(None, "only windows that end by this time")
     groups: str | None = option(None, "only these groups, in this order: A,B,C")
-    as_of: str | None = option(
-        None,
-        "for windows that are revised: the versions known by the end of this day, or at this time",
-    )
-    versions: str | None = option(
-        None,
-        "for windows that are revised: all writes a row for each version; epiprocess writes "
-        "the columns geo_value, time_value, version and value of that R package",
-        choices=("all", "epiprocess"),
+    versions: bool = option(
+        False, "for windows that are revised: a row for each version of each window"
     )
     never_falling: bool = option(
         False,
@@ -199,15 +192,6 @@ class AnswerOptions:
     total: list[str] | None = option(
         None,
         "how much these groups have together: A, or A,B; all: every group; may be repeated",
-    )
-    as_of: str | None = option(
-        None,
-        "for windows that are revised: the versions known by the end of this day, or at this time",
-    )
-    revision: list[str] | None = option(
-        None,
-        "how much a revised window changed since its first version, up to --as-of or now: "
-        "WINDOW, as in 2024-03-18, or WINDOW,GROUP; may be repeated",
     )
     sums: str | None = option(None, "add up each period: 1d, 1w or 1mo")
     by: list[str] | None = option(

@@ -18,7 +18,7 @@ import numpy as np
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, percent, quantity, some_of
+from counton.base.exact import check_integer, percent, quantity
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
@@ -53,7 +53,6 @@ from counton.released.stream_words import (
     reach_of,
 )
 from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.average import is_average
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.readings import Cells, Readings
 
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
-    from counton.released.revisions import Revisions, When
+    from counton.released.revisions import Revisions
     from counton.statistics.report import Report
 
 
@@ -466,43 +465,6 @@ class Release:
         asked = self.numbers.number_of(weights, steps, of)
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
-    def as_of(self, when: When) -> Self:
-        """Return the release as readers saw it at an earlier time, before later rows changed its
-        windows.
-
-        It is for streams whose windows are released again for late rows (``revise``).
-
-        Args:
-            when: a day, which includes its end; a moment; or a number of windows that had ended. A
-                time after the newest release means that release.
-
-        Raises:
-            InvalidInput: windows are released only once, or the time is before the first window's
-                end.
-
-        >>> import polars as pl
-        >>> from counton import PureDP, release
-        >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
-        >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
-        >>> _ = release(
-        ...     "count", visits, **told, append=True, until="2024-03-03", guarantee=PureDP(1),
-        ...     state="visits.db",
-        ... )
-        >>> late = pl.DataFrame({"at": ["2024-03-01T23:30"]})
-        >>> found = release("count", late, append=True, until="2024-03-04", state="visits.db")
-        >>> found.table()["lag"].to_list(), found.table()["final"].to_list()
-        ([2, 1, 0], [True, False, False])
-        >>> found.as_of("2024-03-02").table()["lag"].to_list()
-        [1, 0]
-        >>> found.versions().height, found.revision("2024-03-01", "2024-03-03", "2024-03-02").what
-        (6, 'all of 1 March 2024, as known to the end of 2024-03-03 less to the end of 2024-03-02')
-        """
-        from counton.released.revisions import night_of
-
-        found, numbers = self._revisions, self.numbers
-        night = night_of(when, numbers.definition.cut, found.nights)
-        return type(self)(self._numbers_at_night(found, night))
-
     def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
         """Return the newest numbers of windows as they were after one release, for the steps and
         groups shown here.
@@ -539,26 +501,36 @@ class Release:
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
-    def versions(self, form: str = "all") -> pl.DataFrame:
+    def versions(self) -> pl.DataFrame:
         """Return a table of all versions of the shown windows, with a row for each version.
 
         A version is a window's row in `table` as one release showed it. A window has several
         versions if windows are released again for late rows.
 
-        Args:
-            form: "all" or "epiprocess". "all" has the columns of `table`, and two more: ``as_of``,
-                the end of the newest window when the version was published, and ``lag``, the number
-                of windows that had ended after the row's window. "epiprocess" has the columns
-                geo_value, time_value, version and value.
+        The columns are those of `table`. ``as_of`` is the end of the newest window when the version
+        was published; ``lag`` is the number of windows that had ended after the row's window.
 
         Raises:
-            InvalidInput: windows are released only once, or the form is unknown.
-        """
-        from counton.released.revisions import FORMS, as_archive, versions_of_cells
+            InvalidInput: windows are released only once.
 
-        if form not in FORMS:
-            known = " or ".join(FORMS)
-            raise InvalidInput(f"{field('form', form)} is not known; give one of {known}")
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
+        >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
+        >>> _ = release(
+        ...     "count", visits, **told, append=True, until="2024-03-03", guarantee=PureDP(1),
+        ...     state="visits.db",
+        ... )
+        >>> late = pl.DataFrame({"at": ["2024-03-01T23:30"]})
+        >>> found = release("count", late, append=True, until="2024-03-04", state="visits.db")
+        >>> found.table()["lag"].to_list(), found.versions().height
+        ([2, 1, 0], 6)
+        >>> known = found.versions().filter(pl.col("step") + pl.col("lag") <= 2)
+        >>> known.group_by("step", maintain_order=True).last()["lag"].to_list()
+        [1, 0]
+        """
+        from counton.released.revisions import versions_of_cells
+
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
         if isinstance(numbers.published, CellValues):
@@ -574,74 +546,7 @@ class Release:
                 for night in range(1, last + 1)
             ]
             table = pl.concat(each).sort("step", "lag", maintain_order=True)
-        table = table.filter(pl.col("step").is_between(numbers.first, numbers.steps.stop - 1))
-        return table if form == "all" else as_archive(table, cut)
-
-    def revision(
-        self,
-        window: When,
-        later: When | None = None,
-        earlier: When | None = None,
-        *,
-        group: str | None = None,
-    ) -> Answer:
-        """Estimate by how much a window's number was revised: the difference of two numbers that
-        were released for the window. Noise that both share cancels.
-
-        Args:
-            window: the window's number; or a day or moment by which it had ended.
-            later, earlier: times at which the two compared numbers were the newest, as in `as_of`;
-                None: the newest number, and the first one.
-            group: the name of the group; it may be left out if there is only one.
-
-        Raises:
-            InvalidInput: a group is unknown, or the window had no number at one of the times; or
-                see `versions`.
-        """
-        from counton.released.revisions import night_of
-
-        found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
-        statistic = self.numbers.statistic
-        averages = isinstance(statistic, Grouped) and is_average(statistic.inner)
-        if not (statistic.card.additive or averages):
-            raise InvalidInput(
-                f"{self.numbers.design.name!r} holds results of {self.numbers.definition.kind}, "
-                "and differences of versions can be asked only of counts, of sums, and of averages "
-                "of groups; leave it out"
-            )
-        step = night_of(window, cut, last)
-        ends = later, window if earlier is None else earlier
-        nights = [last if when is None else night_of(when, cut, last) for when in ends]
-        if min(nights) < step:
-            raise InvalidInput(
-                f"window {step:,} ended after window {min(nights):,}, so at that time it had not "
-                "been published yet: give a later time"
-            )
-        names = list(found.names(self.numbers.definition.groups))
-        name = names[0] if group is None and len(names) == 1 else group
-        if name not in names:
-            raise InvalidInput(
-                f"{field('group', group)} is not a group of this release; choose from "
-                f"{some_of(names)}"
-            )
-        if min(nights) < (first := found.first_night(name)):
-            raise InvalidInput(
-                f"{name} was large enough to be shown first with window {first:,}, and a version "
-                f"with window {min(nights):,} was not published: give a window or a time from then "
-                f"on"
-            )
-        place = names.index(name)
-        if self.numbers.statistic.card.additive:
-            asked = found.difference(step, nights[0], nights[1], place)
-        else:
-            each = []
-            for night in nights:
-                number = self._numbers_at_night(found, night)._group_formula(name, step)
-                each.append(found.at_version(number, night, place))
-            asked = each[0] - each[1]
-        days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
-        what = f"{name} of {cut.span(range(step, step + 1))}, as known {days[0]} less {days[1]}"
-        return answer(asked, self.numbers.level, what=what)
+        return table.filter(pl.col("step").is_between(numbers.first, numbers.steps.stop - 1))
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
         """Estimate the change of each group from earlier to later steps, in the order of size.

@@ -672,23 +672,6 @@ class ReleasedNumbers:
             parts.append(formula * float(weight))
         return Formula.total(parts)
 
-    def _group_formula(self, name: str, step: int) -> Formula:
-        """Return the number of one group in one window, as a formula that knows its noise.
-
-        The group may be declared or found in the data.
-
-        Args:
-            name: the group.
-            step: the window.
-
-        Raises:
-            InvalidInput: the number is neither a sum of cells nor a quotient of sums.
-        """
-        found = self._number(name, f"{step}:{step}", None).formula
-        if found is None:
-            self._cannot("differences of versions")
-        return found
-
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
         """Return a weighted sum over groups of counts or sums, with its noise."""
         if of is not None:

@@ -9,10 +9,8 @@ window share noise; versions of different windows share none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,19 +19,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.arrays import read_only
-from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote
-from counton.base.windows import Windows, microseconds, parse_time
+from counton.base.errors import InvalidInput
+from counton.base.windows import Windows
 from counton.numbers import Design
-from counton.numbers.formulas import CellSum, Formula, Quotient, Term
 from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
-from counton.strategies.streams.two_nights import TwoNights
-from counton.strategies.streams.window_versions import EveryVersion
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
-
-#: A time at which versions were known: the number of a night, or a day or a moment.
-When = int | str | date | datetime
 
 
 @dataclass(frozen=True)
@@ -94,19 +85,6 @@ class Revisions:
         the data.
         """
         return declared if self.since is None else tuple(self.since)
-
-    def first_night(self, group: str) -> int:
-        """Return the number of the first release that published numbers of a group."""
-        return 1 if self.since is None else self.since[group]
-
-    def up_to(self, night: int) -> Revisions:
-        """Return a copy with only the counts of the first ``night`` releases; one is made after
-        each window.
-        """
-        return replace(self, nights=night, read_values=partial(self._first_nights, night))
-
-    def _first_nights(self, night: int) -> NDArray[Any]:
-        return self.values[:night]
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
         """Return, for each undeclared group that release ``night`` shows, the number of the first
@@ -211,99 +189,6 @@ class Revisions:
         strategy = self.design_together(nights).strategy
         return strategy.innovations(*(one.reshape(nights, -1) for one in parts))
 
-    @cached_property
-    def design_of_versions(self) -> Design[EveryVersion]:
-        """The design (strategy, guarantee and noise) in which every released count of every window
-        is a step of its own.
-
-        It is for differences between counts of one window: it knows the noise that these share.
-        """
-        return self._read_by(EveryVersion(self.design.strategy.windows))
-
-    def value(self, window: int, lag: int) -> NDArray[Any]:
-        """Return the cells of a window's count as released ``lag`` windows after it: an array of
-        shape ``cells``.
-        """
-        found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
-        return found
-
-    def number(self, window: int, lag: int, cell: int = 0) -> Formula:
-        """Return one cell of a window's count, as released ``lag`` windows after it, as a
-        `Formula`: a number that can be combined with others.
-
-        The formula knows the noise that two counts of one window share.
-        """
-        terms = self.design_of_versions
-        step = terms.strategy.step_of(window, lag)
-        value = float(self.value(window, lag).reshape(-1)[cell])
-        return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
-
-    def at_version(self, number: Formula, night: int, group: int) -> Formula:
-        """Return a number of one window as a `Formula` that knows which noise it shares with other
-        versions of the window.
-
-        A version is one of the window's successive released counts.
-
-        Args:
-            number: the number as computed from the newest counts after a release: sums of released
-                cells, their quotients, or products of these.
-            night: the number of the release.
-            group: for undeclared groups, the index of the group in `names`.
-        """
-        terms, places = self.design_of_versions, math.prod(self.values.shape[2:-1])
-
-        def of_cells(one: CellSum) -> CellSum:
-            parts = []
-            for part in one.parts:
-                assert part.stop == part.start + 1, "of one window"
-                step = terms.strategy.step_of(
-                    part.stop, int(self.lags_of(range(part.stop, part.stop + 1), night)[0])
-                )
-                cell = part.cell if self.since is None else group * places + part.cell % places
-                parts.append(part._replace(start=step - 1, stop=step, cell=cell))
-            return replace(one, design=terms, parts=tuple(parts))
-
-        def of_quotient(one: Quotient) -> Quotient:
-            return Quotient(
-                *(self.at_version(each, night, group) for each in (one.above, one.below))
-            )
-
-        return replace(
-            number,
-            sums=tuple((of_cells(one), weight) for one, weight in number.sums),
-            quotients=tuple((of_quotient(one), weight) for one, weight in number.quotients),
-            products=tuple(
-                (of_quotient(one), of_quotient(other), weight)
-                for one, other, weight in number.products
-            ),
-        )
-
-    def difference(self, window: int, later: int, earlier: int, cell: int = 0) -> Formula:
-        """Return by how much the number of a window differs between the tables of two releases.
-
-        Numbers are those of `read`. The result is a formula of released cells, and knows the noise
-        that both numbers share.
-
-        Args:
-            window: the window, which had ended by both releases.
-            later, earlier: the numbers of the releases; the result is that of ``later`` minus that
-                of ``earlier``.
-            cell: the index of the cell.
-        """
-        both = self.design.strategy
-        if not isinstance(both, WindowsAndTotals):
-            lags = (min(night - window, self.lags) for night in (later, earlier))
-            last, first = (self.number(window, lag, cell) for lag in lags)
-            return last - first
-        nights = sorted((earlier, later))
-        terms = self._read_by(TwoNights(both, window, nights[0], nights[1], self.design.law))
-        values = [float(self.read(night)[1][window - 1].reshape(-1)[cell]) for night in nights]
-        first, last = (
-            Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
-            for step, value in enumerate(values, 1)
-        )
-        return last - first if later >= earlier else first - last
-
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
     """Return the numbers of windows in all releases, or raise an error if each window was released
@@ -322,51 +207,6 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
             "file has only the newest ones; read the state"
         )
     return revisions
-
-
-def night_of(when: When, cut: Windows, last: int) -> int:
-    """Return the number of the newest release at a given time. It is the number of windows that had
-    ended and were released by then.
-
-    Args:
-        when: the number of windows itself; a day, which includes its end; or a moment.
-        cut: how rows are assigned to steps.
-        last: number of the newest release.
-
-    Raises:
-        InvalidInput: ``when`` is not a time, or is before the end of the first window.
-
-    >>> from datetime import UTC
-    >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-    >>> [night_of(when, days, 9) for when in ("2024-03-02", "2024-03-02T12:00", 99)]
-    [2, 1, 9]
-    """
-    if isinstance(when, int):
-        night = when
-    else:
-        day = isinstance(when, date) and not isinstance(when, datetime)
-        text = when if isinstance(when, str) else when.isoformat()
-        day = day or (isinstance(when, str) and len(when.strip()) == 10)
-        try:
-            moment = parse_time(text, cut.timezone)
-        except InvalidInput as error:
-            raise InvalidInput(f"{field('as_of', quote(when))} is not a time: {error}") from None
-        us = microseconds(moment)
-        if day:
-            one_day = Windows(moment, "1d", 1, cut.timezone)
-            us = one_day.end
-        night = cut.ended_by(us)
-    if night < 1 or last < 1:
-        first = cut.at(int(cut.ends(range(1, 2))[0]))
-        raise InvalidInput(
-            f"{field('as_of', when)} is before anything was published; the first window ended at "
-            f"{first}: give a later time"
-        )
-    return min(night, last)
-
-
-#: Names of the formats in which versions are returned.
-FORMS = ("all", "epiprocess")
 
 
 def versions_of_cells(
@@ -465,23 +305,6 @@ def _read_together(
             prefix: Series(values[of, lag, :until], *errors[:, of, lag, :until])
             for of, prefix in enumerate(("", "window_"))
         }
-
-
-def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
-    """Convert a table of all released counts of windows to an archive of the R package epiprocess.
-
-    The archive has a number for each place, day and version (time of the release). The place is
-    what identifies a number among those of one window, such as the name of the group, or "all" if
-    there is only one. If windows are days or longer, times are days, so that a version is the day
-    on which it was published.
-    """
-    when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
-    if cut.length is None:
-        when = {name: one.dt.date() for name, one in when.items()}
-    labels = [name for name in ("group", "statistic", "name", "share") if name in table.columns]
-    place = pl.concat_str([pl.col(name).cast(pl.String) for name in labels], separator=" / ")
-    value = next(one for one in ("window_estimate", "estimate", "value") if one in table.columns)
-    return table.select(geo_value=place if labels else pl.lit("all"), **when, value=value)
 
 
 def final_windows(terms: Design, until: int) -> int:

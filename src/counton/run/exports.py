@@ -71,7 +71,6 @@ from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
-    from counton.released.revisions import When
     from counton.state.key_and_witness import Kept
 
 #: Largest number of values written in one transaction.
@@ -288,12 +287,9 @@ class _Selection(NamedTuple):
     start: Moment | None = None
     until: Moment | None = None
     groups: str | Sequence[str] | None = None
-    as_of: When | None = None
 
     def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
         """Return a release that has only the steps and groups of this selection."""
-        if self.as_of is not None:
-            found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):
             found = found.only(found.steps_named(*self[:3]))
         if self.groups is None:
@@ -328,7 +324,6 @@ def export(
     csv_formulas: str = "text",
     separator: str = ",",
     decimal: str = ".",
-    as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
     """Read a stream's released numbers from its state, and write them to a file if ``out`` names
@@ -367,8 +362,6 @@ def export(
         separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
             sign before the fraction of a number, . or ,; the file beside it says so, for
             `counton.read`.
-        as_of: for windows that are released again when late rows come: show the numbers that were
-            known at this time: see `Release.as_of`.
         metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
             sdmx, or several (`counton.released.metadata`). The metadata have the title ``title``,
             or the name of the stream.
@@ -399,7 +392,7 @@ def export(
     style = csv_style(path, csv_formulas, separator, decimal)
     kinds = () if metadata is None else split_names(metadata)
     check_metadata(kinds, path)
-    chosen = _Selection(steps, start, until, groups, as_of)
+    chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(

@@ -403,8 +403,3 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     least, most = np.min(shares, axis=0), np.max(shares, axis=0)
     low, high = np.where(near, 0.0, least), np.where(near, 1.0, most)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-
-
-def is_average(statistic: Statistic) -> bool:
-    """Return True if a statistic is an `Average` or a variant of it, such as `SumBesideNumber`."""
-    return isinstance(statistic, Average)

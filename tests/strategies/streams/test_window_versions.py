@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from every_version import EveryVersion
 
 from counton import ZCDP, PureDP, plan
 from counton.base.errors import InvalidInput
@@ -25,7 +26,7 @@ from counton.strategies.streams.factorisation import Factorisation
 from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.solved import LeastSquaresFactorization
 from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.streams.window_versions import EveryVersion, NightReader
+from counton.strategies.streams.window_versions import NightReader
 
 
 def every_matrix(windows: WindowVersions) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_version import EveryVersion
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, PureDP
@@ -35,7 +36,6 @@ from counton.strategies.streams.factorisation import Factorisation
 from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.solved import LeastSquaresFactorization
 from counton.strategies.streams.square_root import SqrtToeplitz
-from counton.strategies.streams.window_versions import EveryVersion
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night, totals_moved
 
 GAUSS, WIDE = DiscreteGaussian(Fraction(900)), DiscreteGaussian(Fraction(8100))
