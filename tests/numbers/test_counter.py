@@ -574,7 +574,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
     assert [release.value for release in releases] == expected.tolist()
 
 
-@pytest.mark.parametrize(("of", "failing"), [(Binary, "noise"), (Binary, "variance")])
+@pytest.mark.parametrize(("of", "failing"), [(Binary, "_expand"), (Binary, "variance")])
 def test_a_failure_after_the_checks_changes_nothing(
     of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby, islice
@@ -31,6 +32,7 @@ from counton.strategies.strategy import (
     Node,
     NodeNoise,
     Norm,
+    Reader,
     Steps,
     StrategyFacts,
     StreamStrategy,
@@ -39,11 +41,14 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_window,
+    nodes_per_chunk,
     window_ends,
 )
 
 #: All arities up to this one are candidates; from there on, those with fewer levels.
 _ALL_ARITIES = 128
+#: Numbers of noise whose higher levels are computed together.
+_SHARED = 2**21
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,26 +233,65 @@ class DigitTree(StreamStrategy):
         """Return the noise of the releases at consecutive steps, computed from the highest level
         down.
         """
-        named, numbers = self._field_by_last_step(field), [check_window(self, steps)]
-        for _ in range(self.height if steps else 0):  # the numbers to which the level below is cut
-            low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
-            numbers.append(range(low, high + 1))
+        named, numbers = self._field_by_last_step(field), self._numbers(steps)
         found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
         for level in reversed(range(len(numbers) - 1)):
-            own, groups = numbers[level], numbers[level + 1]
-            middle = np.arange(groups.start, groups.stop) * self.arity
-            first, last = min(own[0], middle[0]), max(own[-1], middle[-1])
-            sums = np.empty((last - first + 1, *field.shape), np.int64)
-            sums[0] = 0  # sums over the nodes after ``first``
-            sums[1:] = named.run(level, range(first + 1, last + 1))
-            add_up(sums)
-            found -= sums[middle - first]
-            counts = np.full(len(groups), self.arity)
-            counts[0] -= own[0] - (middle[0] - self._digits.below)
-            counts[-1] -= middle[-1] + self._digits.above - own[-1]
-            found = np.repeat(found, counts, axis=0)
-            found += sums[own.start - first : own.stop - first]
+            found = self._expand(named, level, numbers[level], numbers[level + 1], found)
         return found
+
+    @override
+    def _reader(self, field: NodeNoise) -> Reader:
+        """Return the noise of one running stream, in which many steps share the higher levels."""
+        return Reader(self, field, self._parts)
+
+    def _parts(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
+        """Yield the noise of consecutive steps, some groups of siblings at a time."""
+        named, many = self._field_by_last_step(field), nodes_per_chunk(field.shape, _SHARED)
+        few = max(1, nodes_per_chunk(field.shape) // self.arity)
+        for at in range(0, len(steps), many):
+            own, groups, *higher = numbers = self._numbers(steps[at : at + many])
+            found = np.zeros((1, *field.shape), np.int64)
+            for level in reversed(range(1, 1 + len(higher))):
+                found = self._expand(named, level, numbers[level], numbers[level + 1], found)
+            for first in range(0, len(groups), few):
+                some = groups[first : first + few]
+                low = max(own[0], some[0] * self.arity - self._digits.below)
+                high = min(own[-1], some[-1] * self.arity + self._digits.above)
+                totals = found[first : first + few]
+                yield self._expand(named, 0, range(low, high + 1), some, totals)
+
+    def _numbers(self, steps: range) -> list[range]:
+        """Return the steps, then for each level the numbers to which the level below is cut."""
+        numbers = [check_window(self, steps)]
+        for _ in range(self.height if steps else 0):
+            low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
+            numbers.append(range(low, high + 1))
+        return numbers
+
+    def _expand(
+        self, named: NodeNoise, level: int, own: range, groups: range, found: Integers
+    ) -> Integers:
+        """Return the noise at the numbers ``own`` of a level from that of their ``groups``, which
+        are the numbers of the level above.
+        """
+        middle = np.arange(groups.start, groups.stop) * self.arity
+        first, last = min(own[0], int(middle[0])), max(own[-1], int(middle[-1]))
+        if len(own) == 1:  # only what it reads
+            read = named.run(level, range(first + 1, last + 1)).sum(axis=0, dtype=np.int64)
+            return found + (read if own[0] > middle[0] else -read)
+        sums = named.run(level, range(first, last + 1))
+        add_up(sums)  # the noise of the node ``first`` cancels in differences
+        found = found - sums[middle - first]
+        sums = sums[own.start - first : own.stop - first]
+        if len(own) == len(groups) * self.arity:  # whole groups
+            whole = sums.reshape(len(groups), self.arity, *named.shape)
+            whole += found[:, None]
+            return sums
+        counts = np.full(len(groups), self.arity)
+        counts[0] -= own[0] - (middle[0] - self._digits.below)
+        counts[-1] -= middle[-1] + self._digits.above - own[-1]
+        sums += np.repeat(found, counts, axis=0)
+        return sums
 
 
 class KAry(DigitTree):
