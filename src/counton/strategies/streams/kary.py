@@ -277,8 +277,8 @@ class DigitTree(StreamStrategy):
         middle = np.arange(groups.start, groups.stop) * self.arity
         first, last = min(own[0], int(middle[0])), max(own[-1], int(middle[-1]))
         if len(own) == 1:  # only what it reads
-            read = named.run(level, range(first + 1, last + 1)).sum(axis=0, dtype=np.int64)
-            return found + (read if own[0] > middle[0] else -read)
+            read = named.run(level, range(first + 1, last + 1)).sum(axis=0, keepdims=True)
+            return np.asarray(found + np.sign(own[0] - middle[0]) * read, np.int64)
         sums = named.run(level, range(first, last + 1))
         add_up(sums)  # the noise of the node ``first`` cancels in differences
         found = found - sums[middle - first]
