@@ -419,6 +419,20 @@ def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path
     assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [1, 0], [2, 0]]
 
 
+@pytest.mark.parametrize("bound", [{"user": None}, {"most": 3}])
+def test_an_id_that_was_counted_late_is_known_as_long_as_any_other(
+    bound: dict[str, Any], tmp_path: Path
+) -> None:
+    """It is remembered from the window that counted it, not from its own: a late id whose mark is
+    forgotten with its own window would count twice, a loss of two units."""
+    late = at("01T01:00", "a", "ann", row="7")
+    again = (datetime(2013, 4, 9, tzinfo=UTC), *late[1:])
+    nothing: list[Row] = []
+    runs = ("03-20", nothing), ("03-21", [late]), ("04-09", nothing), ("04-10", [again])
+    options = {**DAYS, "id": "id", "append": True, **bound}
+    assert totals(tmp_path, options, *runs)[0] == [[0, 0], [1, 0], [1, 0], [1, 0]]
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 @pytest.mark.parametrize("options", [{"user": "visitor"}, {"user": None, "id": "visitor"}])
 def test_a_whole_number_is_one_name_with_and_without_zeros(
