@@ -216,8 +216,15 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     done = place("count", fewer, *place.again)
     assert done.code == 0
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
+    differs = "these rows are not those that stream 'events' has counted"
+    assert differs not in done.err  # two windows are new
+    done = place("count", fewer, *place.again)
+    assert differs in done.err
+    report = json.loads(place("count", fewer, *place.again, "--json").out)
+    assert report["not_private"]["notes"][0].startswith(differs)
     done = place("count", place.write("e.csv", EVENTS), *place.again)
     assert "Nothing new" in done.out
+    assert differs not in done.err
 
 
 def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:

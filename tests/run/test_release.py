@@ -321,6 +321,45 @@ def test_another_frame_without_a_state_is_noticed(
     )
 
 
+TABLE: dict[str, Any] = {"columns": "region", "domain": {"region": ["north", "south"]}}
+WINDOWS = {key: NEW[key] for key in ("time", "every", "start", "steps", "until")}
+AGAIN: dict[str, tuple[Any, dict[str, Any]]] = {
+    "table": ("contingency", TABLE),
+    "table of users": ("contingency", {**TABLE, "user": "user", "most": 9}),
+    "windows": ("count", WINDOWS),
+    "windows of users": ("count", {**WINDOWS, "user": "user", "most": 9}),
+    "sum": (Average(0, 9, resolution=1), {**WINDOWS, "value": "paid"}),
+}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+@pytest.mark.parametrize("given", ["more", "fewer"])
+def test_other_rows_under_a_released_name_bring_a_warning(
+    given: str, case: str, tmp_path: Path
+) -> None:
+    """Python returned the numbers of the former rows without a word."""
+    what, asked = AGAIN[case]
+    asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db", "name": "visits"}
+    first = release(what, ROWS, **asked)
+    assert release(what, ROWS, **asked).table().equals(first.table())  # the same: no warning
+    rows = ROWS[1:] if given == "fewer" else pl.concat([ROWS, ROWS[:1]])
+    with pytest.warns(UserWarning, match="not those that stream 'visits' has counted") as told:
+        assert release(what, rows, **asked).table().equals(first.table())
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="not those that"):
+        release(what, rows, **asked)  # each time
+    again = release(what, rows, **{**asked, "name": "other"})
+    assert not again.table().equals(first.table())
+
+
+def test_rows_that_are_missing_where_windows_are_new_bring_a_warning(tmp_path: Path) -> None:
+    asked = {**NEW, "state": tmp_path / "s.db"}
+    release("count", ROWS, **{**asked, "until": date(2024, 3, 3)})
+    fewer = ROWS.filter(pl.col("time") != ROWS["time"][0])
+    with pytest.warns(UserWarning, match="are missing from these events.*stay counted"):
+        release("count", fewer, **asked)
+
+
 @pytest.mark.parametrize("what", ["count", "edges"])
 def test_python_and_commands_say_one_promise_and_who_is_left_out(what: Any, tmp_path: Path) -> None:
     rows = pl.DataFrame({"one": ["ann", "bob"], "two": ["bob", "cy"]})

@@ -161,6 +161,8 @@ def carried_out(
             new = min(outcome.for_operator().quarantined, added)
             waits = length_of(settled.job.lateness.watermark) > 0
             notes = operator_notes(outcome, new, waits=waits)
+            if (differing := outcome.differing_rows) is not None:
+                notes.insert(0, differing)
             if isinstance(report_lines, ReportLines):
                 return as_json(outcome, written, outputs, warnings=report_lines.lines, notes=notes)
             for note in notes:

@@ -137,19 +137,30 @@ def release(
                     "does it hold other data? Then the numbers shown are not of it: give it a "
                     "state or a name of its own"
                 )
+            shut, differing = counts.shut and outcome.definition.cut.timed, outcome.differing_rows
             if unnamed and counts.gone:
                 warnings.warn(
                     f"rows that {state} has counted are missing from this {where}: {apart}",
                     stacklevel=2,
                 )
-            if counts.shut and outcome.definition.cut.timed:
-                shown_of = f"this {where} has more rows of them than {state} has counted: {apart}"
+            elif differing is not None and not shut:
+                warnings.warn(differing, stacklevel=2)
+            elif counts.gone:
+                warnings.warn(
+                    f"rows that stream {outcome.stream.name!r} has counted are missing from these "
+                    "events; in the windows released before they stay counted",
+                    stacklevel=2,
+                )
+            if shut:
+                shown_of = "" if differing is None else f"; {differing}"
+                if unnamed:
+                    larger = f"this {where} has more rows of them than {state} has counted"
+                    shown_of = f"; {larger}: {apart}"
                 warnings.warn(
                     "rows that came for windows released before are not counted, because a frame "
                     "or file of all events does not tell which rows are new: release later "
                     "(watermark='6h'), or begin a stream with id (each row counts once) and "
-                    "revise='14d' (late rows count in their own window)"
-                    + (f"; {shown_of}" if unnamed else ""),
+                    f"revise='14d' (late rows count in their own window){shown_of}",
                     stacklevel=2,
                 )
             return Release(replace(found.in_memory(), kept_in=hide_secrets(os.fspath(state))))

@@ -14,11 +14,11 @@ from dataclasses import field as attribute
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
+from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey, field
 from counton.base.private import Private
 from counton.job.job import Job
 from counton.run import clock
-from counton.run.changes import Counts, ReadRows, for_operator
+from counton.run.changes import Counts, ReadRows, for_operator, repeats_all_rows
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
@@ -44,6 +44,7 @@ class Outcome(Closing):
             event does.
         counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
+        repeats: True if the job gives all rows since the first window, or all rows of a table.
         found: facts about the rows, which `remember_rows` stores; None unless an earlier run had
             counted all of the rows.
     """
@@ -56,6 +57,7 @@ class Outcome(Closing):
     until_stated: bool
     counts: Private[Counts] = attribute(repr=False)
     again: bool = False
+    repeats: bool = False
     found: Private[Mapping[str, Any]] | None = attribute(default=None, repr=False)
 
     def for_operator(self) -> Counts:
@@ -63,6 +65,24 @@ class Outcome(Closing):
         events: do not publish.
         """
         return for_operator(self.counts)
+
+    @property
+    def differing_rows(self) -> str | None:
+        """A sentence for the operator, if this run released nothing and its rows are not those that
+        released numbers count: then the numbers shown are of other rows. None otherwise.
+
+        Rows that differ, but add up to the same sums, are not noticed.
+        """
+        counts = self.for_operator()
+        if self.after > self.before or not self.repeats:
+            return None
+        if not (counts.gone or counts.shut or counts.late):
+            return None
+        return (
+            f"these rows are not those that stream {self.stream.name!r} has counted, and the "
+            "numbers shown, which were released before, are not of them; to release these rows, "
+            f"begin a new stream with another {field('name')}"
+        )
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
         """Read all releases so far from the journal (the stream's table of releases), with
@@ -284,7 +304,8 @@ def commit(
     steps = before, stream.step
     found = changes.found if nothing else None
     counts, again = changes.counts, changes.again
-    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, found)
+    repeats = repeats_all_rows(settled.job)
+    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, repeats, found)
 
 
 def open_stream(settled: SettledJob) -> Stream:
