@@ -208,25 +208,6 @@ bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and 
 
 LIVE_EXTRAS := serve,postgresql
 
-# Libraries of tables bring pyarrow and pandas along.
-TABLES := .venv-tables/bin/python
-TABLES_READY := .venv-tables/.ready
-
-$(TABLES_READY): pyproject.toml requirements.lock tests/tables/requirements.lock
-	$(call environment,.venv-tables,libraries of tables and what their tests need (a minute, once))
-	$(call counton,.venv-tables,duckdb)
-	$(call locked,.venv-tables,tests/tables/requirements.hashes)
-	@$(TABLES) -m pip install --quiet --constraint requirements.lock \
-		--requirement tests/tables/requirements.lock
-	@touch $@
-
-.PHONY: tables-ready
-tables-ready: $(TABLES_READY) ## make .venv-tables with ibis, deltalake and pyiceberg (test-tables does it by itself)
-
-.PHONY: test-tables
-test-tables: $(TABLES_READY) ## tests of events in tables of ibis, Delta and Iceberg, in .venv-tables
-	$(ALONE) $(TABLES) -m pytest -n 0 -q tests/tables
-
 # Manifests and configurations are judged by schemas of Kubernetes, nginx and Caddy (Debian: nginx,
 # caddy), and the package for R by R (Debian: r-base-core, r-cran-jsonlite).
 DEPLOY := .venv-deploy/bin/python
@@ -543,5 +524,5 @@ lock: $(READY) ## choose versions anew and write all locks' digests (UPGRADE=--u
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-deploy .venv-lowest .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-deploy .venv-lowest .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 #: Extras whose packages the bill lists: what runs where numbers are made, read and served.
-EXTRAS = ("cli", "serve", "postgresql", "duckdb")
+EXTRAS = ("cli", "serve", "postgresql")
 #: Files of others in the wheel.
 SHIPPED = (
     {"name": "uplot", "version": "1.6.16", "licence": "MIT", "purl": "pkg:npm/uplot@1.6.16"},

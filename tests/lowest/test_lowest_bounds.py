@@ -10,7 +10,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 #: What is installed for it; the other extras are heavy, and have environments of their own.
-EXTRAS = ("plot", "postgresql", "duckdb", "cli", "serve")
+EXTRAS = ("plot", "postgresql", "cli", "serve")
 
 
 def lower_bounds() -> dict[str, Version]:

@@ -38,6 +38,6 @@ def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None
 
 def test_all_that_is_needed_is_locked() -> None:
     found = needed()
-    assert {"numpy", "cryptography", "fastapi", "psycopg", "duckdb", "polars"} <= found.keys()
+    assert {"numpy", "cryptography", "fastapi", "psycopg", "polars"} <= found.keys()
     assert not {"ipython", "pytest"} & found.keys()
     assert found.keys() - {"counton"} <= locked().keys()

@@ -109,21 +109,6 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     assert f"table written to {tmp_path / 'out.csv'}" in known.stdout
 
 
-def test_a_command_that_loads_duckdb_ends_without_a_report_of_leaks() -> None:
-    program = (
-        "import sys\n"
-        "from counton.cli.__main__ import main\n"
-        "import duckdb\n"
-        "sys.argv = ['counton', '--version']\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_help_of_the_command_line_does_not_load_numpy() -> None:
     program = (
         "import sys\n"

@@ -450,7 +450,6 @@ def test_frames_give_the_counts_of_files(lend: Callable[[pl.DataFrame], object])
 
 @pytest.mark.parametrize("package", ["pandas", "pyarrow", "duckdb"])
 def test_frames_of_other_libraries(package: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")  # by which pandas, too, hands over columns
     library = pytest.importorskip(package)
     rows = FRAME.to_dict(as_series=False)
     frame: Any

@@ -237,16 +237,6 @@ def in_sqlite(folder: Path, rows: list[Row]) -> str:
     return f"sqlite:///{file}"
 
 
-def in_duckdb(folder: Path, rows: list[Row]) -> str:
-    duckdb = pytest.importorskip("duckdb")
-    file = folder / "shop.duckdb"
-    file.unlink(missing_ok=True)
-    with duckdb.connect(str(file)) as shop:
-        shop.execute("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT, paid INT)")
-        shop.execute(f"INSERT INTO visits VALUES {', '.join(map(str, rows))}")  # noqa: S608
-    return f"duckdb:///{file}"
-
-
 def in_postgres(url: str, rows: list[Row]) -> str:
     with looked_into(url) as shop:
         shop.run("DROP TABLE IF EXISTS visits")
@@ -255,9 +245,7 @@ def in_postgres(url: str, rows: list[Row]) -> str:
     return url
 
 
-@pytest.mark.parametrize(
-    "there", [in_sqlite, in_duckdb, pytest.param(in_postgres, marks=[pytest.mark.slow])]
-)
+@pytest.mark.parametrize("there", [in_sqlite, pytest.param(in_postgres, marks=[pytest.mark.slow])])
 @pytest.mark.parametrize("what", ["count", "count users"])
 def test_a_database_goes_on_where_a_reader_was_deleted(
     what: str,

@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -40,10 +39,9 @@ from sources import (
     odd_ends,
 )
 
-from counton.base.errors import InvalidInput
 from counton.job.jobfile import save
 from counton.job.stated_options import kind_of
-from counton.run import export, run
+from counton.run import export
 from counton.statistics import TallyStatistic
 from counton.statistics.catalogue import keywords
 
@@ -110,12 +108,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
         for name, given in sources(statistic).items():
             if name == "two files" and not (each.append or "id" in each.own):
                 continue  # a file of all events is one
-            if name == "pandas" and find_spec("pyarrow") is None:
-                given = given(folder, each.nights[0])["events"]
-                with pytest.raises(InvalidInput, match="a pandas data frame, which needs pyarrow"):
-                    run(each.job(folder, 0).having(events=given))
-            else:
-                assert list(nights_of(each, folder / name, given)) == expected, (name, each)
+            assert list(nights_of(each, folder / name, given)) == expected, (name, each)
         if each.append:
             # A release has what came until its window's end: so each night is a window.
             own = each.own | {"every": "8d"} | ({"per": "8d"} if "per" in each.own else {})
@@ -129,7 +122,7 @@ def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_pa
     expected = odd_ends(tmp_path / "a frame", people, SOURCES["a frame"])
     assert len(expected[1]) > 2
     for name, given in SOURCES.items():
-        if name not in ("a frame", "pandas"):
+        if name != "a frame":
             assert odd_ends(tmp_path / name, people, given) == expected, name
 
 

@@ -222,6 +222,8 @@ def _parquet(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
 
 def _several(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     half = rows.height // 2
+    folder /= str(len([*folder.iterdir()]))  # a counted file keeps its bytes
+    folder.mkdir()
     files = [_csv(folder, rows[:half])["events"], _parquet(folder, rows[half:])["events"]]
     return {"events": files}
 
@@ -230,22 +232,6 @@ def _pandas(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     import pandas as pd
 
     return {"events": pd.DataFrame({name: rows[name].to_list() for name in rows.columns})}
-
-
-def _duckdb(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
-    import duckdb
-
-    rows.write_parquet(folder / "made.parquet")
-    (folder / "shop.duckdb").unlink(missing_ok=True)
-    with closing(duckdb.connect(str(folder / "shop.duckdb"))) as database:
-        database.read_parquet(str(folder / "made.parquet")).create("visits")
-    url = f"duckdb:///{folder}/shop.duckdb"
-    return {"events": url, "query": "select * from visits"}
-
-
-def _duckdb_files(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
-    rows.write_parquet(folder / "asked.parquet")
-    return {"events": "duckdb://", "query": f"select * from '{folder}/asked.parquet'"}  # noqa: S608
 
 
 def _relation(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
@@ -299,8 +285,6 @@ SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
     "a lazy frame": lambda _, rows: {"events": rows.lazy()},
     "Arrow": lambda _, rows: {"events": Lent(rows)},
     "pandas": _pandas,
-    "a file of DuckDB": _duckdb,
-    "files by DuckDB": _duckdb_files,
     "a relation of DuckDB": _relation,
     "a file of SQLite": lambda folder, rows: in_sqlite(folder / "shop.sqlite", rows),
 }

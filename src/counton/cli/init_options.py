@@ -20,7 +20,7 @@ class InitOptions(OptionRecord):
 
     events: str = argument(
         "CSV, Parquet or JSON lines, one row per event; a folder of them; or, with --query, "
-        "duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     save: Path = option(
         Path("nightly.toml"),

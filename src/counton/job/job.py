@@ -773,8 +773,8 @@ class RowPolicies(JobPart):
     )
     query: str | None = option(
         None,
-        "one SELECT that chooses the rows, if the events are a database (duckdb:///FILE, "
-        "sqlite:///FILE, postgresql://...)",
+        "one SELECT that chooses the rows, if the events are a database (sqlite:///FILE, "
+        "postgresql://...)",
         served=False,
     )
     late: str | None = option(

@@ -37,7 +37,7 @@ from counton.rows.readable_lines import (
     keys_of,
     sift,
 )
-from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, name_of, unreadable_errors
+from counton.rows.sources import Rows, Source, UnreadableRow, name_of, open_frame, unreadable_errors
 
 CSV = CsvForm()
 #: First bytes of files compressed by gzip and zstd, which polars decompresses.
@@ -445,7 +445,7 @@ def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) 
     if isinstance(events, Source):
         return events
     if not isinstance(events, str | os.PathLike | list | tuple):
-        frame = EventFrame(events)
+        frame = open_frame(events)
         return Source((frame,), frame.name)
     if is_database(events):
         raise InvalidInput(

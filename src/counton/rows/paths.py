@@ -170,21 +170,16 @@ def moments_named(query: str) -> frozenset[str]:
 
 
 def is_database(events: object) -> bool:
-    """Return True if events are the address or a table of a database, or contain one.
+    """Return True if events are the address of a database, or contain one.
 
-    >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
+    >>> is_database("sqlite:///visits.db"), is_database(["visits.csv"])
     (True, False)
     """
     if isinstance(events, list | tuple):
         return any(map(is_database, events))
-    if isinstance(events, str):
-        return events.partition("://")[0].partition("+")[0] in _DATABASES and "://" in events
-    return type(events).__module__.partition(".")[0].lstrip("_") in _LIBRARIES
-
-
-_DATABASES = ("duckdb", "sqlite", "postgresql")
-#: Libraries whose tables are asked for columns.
-_LIBRARIES = ("duckdb", "ibis", "deltalake", "pyiceberg")
+    if not isinstance(events, str) or "://" not in events:
+        return False
+    return events.partition("://")[0].partition("+")[0] in ("sqlite", "postgresql")
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:
@@ -272,8 +267,8 @@ def _find_files(given: object, stated: str | None) -> list[str]:
         if os.path.isdir(os.path.join(path, "_delta_log")):
             raise InvalidInput(
                 f"{path!r} is the folder of a Delta table, which also contains files of deleted "
-                "rows; give deltalake.DeltaTable of it in Python, or let DuckDB read it "
-                f"({field('query', 'from delta_scan(...)')})"
+                "rows; give polars.scan_delta of it in Python, or write its rows into a "
+                "file"
             )
         inside = sorted(
             name for name in _files_in(path) if stated is not None or ending(name) in SUFFIXES

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import IO, Any, cast
 
+import numpy as np
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
@@ -20,6 +21,10 @@ from counton.base.errors import InvalidInput, field, first_line
 from counton.base.lazy_polars import polars as pl
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text, physical_us
+
+# Polars knows no zones such as +05:30, which pandas and Arrow write, and would refuse all columns
+# of a file because of one. `_plain` reads them.
+os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
 
 
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
@@ -121,12 +126,13 @@ class Rows(ABC):
             if name not in present and not self._may_lack(name):
                 listed = f"{_listing(present)}{self._elsewhere(name)}"
                 raise InvalidInput(f"{self.name} has no column {name!r}; {listed}")
-            if f"{name}_duplicated_0" in present:  # as polars calls the second one
+            # Polars calls the second one so.
+            if present.count(name) > 1 or f"{name}_duplicated_0" in present:
                 raise InvalidInput(
                     f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
                     "rename or remove one of them"
                 )
-        found = self.frame(asked)
+        found = _plain(self.frame(asked), asked)
         types = found.collect_schema()
         for name in asked:
             if types[name].is_nested() or types[name] == pl.Object:
@@ -192,6 +198,20 @@ class Rows(ABC):
             f"{self.name} cannot be read as {self.kind} ({reason}); correct the file, or state its "
             "format"
         )
+
+
+def _plain(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    """Return rows whose columns have plain types: categories as texts, and times of a fixed offset
+    from UTC, such as ``+05:30``, as times in UTC.
+    """
+    types, found = rows.collect_schema(), list[pl.Expr]()
+    for name in columns:
+        dtype = types[name]
+        if isinstance(dtype, pl.Categorical | pl.Enum):
+            found.append(pl.col(name).cast(pl.String))
+        elif isinstance(dtype, pl.Datetime) and (dtype.time_zone or "").startswith(("+", "-")):
+            found.append(pl.col(name).to_physical().cast(pl.Datetime(dtype.time_unit, "UTC")))
+    return rows.with_columns(found) if found else rows
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
@@ -262,12 +282,6 @@ class Source:
         Such rows cannot come again, so no digest of them is kept.
         """
         return False
-
-    def delegate(self, reading: Any) -> Source:
-        """Return the source that will add up the rows: this source, or another one that lets a
-        database add them up.
-        """
-        return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the SHA-256 digest of each part: of a file's decompressed bytes, or of a frame's
@@ -356,15 +370,12 @@ def join_columns(source: Source, column: str | None) -> Source:
 #: Method by which a frame exports its columns without a copy (the Arrow PyCapsule interface).
 _STREAM = "__arrow_c_stream__"
 
+#: Libraries whose tables have no order of rows.
+_UNORDERED = ("duckdb", "_duckdb", "ibis")
+
 
 class EventFrame(Rows):
-    """Rows of a data frame. A lazy frame of polars stays lazy, and no frame is copied.
-
-    Args:
-        frame: frame of polars (eager or lazy), or an object with ``__arrow_c_stream__``.
-
-    Raises:
-        InvalidInput: the object does not export Arrow, or the export fails.
+    """Rows of a data frame of polars. A lazy frame stays lazy, and no frame is copied.
 
     >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))
     >>> rows.columns()
@@ -374,44 +385,13 @@ class EventFrame(Rows):
     name = "the data frame"
     kind = "a data frame"
 
-    def __init__(self, frame: Any) -> None:
-        if not isinstance(frame, pl.LazyFrame) and not hasattr(frame, _STREAM):
-            raise InvalidInput(
-                f"{field('events')} is of type {type(frame).__name__}, which is neither the path "
-                f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
-                f"polars, pandas, pyarrow or DuckDB"
-            )
-        try:
-            self._frame = frame if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame).lazy()
-        except ImportError as error:  # pandas exports its columns through pyarrow
-            raise InvalidInput(
-                f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, "
-                f"which needs pyarrow to hand over its columns: install counton's extra 'pandas' "
-                f"(in a checkout: pip install '.[pandas]'), or give a path"
-            ) from error
-        except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"{field('events')} is a {type(frame).__name__} that cannot be read as a data "
-                f"frame ({first_line(error)}); give its columns plain types, or give a "
-                "path"
-            ) from error
-        #: Index of a pandas frame, which is none of its columns.
-        self._index = frame.index if hasattr(frame, "reset_index") else None
+    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
+        self._frame = frame.lazy()
         self._hashed: dict[tuple[str, ...], str] = {}
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         return self._frame
-
-    @override
-    def _elsewhere(self, name: str) -> str:
-        if self._index is None:
-            return ""
-        if name in self._index.names:
-            return f", and {name!r} is in its index: give the frame's reset_index()"
-        if self._index.dtype.kind == "M":
-            return f", and its index holds times: give the frame's reset_index(names={name!r})"
-        return ""
 
     @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
@@ -441,6 +421,160 @@ class EventFrame(Rows):
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
         return InvalidInput(f"{self.name} cannot be read ({first_line(error)}); correct the file")
+
+
+class FetchedColumns(EventFrame):
+    """Rows whose columns are fetched when they are needed: of a database, or of a frame of another
+    library. A column that nobody reads is never converted.
+
+    Args:
+        numbered: whether the rows have an order. If not, they are known again in any order.
+    """
+
+    def __init__(self, *, numbered: bool) -> None:
+        super().__init__(pl.DataFrame())
+        self._held = pl.DataFrame()
+        if not numbered:
+            self.numbered = False
+            self.still = "select rows that do not change during the run"
+            self.again = (
+                f"select only the new rows, or leave {field('append', True)} out if the query "
+                "returns everything since the first window"
+            )
+
+    @abstractmethod
+    def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
+        """Return the columns ``names`` of all rows."""
+
+    @override
+    @abstractmethod
+    def columns(self) -> list[str]: ...
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        asked = self.columns() if columns is None else columns
+        wanted = list(dict.fromkeys((*self._held.columns, *asked)))
+        if len(wanted) > self._held.width:
+            # All at once: a second reading may find the rows in another order.
+            self._held = self._fetch(wanted)
+        return self._held.lazy().select(asked)
+
+
+class LentFrame(FetchedColumns):
+    """Rows of a frame of another library, such as pandas, pyarrow, DuckDB and ibis.
+
+    Args:
+        frame: object with ``__arrow_c_stream__``. Columns of pandas are read without pyarrow.
+
+    Raises:
+        InvalidInput: the object does not export Arrow, or the export fails.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        if not hasattr(frame, _STREAM):
+            raise InvalidInput(
+                f"{field('events')} is of type {type(frame).__name__}, which is neither the path "
+                f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
+                f"polars, pandas, pyarrow or DuckDB"
+            )
+        super().__init__(numbered=type(frame).__module__.partition(".")[0] not in _UNORDERED)
+        self._lent = frame
+        if hasattr(frame, "select") or hasattr(frame, "iloc"):
+            # The columns of pyarrow's tables are their data.
+            named = getattr(frame, "column_names", None) or frame.columns
+            self._names = [str(name) for name in named]
+        else:  # a stream, which is read once
+            try:
+                self._held = pl.DataFrame(_Stream(frame))
+            except (Exception, pl.exceptions.PanicException) as error:  # of any library
+                raise self.unreadable(error) from error
+            self._names = self._held.columns
+
+    @override
+    def columns(self) -> list[str]:
+        return self._names
+
+    @override
+    def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
+        try:
+            return self._convert(names)
+        except (Exception, pl.exceptions.PanicException) as error:  # of any library
+            for name in names:
+                try:
+                    self._convert([name])
+                except (Exception, pl.exceptions.PanicException) as reason:
+                    raise InvalidInput(
+                        f"column {name!r} of {self.name} cannot be read ({first_line(reason)}); "
+                        "convert it to text, numbers or times"
+                    ) from reason
+            raise self.unreadable(error) from error
+
+    def _convert(self, names: Sequence[str]) -> pl.DataFrame:
+        lent = self._lent
+        if hasattr(lent, "iloc"):
+            places = map(self._names.index, names)
+            return pl.DataFrame(
+                [_column(name, lent.iloc[:, at]) for name, at in zip(names, places, strict=True)]
+            )
+        if hasattr(lent, "project"):  # DuckDB takes expressions
+            quoted = (name.replace('"', '""') for name in names)
+            chosen = lent.project(", ".join(f'"{name}"' for name in quoted))
+        else:
+            chosen = lent.select(list(names))
+        return pl.DataFrame(_Stream(chosen)).select(names)
+
+    @override
+    def _elsewhere(self, name: str) -> str:
+        index = getattr(self._lent, "index", None) if hasattr(self._lent, "reset_index") else None
+        if index is None:
+            return ""
+        if name in index.names:
+            return f", and {name!r} is in its index: give the frame's reset_index()"
+        if index.dtype.kind == "M":
+            return f", and its index holds times: give the frame's reset_index(names={name!r})"
+        return ""
+
+    @override
+    def unreadable(self, error: BaseException) -> InvalidInput:
+        return InvalidInput(
+            f"{field('events')} is a {type(self._lent).__name__} that cannot be read as a data "
+            f"frame ({first_line(error)}); give its columns plain types, or give a path"
+        )
+
+
+class _Stream:
+    """A wrapper that hides the type of a frame from polars, which keeps all types that it has seen
+    until the program ends: types of DuckDB would then be reported as leaked.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__()
+
+
+def _column(name: str, given: Any) -> pl.Series:
+    """Convert a column of pandas."""
+    zone = getattr(given.dtype, "tz", None)
+    if zone is not None:
+        given = given.dt.tz_convert("UTC").dt.tz_localize(None)
+    if not isinstance(given.dtype, np.dtype) or given.dtype.kind not in "iufbM":
+        values = given.astype(object)
+        return pl.Series(name, values.where(values.notna(), None).tolist())
+    values = given.to_numpy()
+    if values.dtype == "datetime64[s]":  # polars has no such times
+        values = values.astype("datetime64[ms]")
+    found = pl.Series(name, values, nan_to_null=True)
+    if zone is None:
+        return found
+    # A fixed offset has no name.
+    return found.dt.replace_time_zone("UTC").dt.convert_time_zone(getattr(zone, "key", "UTC"))
+
+
+def open_frame(frame: Any) -> EventFrame:
+    """Open the rows of a data frame of any library."""
+    return (EventFrame if isinstance(frame, pl.DataFrame | pl.LazyFrame) else LentFrame)(frame)
 
 
 class _HashFile:

@@ -52,7 +52,7 @@ def cells_of(
     sums that the statistic keeps for a group. `sum_cells` adds up the results of several parts.
 
     Args:
-        alike: a table for rows that each stand for several equal rows of a database. Column
+        alike: a table for rows that each stand for several equal rows of a cluster. Column
             ``number`` has their number. Column ``newest``, if their times may differ, has the
             newest time in microseconds. None: each row is one event.
 

@@ -458,14 +458,14 @@ def open_source(
             None: neither.
     """
     if is_database(job.events):
-        from counton.rows.databases import open_question
+        from counton.rows.databases import open_query
 
-        source = open_question(job.events, job.rows.query, moments or {})
+        source = open_query(job.events, job.rows.query, moments or {})
     else:
         if job.rows.query is not None:
             raise InvalidInput(
                 f"{field('query', job.rows.query[:40])} is for a database, and {field('events')} "
-                "name no database; give duckdb:///FILE, sqlite:///FILE or "
+                "name no database; give sqlite:///FILE or "
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
         source = job.format.open_rows(job.events)

@@ -425,7 +425,7 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 
 
 def _read(
-    settled: SettledJob, progress: Progress, given: Source
+    settled: SettledJob, progress: Progress, source: Source
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally], Private[Marks]]:
     """Read the rows of a run, and return four things: labels (group names), the object that chooses
     the rows that count, the sums of all rows, and digests of the files.
@@ -435,7 +435,7 @@ def _read(
     """
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
-    source, by, labels, bounder = given.delegate(reading), definition, None, None
+    by, labels, bounder = definition, None, None
     if not definition.cells.named_beforehand:
         labels = labels_in(source, reading, Private(()) if saved is None else saved.labels())
         # The stream's memory names none of them.
@@ -461,7 +461,7 @@ def _read(
     told = None if progress is silent else watch
     found = tally(source, reading, by.domain, bound=held, watch=told)
     # Bytes are hashed here, so that the digest is that of the counted bytes.
-    parts = () if given.comes_once else given.parts
+    parts = () if source.comes_once else source.parts
     marks = Private([(_mark(part, definition), part) for part in parts])
     return labels, bounder, found, marks
 
