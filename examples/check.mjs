@@ -285,7 +285,6 @@ class Strategy {
   places = 0n;
   versions = 1;
   factor() { return ONE; }
-  lawAt() { return null; } // or the family and the width of a level's own law
   noise(z, last) { return range(1, last + 1).map((step) => this.at(z, step)); }
 }
 
@@ -848,29 +847,6 @@ class WindowVersions extends Strategy {
   }
 }
 
-class WindowsAndTotals extends Strategy {
-  static async of({ windows, totals, law }) {
-    const found = new WindowsAndTotals();
-    [found.windows, found.totals] = [await strategyOf(windows), await strategyOf(totals)];
-    found.first = 1 + Math.max(...windows.nodes.map(([level]) => level));
-    found.law = lawOf(law); // of the nodes of totals, whose levels follow those of the windows
-    found.versions = found.windows.versions + 1;
-    const [one, other] = [found.windows.places, found.totals.places];
-    found.places = one > other ? one : other;
-    return found;
-  }
-  lawAt(level) {
-    return level < this.first ? null : this.law;
-  }
-  noise(z, last, version) {
-    const ofWindows = version < this.windows.versions;
-    const own = (level, index) => z(this.first + level, index);
-    const part = ofWindows ? this.windows : this.totals;
-    const noise = ofWindows ? part.noise(z, last, version) : part.noise(own, last);
-    return noise.map((one) => one << (this.places - part.places));
-  }
-}
-
 const factorisation = ({ horizon, bits, ...matrix }) =>
   LeastSquares.of({ line: { strategy: "Dense", cells: horizon, ...matrix } });
 
@@ -883,7 +859,6 @@ const strategyOf = (told) => {
   if (told.strategy === "Octave") return Octave.of(told);
   if (told.strategy === "Factorisation") return factorisation(told);
   if (told.strategy === "WindowVersions") return WindowVersions.of(told);
-  if (told.strategy === "WindowsAndTotals") return WindowsAndTotals.of(told);
   return new STRATEGIES[told.strategy](told);
 };
 
@@ -908,7 +883,7 @@ async function released(secret, terms, sums) {
     strategy.noise((level, index) => { drawn.set(`${level},${index}`, [level, index]); return 0n; }, totals.length, version);
     for (const [name, [level, index]] of drawn) {
       const where = terms.shape.length ? [level, index, cell] : [level, 0, index];
-      const [named, wide] = strategy.lawAt(level) ?? [family, width.times(strategy.factor(level))];
+      const [named, wide] = [family, width.times(strategy.factor(level))];
       drawn.set(name, await law(`${named} ${wide}`).draw(bits, where));
     }
     const noise = strategy.noise((level, index) => drawn.get(`${level},${index}`), totals.length, version);

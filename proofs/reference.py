@@ -463,15 +463,6 @@ class Strategy:
         """
         return Fraction(1)
 
-    def law_at(self, level: int) -> tuple[str, Fraction] | None:
-        """Return the noise distribution of a level's nodes as a pair (family, scale or variance),
-        if the strategy states one.
-
-        None: the distribution is that of the stream, with its scale or variance multiplied by
-        `factor`.
-        """
-        return None
-
     def column(self, step: int, last: int) -> dict[Node, int]:
         """Return the column of C for a step: the nodes to which an input of this step adds, each
         with its weight.
@@ -1411,52 +1402,6 @@ class AsOf(Strategy):
         return int(self._of.version(z, step, lag))
 
 
-class WindowsAndTotals(Strategy):
-    """The strategy of revised windows, and of running totals of all rows that have arrived.
-
-    Each step releases new counts of the last windows, whose rows may arrive late, and then the
-    total of all rows that have arrived so far.
-
-    Args:
-        windows: strategy of revised windows (`WindowVersions`).
-        totals: strategy of the totals. Its levels follow those of the windows.
-        share: fraction of the guarantee that the totals have.
-        law: noise distribution of the totals' nodes.
-    """
-
-    windows = True
-
-    def __init__(
-        self, windows: dict[str, Any], totals: dict[str, Any], share: str, law: dict[str, str]
-    ) -> None:
-        self._windows: Any = strategy_of(windows)
-        self._totals, self._law = strategy_of(totals), law_of(law)
-        exact(share)  # refuses what is no number
-        self._first = 1 + max(level for level, _ in windows["nodes"])
-        self.bits, self.versions = self._windows.bits, self._windows.versions + 1
-        self.places = max(self._windows.places, self._totals.places)
-
-    def law_at(self, level: int) -> tuple[str, Fraction] | None:
-        return self._law if level >= self._first else None
-
-    def column(self, step: int, last: int) -> dict[Node, int]:
-        found: dict[Node, int] = self._windows.column(step, last)
-        beside = self._totals.column(step, last)
-        return found | {(self._first + level, p): much for (level, p), much in beside.items()}
-
-    def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of releases 1 .. last: lists for the windows, and one for the totals."""
-        totals = self._totals.noise(lambda level, p: z(self._first + level, p), last)
-        finer = self.places - self._windows.places, self.places - self._totals.places
-        windows = [[one << finer[0] for one in of] for of in self._windows.numbers(z, last)]
-        return [*windows, [one << finer[1] for one in totals]]
-
-    def _at(self, z: Draws, step: int) -> int:
-        noise: int = self._windows._at(z, step)
-        finer: int = self.places - self._windows.places
-        return noise << finer
-
-
 class WrittenOut(Strategy):
     """A strategy of another package, given by its integer matrices.
 
@@ -1487,7 +1432,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     for kind in (
         KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
         Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
-        WindowVersions, AsOf, WindowsAndTotals,
+        WindowVersions, AsOf,
     )
 }  # fmt: skip
 
@@ -1706,8 +1651,7 @@ class Stream:
         self.horizon = terms["strategy"].get("horizon", 2**62)
 
     def _law_at(self, level: int) -> Laplace | Gaussian:
-        law = self.strategy.law_at(level)
-        return noise_of(*law or (self._law[0], self._law[1] * self.strategy.factor(level)))
+        return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
 
     def z(self, cell: int) -> Noise:
         """Return the noise z of one cell, a function that maps a node's level and index to its

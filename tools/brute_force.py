@@ -139,8 +139,6 @@ def strategies(steps: int) -> tuple[Nodes, ...]:
     """
     found = []
     for strategy in (one for kind in public_strategies() for one in kind.examples(steps)):
-        if strategy.facts.totals:  # two laws: tests/run/test_also_totals.py adds up their losses
-            continue
         columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
         places = sorted({node[:2] for column in columns for node in column})
         matrix = np.zeros((len(places), steps))

@@ -28,7 +28,6 @@ from counton.base.errors import InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers.counter_state import add_arrivals
 from counton.numbers.design import design_for
-from counton.numbers.node_law import law_of_totals
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -46,7 +45,6 @@ from counton.strategies import (
     KAry,
     MultiscaleInterpolation,
     StreamStrategy,
-    WindowsAndTotals,
     WindowVersions,
     public_strategies,
 )
@@ -59,7 +57,7 @@ _VALUES = Contribution.values(-3, 12, resolution="0.05")
 
 
 #: Those that stand at the end, since the number of an answer is part of it, or begin no stream.
-_LATER = (WindowVersions, WindowsAndTotals, AsOf)
+_LATER = (WindowVersions, AsOf)
 
 
 class Case(NamedTuple):
@@ -118,20 +116,6 @@ def cases() -> Iterator[Case]:
     several = WindowVersions.examples(_HORIZON)
     yield Case("WindowVersions", several[0], PureDP(1), _VALUES, (2,))
     yield Case("WindowVersions", several[2], ZCDP("0.5"))
-    beside = WindowsAndTotals.examples(_HORIZON)
-    yield Case("WindowsAndTotals", divided(beside[0], PureDP(1), _VALUES), PureDP(1), _VALUES, (2,))
-    yield Case("WindowsAndTotals", divided(beside[1], ZCDP("0.5"), _ONE), ZCDP("0.5"))
-
-
-def divided(
-    both: WindowsAndTotals,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...] = (),
-) -> WindowsAndTotals:
-    """Return the strategy with the noise that totals need for their share of the guarantee."""
-    law = law_of_totals(both.totals, both.share, guarantee, contribution, shape)
-    return WindowsAndTotals(both.windows, both.totals, both.share, law)
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:
@@ -167,7 +151,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     late = np.concatenate([np.zeros((facts.delay, *counter.shape), np.int64), xs])[: case.steps]
     sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
     if facts.versions > 1:
-        add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs), totals=facts.totals)
+        add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs))
     whole = [Fraction(one) / design.units.released for one in released.values.reshape(-1).tolist()]
     values = np.array([round(one) for one in whole]).reshape(case.steps, -1)
     told = json.loads(json.dumps(design.public()))

@@ -21,8 +21,7 @@ from counton.privacy import (
     Guarantee,
     PureDP,
 )
-from counton.strategies import WindowsAndTotals, public_strategies
-from tools.vectors import divided
+from counton.strategies import public_strategies
 
 Case = dict[str, Any]
 #: So many values at least, and few more.
@@ -65,8 +64,6 @@ def run(case: Case, _folder: Path) -> str:
     if case["values"]:
         counted = Contribution.values(-3, 12, resolution="0.5")
     try:
-        if isinstance(strategy, WindowsAndTotals):
-            strategy = divided(strategy, guarantee, counted, (cells,))
         counter = Counter(
             strategy,
             guarantee,

@@ -391,10 +391,6 @@ NO_LAW = {
     "rows in `test_window_versions.py`",
     "facts.versions": "how many numbers a step releases; that each is its version, to the bit, is "
     "held in `test_window_versions.py`",
-    "facts.totals": "a step also releases the total of all items; that it is, and by which noise, "
-    "is held in `test_windows_and_totals.py` and, through jobs, in `test_also_totals.py`",
-    "facts.least_squares": "numbers have real weights; they and their errors are compared with "
-    "plain least squares, and intervals with draws, in `test_windows_and_totals.py`",
     "facts.local": "in how many parts a batch's noise is computed; that parts are the whole, to "
     "the bit, is `check_noise_parts` and `check_reader`",
 }

@@ -20,7 +20,6 @@ from counton.strategies import (
     KAry,
     MultiscaleInterpolation,
     StreamStrategy,
-    WindowsAndTotals,
     public_strategies,
 )
 from counton.strategies.strategy import column_until
@@ -42,8 +41,6 @@ EXAMPLES = [
     pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
     for horizon in (2, 3, 9)
     for kind in public_strategies()
-    # Noise of two laws, each for a part of the guarantee: tests/run/test_also_totals.py has it.
-    if kind is not WindowsAndTotals
     for strategy in kind.examples(horizon)
 ]
 GUARANTEES: tuple[Guarantee, ...] = (PureDP(1), ZCDP("0.02"))

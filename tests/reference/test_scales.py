@@ -26,7 +26,7 @@ from counton.privacy import (
     Guarantee,
     PureDP,
 )
-from counton.strategies import Expiring, StreamStrategy, WindowsAndTotals, public_strategies
+from counton.strategies import Expiring, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until
 from proofs import reference
 
@@ -51,8 +51,7 @@ Norms = tuple[Fraction, Fraction, int]
 STRATEGIES = [
     strategy
     for kind in public_strategies()
-    # The second has noise of two laws, each for a part of the guarantee: see test_also_totals.py.
-    if kind not in (Expiring, WindowsAndTotals)
+    if kind is not Expiring
     for strategy in kind.examples(HORIZON)
 ]
 

@@ -264,7 +264,6 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
             {"id": "id", "corrections": 1},
             "corrections=1 does not go with unknown",
         ),
-        ("count", {"also_totals": 0.1}, "also_totals=0.1 does not go with"),
         (
             "count",
             {"every": "1h", "steps": 10**7},

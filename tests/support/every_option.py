@@ -75,7 +75,6 @@ COMMON: list[dict[str, Any]] = [
     {"id": "id"},
     {"id": "id", "revise": "1h"},
     {"id": "id", "revise": "1h", "corrections": 1, "sign": "comes"},
-    {"id": "id", "revise": "1h", "also_totals": 0.1},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
     {"out": "t.csv", "surely_above": 1, "csv_formulas": "keep"},

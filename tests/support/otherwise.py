@@ -28,7 +28,6 @@ OTHERWISE: dict[str, Any] = {
     "watermark": "1h",
     "revise": "2h",
     "corrections": 2,
-    "also_totals": 0.3,
     "sign": "paid",
     "quiet": 9,
     "csv_formulas": "keep",

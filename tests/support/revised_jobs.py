@@ -12,13 +12,10 @@ import polars as pl
 from every_version import EveryVersion
 from folders import job_folder
 from keys import chosen_key
-from scipy.stats import norm
 
-from counton import ApproxDP
 from counton.base.distributions import DiscreteLaplace
 from counton.numbers.counter_state import arrivals_of
 from counton.numbers.node_law import sensitivity_of
-from counton.privacy.concentrated import rho_within
 from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
 
@@ -102,8 +99,6 @@ def share_used(without: Nights, with_it: Nights) -> float:
     step = float(design.units.released)
     known = np.rint((with_it.values - without.values) / step * step / float(design.units.exact))
     change, strategy = known.astype(np.int64), design.strategy
-    if strategy.facts.totals:
-        return _share_of_both(change, with_it)
     arrived = arrivals_of(change, np.zeros_like(change[0]))  # (nights, cells, versions)
     moved = _moved_windows(arrived, strategy)
     most = sensitivity_of(strategy, design.contribution, design.shape)
@@ -113,43 +108,6 @@ def share_used(without: Nights, with_it: Nights) -> float:
         share = float((moved**2).sum() / most.l2_squared) ** 0.5
     assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
     return share
-
-
-def _share_of_both(change: np.ndarray[Any, Any], nights: Nights) -> float:
-    """The privacy loss of windows and of totals, each by its own noise, over what is promised.
-
-    Nothing of this knows how the budget is divided.
-    """
-    design, strategy = nights.design, nights.design.strategy
-    arrived = arrivals_of(change, np.zeros_like(change[0]), totals=True)
-    enters = np.asarray(matrices(strategy.totals)[1], np.float64)[:, : len(change)]
-    parts = (
-        (_moved_windows(arrived[..., :-1], strategy.windows), design.law),
-        (enters @ arrived[..., -1] * 2.0**strategy.totals.facts.lattice_bits, strategy.law),
-    )
-    if isinstance(design.law, DiscreteLaplace):
-        loss = sum(float(np.abs(moved).sum() / law.scale) for moved, law in parts)
-        share = loss / float(design.guarantee.epsilon)
-    else:
-        loss = sum(float((moved**2).sum() / (2 * law.sigma_squared)) for moved, law in parts)
-        guarantee = design.guarantee
-        if isinstance(guarantee, ApproxDP):
-            epsilon, delta = guarantee.epsilon, guarantee.delta
-            assert _delta_of(loss, float(epsilon)) <= float(delta), "a unit moves too much"
-            share = (loss / float(rho_within(epsilon, delta))) ** 0.5
-        else:
-            share = (loss / float(guarantee.rho)) ** 0.5
-    assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
-    return share
-
-
-def _delta_of(rho: float, epsilon: float) -> float:
-    """The least delta beside epsilon of normal noise that loses rho (Balle and Wang 2018)."""
-    if not rho:
-        return 0.0
-    apart = (2 * rho) ** 0.5
-    above, below = (norm.cdf(sign * apart / 2 - epsilon / apart) for sign in (1, -1))
-    return float(above - np.exp(epsilon) * below)
 
 
 def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:

@@ -32,7 +32,6 @@ from counton.run.job_plan import (
     planned_job,
     planned_jobs,
 )
-from counton.run.totals_plan import PlannedTotals
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of ``plan`` that may be given with a job file. The file states all others.
@@ -287,30 +286,6 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
     message = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
     console.write_line(f"standard deviation by the number of windows that ended later: {message}")
-    if job.totals is not None:
-        _write_totals(console, job.totals)
-
-
-def _write_totals(console: Console, found: PlannedTotals) -> None:
-    """Print standard deviations of revised windows (released again when late rows come) in two
-    rows: with totals released beside the windows, and without.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("all read together", overflow="fold")
-    for name in ("a final window", "a week", "a year", f"all {found.windows:,}"):
-        table.add_column(name, justify="right")
-    beside = f"totals have {figures(float(found.share))} of the budget"
-    own = found.final, found.week, found.year, found.total
-    for name, stds in ((beside, own), ("windows alone, with all of it", found.alone)):
-        table.add_row(name, *("" if std is None else figures(std) for std in stds))
-    console.write_table(table)
-    least = "more noise than the least that is possible beside windows as accurate"
-    over = f"of 64 windows with 8 versions under rho, totals have 3% to 13% {least}"
-    if found.over_least is not None:
-        others = found.nights < found.windows  # computed for fewer windows than the job's
-        of = f"in a stream of {found.nights:,} windows, totals would" if others else "all totals"
-        over = f"{of} have at most {math.ceil(100 * found.over_least)}% {least}"
-    console.write_line(f"standard deviations on the last night; {over}")
 
 
 #: Largest number of versions of a window whose standard deviations are shown.

@@ -416,13 +416,6 @@ class Lateness(JobPart):
         kept="stream",
         needs="revise",
     )
-    also_totals: Number | None = option(
-        None,
-        "with revise: the part of the budget, as in 0.1, that running totals have beside the "
-        "windows, so that weeks and years are accurate too; both are read together",
-        kept="stream",
-        needs="revise",
-    )
     sign: str | None = option(
         None,
         "with corrections: column that says 1 for a row, or -1 for a row that is taken back",

@@ -83,7 +83,6 @@ class JobFields(RowFields, total=False):
     watermark: str | timedelta | None
     revise: str | timedelta | None
     corrections: int | None
-    also_totals: Number | None
     sign: str | None
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None

@@ -40,7 +40,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "other spare": ", whose groups are all in the table",
         "continues": ", whose epsilons of groups could be other ones",
         "expire": ", whose promise is stated by ages",
-        "also_totals": ", which divides one guarantee",
         "corrections": ", since a corrected row may move to a group with another epsilon",
         "most_a_window": ", where rows of a user weigh differently",
         "above surely_above": ", whose numbers have errors of several sizes",
@@ -58,7 +57,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "alone",
         "around": ", which needs a number of steps, because each release may show a group",
         "corrections": ", because a row that moves would be in more groups than delta allows for",
-        "also_totals": ", because a total could show a group before one of its windows does",
     },
     "released once": {
         "per": ", whose rows have no times, so no periods",

@@ -75,12 +75,6 @@ def dp_event(design: Design[Any]) -> DpEvent:
             f"design of {design.name!r} {why}, and no event of dp_accounting has this loss; enter "
             f"its guarantee, {design.guarantee}, in a ledger instead"
         )
-    if design.strategy.facts.totals or design.strategy.facts.least_squares:
-        raise InvalidInput(
-            f"design of {design.name!r} divides its guarantee between windows and totals, and no "
-            "single event of dp_accounting has the loss of both; enter its guarantee, "
-            f"{design.guarantee}, in a ledger instead"
-        )
     promised = design.guarantee
     if isinstance(promised, PureDP):
         return _coin(promised.epsilon)

@@ -227,8 +227,7 @@ class Counter:
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
         known = np.empty_like(changes)
-        facts = self.design.strategy.facts
-        add_arrivals(self._progress().sums, changes, known, totals=facts.totals)
+        add_arrivals(self._progress().sums, changes, known)
         return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
@@ -432,8 +431,7 @@ class Counter:
             part = slice(start, start + len(noise))
             exact = values[part]
             if terms.strategy.facts.versions > 1:
-                of_all = terms.strategy.facts.totals
-                sums = add_arrivals(sums, totals[part], exact, totals=of_all)
+                sums = add_arrivals(sums, totals[part], exact)
             elif terms.strategy.facts.workload == "totals":
                 np.add.accumulate(totals[part], axis=0, out=exact)
                 exact += sums

@@ -125,11 +125,7 @@ class StreamProgress(NamedTuple):
 
 
 def add_arrivals(
-    sums: NDArray[np.int64],
-    arrivals: NDArray[np.int64],
-    out: NDArray[np.int64],
-    *,
-    totals: bool = False,
+    sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Compute the counts of the last windows at the end of each step, and write them to ``out``.
 
@@ -141,8 +137,6 @@ def add_arrivals(
         sums: counts at the end of the step before the first, shape ``(..., lags)``.
         arrivals: number of items that arrived in each step, shape ``(steps, ..., lags)``.
         out: array for the result, of the shape of ``arrivals``.
-        totals: True if the last axis has one more entry after the lags: the number of all items so
-            far.
 
     Returns:
         The counts at the end of the last step.
@@ -152,20 +146,14 @@ def add_arrivals(
     [4, 2, 11]
     >>> out.tolist()
     [[2, 8, 5], [4, 2, 11]]
-    >>> add_arrivals(np.array([7, 5, 12]), np.array([[2, 1, 3]]), out[:1], totals=True).tolist()
-    [2, 8, 15]
     """
     for before, arrived, known in zip((sums, *out), arrivals, out, strict=False):
         known[..., 0] = arrived[..., 0]
         np.add(before[..., :-1], arrived[..., 1:], out=known[..., 1:])
-        if totals:
-            np.add(before[..., -1], arrived[..., -1], out=known[..., -1])
     return out[-1].copy() if len(out) else sums
 
 
-def arrivals_of(
-    known: NDArray[np.int64], before: NDArray[np.int64], *, totals: bool = False
-) -> NDArray[np.int64]:
+def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of items that arrived in each step, by the lag of their window.
 
     This is the inverse of `add_arrivals`.
@@ -173,8 +161,6 @@ def arrivals_of(
     Args:
         known: counts at the end of each step, shape ``(steps, ..., lags)``.
         before: counts at the end of the step before the first, shape ``(..., lags)``.
-        totals: True if the last axis has one more entry after the lags: the number of all items so
-            far.
 
     >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
     [[2, 1, 0], [4, 0, 3]]
@@ -182,8 +168,6 @@ def arrivals_of(
     found = known.copy()
     earlier = np.concatenate([before[None], known[:-1]])
     found[..., 1:] -= earlier[..., :-1]
-    if totals:
-        found[..., -1] = known[..., -1] - earlier[..., -1]
     return found
 
 
@@ -264,8 +248,8 @@ def _refuse_overflow(
     most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
         facts = terms.strategy.facts
-        if facts.versions > 1:  # a window grows at each of its versions, and a total always
-            largest *= len(totals) if facts.totals else min(len(totals), facts.versions)
+        if facts.versions > 1:  # a window grows at each of its versions
+            largest *= min(len(totals), facts.versions)
             largest += _largest(done.sums)
         refuse_overflow(
             largest,

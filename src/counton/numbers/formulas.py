@@ -36,7 +36,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.design import Design
-from counton.numbers.intervals import check_level, estimate_halfwidths, interval_halfwidth
+from counton.numbers.intervals import check_level, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import largest_reads, window_rounding
@@ -968,9 +968,6 @@ class _Noise:
         jump = self._full * float(magnitudes.max())
         if not std and not largest:
             return 0.0
-        if self._design.strategy.facts.least_squares:
-            half = float(estimate_halfwidths(self._design.law, level, std, jump))
-            return float(self._design.errors.in_data_units(half + self._rounding_of(at)))
         nodes = 1
         if not full and largest and self._node:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)

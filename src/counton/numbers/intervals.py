@@ -310,12 +310,6 @@ def window_halfwidths(
             return exact.reshape(shape)
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
-    if strategy.facts.least_squares:  # estimates with a different weight for each node
-        reads = np.maximum(*(largest_reads(strategy, ends) for ends in (first, last)))
-        jump = reads * 2.0**-strategy.facts.lattice_bits
-        cell = 2.0**-strategy.facts.fraction_bits
-        found = np.ceil(estimate_halfwidths(law, level, std, jump) / cell + rounding) * cell
-        return np.asarray(np.where(first < last, found, 0.0)).reshape(shape)
     variance = strategy.variance(last, since=first) * cells
     full = largest_reads(strategy, last)
     if law.variance and checks_laws(strategy):  # these numbers to their last bits
@@ -328,26 +322,6 @@ def window_halfwidths(
             half[alone] = _sum_halfwidth(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
-
-
-def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
-    """Return half-widths of the intervals of weighted sums of the noise of many nodes, in the unit
-    of ``std``.
-
-    They hold for all possible weights. For Gaussian noise a normal quantile is used, for Laplace
-    noise the largest quantile that any weights can give. Drawn noise is discrete, so half a jump is
-    added, or a whole jump if the standard deviation is smaller than a jump.
-
-    Args:
-        law: noise distribution of a node.
-        level: probability with which each interval holds.
-        std: standard deviations of the sums.
-        jump: for each sum, the largest weight of a node times the smallest difference of two
-            values of a node's noise.
-    """
-    wide = _WIDE if law.family == "laplace" else DiscreteGaussian(Fraction(2**48))
-    quantile = float(smooth_halfwidth(1.0, wide, level))
-    return quantile * std + np.where(np.less(std, jump), 1.0, 0.5) * jump
 
 
 def _halfwidths_of_variances(

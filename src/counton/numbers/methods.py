@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
@@ -18,7 +17,7 @@ from counton.privacy.guarantees import difference
 from counton.strategies import Independent, KAry, StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
+    pass
 
 
 def methods(
@@ -149,19 +148,6 @@ def _attacker(terms: Design) -> list[str]:
 
 
 def _mechanism(terms: Design) -> str:
-    if terms.strategy.facts.least_squares:
-        both = cast("LeastSquaresAsOf", terms.strategy).both
-        return local_text(
-            "Two things were measured with noise of their own: what is known of each window at its "
-            "end and later, with a part {part} of the budget (strategy {windows}), and the total "
-            "of all that has arrived, with a part {rest} (strategy {totals}). Both parts together "
-            "are the guarantee. Published numbers are their best linear unbiased estimates, by "
-            "least squares of all measurements so far, with the exact covariance.",
-            part=str(1 - both.share),
-            windows=_strategy_and_paper(both.windows.inner),
-            rest=str(both.share),
-            totals=_strategy_and_paper(both.totals),
-        )
     return local_text(
         "Noise is correlated over time by a factorisation of running sums, the strategy {strategy}."
         if shares_noise(terms.strategy)
@@ -189,19 +175,8 @@ def shares_noise(strategy: StreamStrategy) -> bool:
     return not isinstance(strategy, Independent)
 
 
-def _noise(terms: Design, measured: str = "") -> str:
-    """Describe the noise of a measurement.
-
-    Args:
-        terms: the design.
-        measured: words after "measurement" that say which measurement is meant.
-    """
-    if terms.strategy.facts.least_squares:
-        both = cast("LeastSquaresAsOf", terms.strategy).both
-        windows = replace(terms, strategy=both.windows)
-        totals = replace(terms, strategy=both.totals, law=both.law)
-        both_of = local_text(" of a window"), local_text(" of a total")
-        return f"{_noise(windows, both_of[0])} {_noise(totals, both_of[1])}"
+def _noise(terms: Design) -> str:
+    """Describe the noise of a measurement."""
     law, unit = terms.law, float(terms.units.noise)
     of = local_text(", in units of what is measured") if is_single_release(terms) else ""
     if isinstance(law, DiscreteLaplace):
@@ -209,9 +184,7 @@ def _noise(terms: Design, measured: str = "") -> str:
     else:
         variance = float(law.sigma_squared) * unit**2
         said = local_text("Gaussian noise of variance {size}", size=_size(variance))
-    return local_text(
-        "Each measurement{of} has discrete {noise}, drawn exactly.", of=measured, noise=said + of
-    )
+    return local_text("Each measurement has discrete {noise}, drawn exactly.", noise=said + of)
 
 
 def _size(number: float) -> str:

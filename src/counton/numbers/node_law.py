@@ -6,33 +6,28 @@ A node is one of the measured sums to which a strategy adds independent noise.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from counton.base.distributions import DiscreteLaplace, Family, NoiseDistribution
-from counton.base.errors import InvalidInput, field
+from counton.base.distributions import Family
+from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
-    ZCDP,
-    ApproxDP,
     Calibration,
     Contribution,
     ExpiringDP,
     ExpiringZCDP,
     Guarantee,
-    PureDP,
     Sensitivity,
     calibrate,
 )
-from counton.privacy.concentrated import rho_within
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
-    from counton.strategies import WindowsAndTotals
+    pass
 
 #: Below the first number of steps, no level has more nodes than noise has addresses. The indices of
 #: nodes that releases use exceed those of the last step's own nodes by less than the second number.
@@ -129,23 +124,6 @@ def calibration_of(
     """
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
-    if strategy.facts.totals:
-        both = cast("WindowsAndTotals", strategy)
-        told = both.totals, both.share, guarantee, contribution, shape
-        needed = law_of_totals(*told, both.windows.corrections, both.law.family)
-        own, least = (
-            one.scale if isinstance(one, DiscreteLaplace) else one.sigma_squared
-            for one in (both.law, needed)
-        )
-        if both.law.family != needed.family or own < least:
-            raise InvalidInput(
-                f"totals have the noise {both.law!r}, but a share of {both.share} of {guarantee} "
-                f"needs {needed!r}: the description was altered; restore it from a copy"
-            )
-        if isinstance(guarantee, ApproxDP):
-            family = both.law.family
-        of_windows = part_of(guarantee, 1 - both.share, family)
-        return calibration_of(both.windows, of_windows, contribution, shape, family)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
             raise InvalidInput(
@@ -162,98 +140,6 @@ def calibration_of(
     causal = strategy.facts.causal
     once = contribution.in_one_step and not strategy.facts.corrections
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
-
-
-def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None) -> Guarantee:
-    """Return a share of a guarantee; parts whose shares add up to 1 compose to the guarantee.
-
-    Args:
-        guarantee: the guarantee to divide.
-        share: the share, above 0 and at most 1.
-        family: for a guarantee with delta: "laplace" divides its epsilon and uses no delta;
-            "gaussian" divides a rho that implies the guarantee, even against attackers who learn
-            something about the noise before they choose the unit. None: as "gaussian". All parts of
-            a guarantee need the same family.
-
-    >>> part_of(ZCDP("0.5"), Fraction(1, 10)), part_of(PureDP(1), Fraction(9, 10))
-    (ZCDP(rho=0.05), PureDP(epsilon=0.9))
-
-    Raises:
-        InvalidInput: parts of this kind of guarantee do not compose to it.
-    """
-    if isinstance(guarantee, PureDP):
-        return PureDP(guarantee.epsilon * share)
-    if isinstance(guarantee, ZCDP):
-        return ZCDP(guarantee.rho * share)
-    if isinstance(guarantee, ApproxDP):
-        if family == "laplace":
-            return PureDP(guarantee.epsilon * share)
-        return ZCDP(rho_within(guarantee.epsilon, guarantee.delta) * share)
-    raise InvalidInput(
-        f"{guarantee} cannot be divided between windows and totals ({field('also_totals')}): give "
-        f"{field('epsilon')} or {field('rho')}"
-    )
-
-
-def contribution_by_arrival(contribution: Contribution) -> Contribution:
-    """Convert the contribution bound for counts by window to the bound for counts by step of
-    arrival.
-
-    An event counts in one window, and in the total of the step in which it arrives. Events of one
-    window may arrive in several steps, and events of many windows in one step. So only some bounds
-    can be converted.
-
-    Args:
-        contribution: the bound on how much one unit changes windows.
-
-    Raises:
-        InvalidInput: a unit's change of windows does not bound its change of steps.
-    """
-    if contribution.relation == "add_remove" and contribution.pattern is None:
-        if contribution.most is not None:
-            return contribution.without_step_limit
-        if contribution.in_one_step:
-            return contribution
-    raise InvalidInput(
-        f"{field('also_totals')} protects single events, or users with a bound on their events "
-        f"({field('most')}), but here {contribution} is protected: leave {field('also_totals')} out"
-    )
-
-
-def law_of_totals(
-    totals: StreamStrategy,
-    share: Fraction,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...],
-    corrections: int = 0,
-    family: Family | None = None,
-) -> NoiseDistribution:
-    """Return the noise distribution of the totals in a stream that releases both windows and
-    totals.
-
-    Args:
-        totals: the strategy of the totals.
-        share: the part of ``guarantee`` that the totals spend.
-        guarantee: the guarantee of windows and totals together.
-        contribution: the bound on how much one unit changes windows.
-        shape: shape of one step.
-        corrections: largest number of times that a unit may replace its row by a corrected one.
-        family: "laplace" or "gaussian", as for `part_of`.
-    """
-    own, unit = part_of(guarantee, share, family), contribution_by_arrival(contribution)
-    if not isinstance(guarantee, ApproxDP):
-        family = None
-    if not corrections:
-        return law_for(totals, own, unit, shape, family).law
-    from counton.strategies.streams.windows_and_totals import totals_moved
-
-    signed = unit.lower is not None and unit.upper is not None and unit.lower < 0 < unit.upper
-    one = totals_moved(totals, corrections, signed=signed)
-    moved = unit.sensitivities(one, cells=math.prod(shape))
-    law = calibrate(own, moved, family, causal=False, once=False).law
-    check_law(totals, law)
-    return law
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from counton.base import strategy_names as names
 from counton.base.locales import local_sentence
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
 
 if TYPE_CHECKING:
-    from counton.strategies import WindowsAndTotals
-    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
+    pass
 
 
 def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
@@ -27,12 +26,6 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     >>> strategy_in_words(versions) == strategy_in_words(AsOf(versions, 8))
     True
     """
-    if strategy.facts.least_squares:
-        strategy = cast("LeastSquaresAsOf", strategy).both
-    if strategy.facts.totals:
-        both = cast("WindowsAndTotals", strategy)
-        parts = (strategy_in_words(one, noun) for one in (both.windows, both.totals))
-        return "; and totals, ".join(parts)
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
     stated, name = strategy.parameters, strategy.saved_name

@@ -586,8 +586,6 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     >>> [round(factor.factor, 2) for factor in factors_of_design(counter.design)]
     [1.03, 1.35]
     """
-    if design.strategy.facts.least_squares:  # bounds are of one strategy's own releases
-        return ()
     if design.strategy.horizon is None and design.errors_of.steps is None:
         design = replace(design, errors_of=design.errors_of._replace(steps=_AROUND))
     try:

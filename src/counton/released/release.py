@@ -474,7 +474,7 @@ class Release:
                 arrive late.
             night: number of the release; one is made at the end of each window.
         """
-        (terms, values), numbers = revisions.read(night), self.numbers
+        terms, values, numbers = revisions.design_at(night), revisions.newest(night), self.numbers
         definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
         if (since := revisions.found_by(night)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,6 @@ from counton.released.sizes import (
     check_shape,
     too_large,
 )
-
-if TYPE_CHECKING:
-    from counton.strategies import WindowsAndTotals
 
 #: Prefixes of addresses of services.
 ADDRESSES = ("http://", "https://")
@@ -233,24 +230,14 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     from counton.released.revisions import Revisions
 
     strategy: Any = release.design.strategy
-    if not strategy.facts.totals:
-        strategy = strategy.windows
-    terms: Any = replace(release.design, strategy=strategy)
+    terms: Any = replace(release.design, strategy=strategy.windows)
     since, additive = _since(described), release.definition.statistic.card.additive
     names = release.definition.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
     if since is not None:
         cells = (len(names), *release.definition.inner.cells)
-    values = unpack(described["revisions"], (*cells, strategy.facts.versions))
-    found = replace(release, revisions=Revisions.of(terms, values, since))
-    if not strategy.facts.totals:
-        return found
-    made = (
-        Release(found)
-        ._numbers_at_night(Revisions.of(terms, values), int(described["steps"]))
-        .only(release.shown_steps, release.chosen)
-    )
-    return replace(made, there=release.there)
+    values = unpack(described["revisions"], (*cells, terms.strategy.facts.versions))
+    return replace(release, revisions=Revisions.of(terms, values, since))
 
 
 @contextmanager
@@ -662,19 +649,13 @@ def _cells(
     if definition.release == "windows":
         name = f"{definition.of_windows}estimate"
     last = max(_File.last(one) for one in files) or int(described["steps"])
-    table = terms
-    if terms.strategy.facts.totals:  # numbers of a table are read from all that was released
-        from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
-
-        both_parts = cast("WindowsAndTotals", terms.strategy)
-        table = replace(terms, strategy=LeastSquaresAsOf(both_parts, last, terms.law))
-    whole = table.contribution.resolution is None and not table.strategy.facts.fraction_bits
+    whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
     carried = _carried_totals(files, described, groups, values.dtype)
-    unit = float(table.units.released)
+    unit = float(terms.units.released)
     for one in files:
         rows = one.rows
         if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both

@@ -595,14 +595,9 @@ class ReleasedNumbers:
     @cached_property
     def _totals(self) -> Numbers:
         estimates = self._cells.values  # callers have refused missing values
-        facts = self.design.strategy.facts
-        if facts.workload == "totals":
+        if self.design.strategy.facts.workload == "totals":
             return estimates
-        found = cast("Numbers", np.cumsum(estimates, axis=0))
-        if not facts.least_squares:
-            return found
-        unit = float(self.design.units.released)  # so that sums are equal in any order
-        return cast("Numbers", np.rint(found / unit) * unit)
+        return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
         """Raise an error if groups were found in the data: some questions need declared groups."""

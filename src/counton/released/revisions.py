@@ -9,7 +9,7 @@ window share noise; versions of different windows share none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -23,8 +23,7 @@ from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
 from counton.numbers import Design
 from counton.released.series import Series, local_times
-from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
-from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
+from counton.strategies import AsOf, WindowVersions
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Revisions:
             are declared, or there is one total.
     """
 
-    design: Design[WindowVersions] | Design[WindowsAndTotals]
+    design: Design[WindowVersions]
     nights: int
     read_values: Callable[[], NDArray[Any]]
     since: Mapping[str, int] | None = None
@@ -61,8 +60,7 @@ class Revisions:
         """Released counts in data units, shape ``(nights, *cells, versions)``.
 
         The last axis has the counts released in one night: first the window that ended then, last
-        the window that became final. If totals are released besides windows, the total of all
-        arrivals follows.
+        the window that became final.
         """
         found: NDArray[Any] = read_only(self.read_values())
         return found
@@ -70,7 +68,7 @@ class Revisions:
     @property
     def lags(self) -> int:
         """Number of windows that must end after a window until its count is final."""
-        return self.design.strategy.windows.lags
+        return self.design.strategy.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
         """Return, for each window, its lag after release ``night``: the number of windows that had
@@ -115,79 +113,7 @@ class Revisions:
 
         Its steps are the windows; each has one count.
         """
-        return self._read_by(AsOf(self.design.strategy.windows, night))
-
-    def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
-        """Return the number of each window as known after release ``night``.
-
-        It is the newest released count of the window. If totals are released besides windows, it is
-        the least-squares estimate from all measurements up to then.
-
-        Returns:
-            The design of these numbers (strategy, guarantee and noise), and the numbers, shape
-            ``(night, *cells)``.
-        """
-        terms = self.design_of(night)
-        return terms, self.numbers(night, terms)
-
-    def design_of(self, night: int) -> Design[AsOf]:
-        """Return the design of `read`, which needs no released value."""
-        both = isinstance(self.design.strategy, WindowsAndTotals)
-        return self.design_together(night) if both else self.design_at(night)
-
-    def numbers(self, night: int, terms: Design[AsOf]) -> NDArray[Any]:
-        """Return the numbers of `read`; ``terms`` is their design."""
-        if not isinstance(terms.strategy, LeastSquaresAsOf):
-            return self.newest(night)
-        newest, errors, unit = self._inputs(night)
-        found = terms.strategy.estimates(newest, errors)
-        return found.reshape(night, *self.values.shape[1:-1]) * unit
-
-    def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
-        """Return the design (strategy, guarantee and noise) of windows' numbers that are estimated
-        by least squares.
-
-        The estimates use all windows and totals released up to release number ``night``. Release t
-        is made after window t.
-        """
-        both = self.design.strategy
-        assert isinstance(both, WindowsAndTotals)
-        return self._read_by(LeastSquaresAsOf(both, night, self.design.law))
-
-    def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
-        """Return running sums that end with each of the newest windows, estimated from all windows
-        and totals released up to release ``night``.
-
-        The first sum ends with the window before these. The second result is the sums, shape
-        ``(sums, cells)``, in units of the resolution; the first is their design (strategy,
-        guarantee and noise).
-        """
-        terms, (newest, errors, _) = self.design_together(night), self._inputs(night)
-        return terms, terms.strategy.newest_sums(newest, errors)
-
-    def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
-        """Return the inputs of least-squares estimates after release number ``night``.
-
-        They are the newest counts of windows, the `innovations` of the totals, and the resolution.
-        Both arrays are in multiples of the resolution.
-        """
-        unit = float(self.design.units.exact)
-        return self.newest(night).reshape(night, -1) / unit, self.innovations, unit
-
-    @cached_property
-    def innovations(self) -> NDArray[np.float64]:
-        """The new information in each released total, from which least-squares estimates are
-        computed: shape ``(nights, cells)``.
-
-        In each release the total grows by as much as the sum of the windows' counts, so the
-        difference of these two growths is noise alone. An innovation is the part of this noise that
-        is uncorrelated with all earlier releases, scaled to variance 1
-        (`LeastSquaresAsOf.innovations`).
-        """
-        nights = self.nights
-        _, *parts = by_night(self.values / float(self.design.units.exact), self.lags)
-        strategy = self.design_together(nights).strategy
-        return strategy.innovations(*(one.reshape(nights, -1) for one in parts))
+        return self._read_by(AsOf(self.design.strategy, night))
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
@@ -226,9 +152,12 @@ def versions_of_cells(
         last: number of the newest release.
     """
     places, parts = list(cells.values()), []
-    totals = isinstance(revisions.design.strategy, WindowsAndTotals)
-    by_lag = _read_together if totals else _as_released
-    for lag, numbers in enumerate(by_lag(revisions, places, level, last)):
+    terms = revisions.design_at(last)
+    for lag in range(min(revisions.lags + 1, last)):
+        known = range(last - lag, last - lag + 1)
+        values = revisions.values[lag:last, ..., lag].reshape(last - lag, -1)[:, places]
+        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), last - lag)
+        half = np.repeat(terms.errors.halfwidths(known, level), last - lag)
         windows = np.arange(1, last - lag + 1)
         names = pl.Series(list(cells), dtype=pl.String)
         each = {
@@ -243,7 +172,7 @@ def versions_of_cells(
                 group=names.gather(np.tile(np.arange(len(places)), len(windows))),
                 as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag=pl.lit(lag, pl.Int64),
-                **{k: v for prefix, one in numbers.items() for k, v in one.columns(prefix).items()},
+                **Series(values, std, half).columns(""),
             )
             .with_columns(final=pl.lit(lag == revisions.lags))
         )
@@ -252,59 +181,6 @@ def versions_of_cells(
         return table
     first = pl.col("group").replace_strict(revisions.since, return_dtype=pl.Int64)
     return table.filter(pl.col("step") + pl.col("lag") >= first)
-
-
-def _as_released(
-    revisions: Revisions, places: list[int], level: float, last: int
-) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, the counts of all windows as they were released with this lag.
-
-    The lag of a count is the number of windows that had ended after its window when it was
-    released.
-
-    Args:
-        revisions: the counts of windows in all releases.
-        places: indices of the groups.
-        level: probability with which each interval holds.
-        last: number of the newest release.
-    """
-    terms = revisions.design_at(last)
-    for lag in range(min(revisions.lags + 1, last)):
-        known = range(last - lag, last - lag + 1)
-        values = revisions.values[lag:last, ..., lag].reshape(last - lag, -1)[:, places]
-        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), last - lag)
-        yield {
-            "": Series(values, std, np.repeat(terms.errors.halfwidths(known, level), last - lag))
-        }
-
-
-def _read_together(
-    revisions: Revisions, places: list[int], level: float, last: int
-) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, running totals (key "") and numbers of windows (key "window_") by
-    window.
-
-    Each release estimates both from its windows and totals together. The lag of a number is the
-    number of windows that had ended after its window when it was released.
-    """
-    lags = min(revisions.lags, last - 1)
-    values = np.zeros((2, lags + 1, last, len(places)))
-    errors = np.zeros((2, 2, lags + 1, last))  # std and half-widths of totals and of windows
-    for night in range(1, last + 1):
-        terms, sums = revisions.newest_sums(night)
-        windows = np.arange(max(night - lags, 1), night + 1)
-        sums, at = sums[-len(windows) - 1 :, places], (night - windows, windows - 1)
-        values[(0, *at)], values[(1, *at)] = sums[1:], np.diff(sums, axis=0)
-        for of, starts in enumerate((np.zeros_like(windows), windows - 1)):
-            errors[(0, of, *at)] = terms.errors.window_std(starts, windows)
-            errors[(1, of, *at)] = terms.errors.window_halfwidths(starts, windows, level)
-    values *= float(revisions.design.units.exact)
-    for lag in range(lags + 1):
-        until = last - lag
-        yield {
-            prefix: Series(values[of, lag, :until], *errors[:, of, lag, :until])
-            for of, prefix in enumerate(("", "window_"))
-        }
 
 
 def final_windows(terms: Design, until: int) -> int:

@@ -389,8 +389,7 @@ class Definition(Description):
 
         Returns:
             The values of each step. If windows are released in several versions, the last axis has
-            one entry for each version. It has one more entry, the sum over all versions, if totals
-            are released too.
+            one entry for each version.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -403,8 +402,6 @@ class Definition(Description):
         if not self.cut.lags:
             return found
         by_step = found.reshape(-1, self.cut.lags + 1, *found.shape[1:])
-        if self.strategy.facts.totals:  # all that arrived, behind the versions
-            by_step = np.concatenate([by_step, by_step.sum(axis=1, keepdims=True)], axis=1)
         return np.moveaxis(by_step, 1, -1)
 
     @property

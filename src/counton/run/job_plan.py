@@ -37,7 +37,6 @@ from counton.run.outputs import Outputs
 from counton.run.revised_plan import PlannedDelay, planned_delays
 from counton.run.settlement import SettledJob, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
-from counton.run.totals_plan import PlannedTotals, planned_totals
 from counton.state import Store
 from counton.state.shared import SharedBook
 from counton.state.unit_names import SpentUnit, of_limit
@@ -102,8 +101,6 @@ class PlannedJob:
         shown: the numbers of its statistic that the job shows.
         delays: for windows that are released again when late rows come: errors with the job's time
             for late rows (``revise``), and with a shorter and a longer time.
-        totals: for windows that are released again when late rows come: errors of the totals that
-            are released beside the windows; None: there are no such totals.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """
@@ -119,7 +116,6 @@ class PlannedJob:
     spend: Spend
     shown: View
     delays: tuple[PlannedDelay, ...] = ()
-    totals: PlannedTotals | None = None
     sizes: tuple[int, int] | None = None
 
     @property
@@ -196,7 +192,6 @@ class PlannedJob:
             "state": self.state,
             "ledger": self.ledger,
             **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
-            **({} if self.totals is None else {"totals": self.totals.to_dict()}),
             **({} if self.sizes is None else {"thresholds": list(self.sizes)}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
@@ -460,7 +455,6 @@ def _plan_of(
         spend=settled.spend,
         shown=shown,
         delays=planned_delays(definition, terms) if definition.cut.lags else (),
-        totals=planned_totals(definition, terms) if definition.strategy.facts.totals else None,
         sizes=definition.cells.sizes(terms),
     )
 

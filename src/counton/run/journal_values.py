@@ -281,16 +281,16 @@ def _read_versions(
     from counton.released.read_options import EVERYTHING
 
     night, since = revisions.nights, revisions.since
-    terms = revisions.design_of(night)
+    terms = revisions.design_at(night)
     definition = replace(definition, strategy=terms.strategy)
     if definition.statistic.card.additive:
         steps = range(1, night + 1)
         errors = StepErrors(terms, steps, check_level(level))
-        cells = CellValues(partial(revisions.numbers, night, terms), errors)
+        cells = CellValues(partial(revisions.newest, night), errors)
         shown = shown.of_ranking() if definition.ranks else EVERYTHING
         found = ReleasedNumbers(definition, terms, steps, cells, level, shown=shown, since=since)
         return replace(found, revisions=revisions)
-    numbers = revisions.numbers(night, terms)
+    numbers = revisions.newest(night)
     found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown, since=since)
     return replace(found, revisions=revisions)
 

@@ -12,7 +12,6 @@ from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.refusals import refuse_without
-from counton.numbers.intervals import LEVEL, check_level
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import columns_of, read_domain, read_losses
@@ -23,7 +22,6 @@ from counton.run.stream_request import (
     choice_of,
     growth_of,
     moment,
-    share_of_totals,
     stated_guarantee,
 )
 from counton.statistics import Statistic
@@ -72,7 +70,7 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"stream {job.keeping.name!r} is a {kept.what!r} and cannot be continued as a "
             f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
         )
-    if job.promise.within is not None and kept.record.get("held") != wanted_halfwidths(job):
+    if job.promise.within is not None:
         from counton.run.new_stream import reached_halfwidths
 
         if (found := reached_halfwidths(kept, job)).factor > 1:
@@ -91,20 +89,6 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"start another one, give another {field('name')}: the privacy losses of both add up. "
             f"{field('end_stream(state, name)')} ends this one"
         )
-
-
-def wanted_halfwidths(job: Job) -> dict[str, Any]:
-    """Return the options by which a job states its wanted accuracy, as JSON values: half-widths
-    (``within``), number of rows, and probability of an interval.
-
-    Whether a stream is accurate enough for a job depends on these options alone.
-    """
-    from counton.planning.least_privacy import bounds_of
-
-    within, size = job.promise.within, job.promise.size
-    assert within is not None
-    level = check_level(job.view.level, usual=LEVEL)
-    return {"within": bounds_of(within, size), "size": size, "level": level}
 
 
 #: Names of several options that are stated together.
@@ -143,8 +127,6 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         stated["unit"] = known_unit(unit, [kept.record["unit"]])
     if kept.expires and job.promise.growth is not None:
         stated["growth"] = growth_of(job)
-    if job.lateness.also_totals is not None:
-        stated["also_totals"] = share_of_totals(job)
     stated["strategy"] = choice_of(job, kept)
     statistic, columns = _other_statistic(job, kept)
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from counton.base.distributions import DiscreteLaplace, Family
+from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
@@ -30,7 +29,7 @@ from counton.numbers.discovery import (
     sums_draws,
 )
 from counton.numbers.intervals import LEVEL, check_level
-from counton.numbers.node_law import contribution_by_arrival, law_for, law_of_totals, part_of
+from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
 from counton.released.periods import period_starts
@@ -49,12 +48,10 @@ from counton.strategies import (
     Metric,
     StreamStrategy,
     WindowVersions,
-    noise_variance,
 )
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
-    from counton.strategies import WindowsAndTotals
     from counton.strategies.strategy import ReleaseForm
 
 
@@ -138,15 +135,11 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
             )
         groups = None if request.groups is None else len(request.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
-        share = Fraction(record.get("also_totals", 0))
-        if share:
-            strategy = _with_totals(request, share, promised, contribution, shape)
-        else:
-            strategy = _strategy(request, steps, promised, contribution, shape)
-            if not tried and (check := getattr(statistic, "check_noise", None)) is not None:
-                check(strategy, promised, contribution)
-            if cut.lags:
-                strategy = WindowVersions(cut.steps, strategy, job.lateness.corrections or 0)
+        strategy = _strategy(request, steps, promised, contribution, shape)
+        if not tried and (check := getattr(statistic, "check_noise", None)) is not None:
+            check(strategy, promised, contribution)
+        if cut.lags:
+            strategy = WindowVersions(cut.steps, strategy, job.lateness.corrections or 0)
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -190,96 +183,12 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
     )
 
 
-def _with_totals(
-    request: StreamRequest,
-    share: Fraction,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...],
-) -> WindowsAndTotals:
-    """Return the strategy that releases revised windows (released again when late rows come) and
-    also totals.
-
-    The totals get the fraction ``share`` of the guarantee, the windows get the rest. A guarantee
-    with delta is divided in the way that gives windows less noise (see `part_of`). The strategy of
-    the windows is chosen by `_strategy`, the strategy of the totals by least error.
-    """
-    versions = request.cut.lags + 1
-    found = []
-    for family in _families(guarantee):
-        part = part_of(guarantee, 1 - share, family)
-        inner = _strategy(request, versions, part, contribution, shape)
-        windows = WindowVersions(request.cut.steps, inner, request.job.lateness.corrections or 0)
-        law = law_for(windows, part, contribution, shape, family).law
-        found.append((noise_variance(inner, law, range(1, versions + 1)).mean(), windows, family))
-    _, windows, family = min(found, key=lambda one: float(one[0]))
-    return with_totals(windows, share, guarantee, contribution, shape, family)
-
-
-def _families(guarantee: Guarantee) -> tuple[Family | None, ...]:
-    """Return the kinds of noise to try when a guarantee is divided: for a guarantee with delta
-    "laplace" and "gaussian".
-
-    For any other guarantee the kind does not matter, and the only element of the result is None.
-    """
-    return ("laplace", "gaussian") if isinstance(guarantee, ApproxDP) else (None,)
-
-
-def with_totals(
-    windows: WindowVersions,
-    share: Fraction,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...],
-    family: Family | None = None,
-) -> WindowsAndTotals:
-    """Return the strategy that releases revised windows (released again when late rows come) and
-    totals beside them.
-
-    The strategy of the totals is the one with the least error.
-
-    Args:
-        windows: the strategy of the windows.
-        share: the fraction of the guarantee for totals.
-        guarantee: the guarantee of both together.
-        contribution: the bound on how much one unit changes windows.
-        shape: shape of one step.
-        family: for a guarantee with delta, "laplace" or "gaussian" (see `part_of`).
-    """
-    from counton.planning.planner import ranked_designs
-    from counton.strategies import WindowsAndTotals
-
-    often = windows.corrections
-    ranked, _ = ranked_designs(
-        windows.horizon,
-        part_of(guarantee, share, family),
-        contribution=contribution_by_arrival(contribution),
-        shape=shape,
-        compare=often > 0,
-    )
-
-    def beside(totals: StreamStrategy) -> WindowsAndTotals:
-        told = totals, share, guarantee, contribution, shape
-        return WindowsAndTotals(windows, totals, share, law_of_totals(*told, often, family))
-
-    def error(totals: StreamStrategy) -> float:
-        try:
-            law = beside(totals).law
-        except InvalidInput:  # its noise would be too wide to draw
-            return math.inf
-        return float(noise_variance(totals, law, range(1, windows.horizon + 1)).mean())
-
-    choices = [design.strategy for design, _ in ranked]
-    return beside(min(choices, key=error) if often else choices[0])
-
-
 def _enough(request: StreamRequest) -> StreamRequest:
     """Return a job's request with the least privacy loss that makes released numbers as accurate as
     the job wants.
 
-    The accuracy holds at the last step, or at every step if totals are released beside revised
-    windows (windows released again when late rows come). The result depends only on what the job
-    states, not on rows. Guarantees of groups keep their ratio.
+    The accuracy holds at the last step. The result depends only on what the job states, not on
+    rows. Guarantees of groups keep their ratio.
     """
     from counton.planning.least_privacy import least_guarantee, loss_of, with_loss
 
@@ -290,41 +199,24 @@ def _enough(request: StreamRequest) -> StreamRequest:
             guarantee = with_loss(guarantee, max(found.losses))
         return replace(request, guarantee=guarantee, statistic=found)
 
-    def factor(guarantee: Guarantee, *, two_nights: bool = True) -> float:
+    def factor(guarantee: Guarantee) -> float:
         made = _definition_of(request_with(guarantee), tried=True)
-        return reached_halfwidths(made, request.job, two_nights=two_nights).factor
+        return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
-    wanted = 1.0
-    while True:
-        found = least_guarantee(factor, wanted, least, promise.delta)
-        if request.job.lateness.also_totals is None:
-            enough = request_with(found)
-            if (check := getattr(enough.statistic, "refuse_above_stated", None)) is not None:
-                check()
-            return enough
-        # The search looks at two nights, which is quick. A guarantee is returned only if all nights
-        # have the accuracy. Otherwise the two must be as much more accurate as another night lacks.
-        # The bound falls below what they had, so every turn tries another guarantee.
-        if (over := factor(found, two_nights=False)) <= 1:
-            return request_with(found)
-        wanted = min(wanted, factor(found)) / max(over, _STRICTER)
+    enough = request_with(least_guarantee(factor, 1.0, least, promise.delta))
+    if (check := getattr(enough.statistic, "refuse_above_stated", None)) is not None:
+        check()
+    return enough
 
 
-#: Least factor by which a search is made stricter.
-_STRICTER = 1.0001
-
-
-def reached_halfwidths(
-    definition: Definition, job: Job, *, two_nights: bool = False
-) -> ReachedHalfwidths:
+def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
     """Compare the half-widths of intervals that a job wants (``within``) with the half-widths that
     its stream has at the last step.
 
     For revised windows (released again when late rows come), half-widths of a window's first and
-    final version are compared instead. If ``two_nights``, only two releases of revised windows are
-    examined, which is quick but may miss the widest interval: see `named_versions`.
+    final version are compared instead.
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
@@ -345,7 +237,7 @@ def reached_halfwidths(
         from counton.run.revised_plan import FINAL, named_versions
 
         terms = design_of(definition, definition.shape)
-        found = {**named_versions(terms, level, two_nights=two_nights)}
+        found = {**named_versions(terms, level)}
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
     else:
         found = halfwidths_at(definition, definition.shape, [last], level, rows=size)

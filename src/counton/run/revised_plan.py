@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.numbers.discovery import sums_draws
-from counton.numbers.node_law import law_for, part_of
-from counton.strategies import AsOf, WindowsAndTotals, WindowVersions, noise_variance
-from counton.strategies.lines.one_thread import on_one_thread
+from counton.numbers.node_law import law_for
+from counton.strategies import AsOf, WindowVersions, noise_variance
 from counton.strategies.streams.window_versions import MOST_VERSIONS
-from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 #: Names of versions of a window, for statements of wanted half-widths. A version is the window's
 #: number as one release gives it; later versions include more late rows.
 FIRST, FINAL = "first", "final"
-#: A late night at which a search for a guarantee looks first.
-_LATE = 512
 
 
 class PlannedDelay(NamedTuple):
@@ -62,12 +58,9 @@ class PlannedDelay(NamedTuple):
 
 
 def windows_of(terms: Design) -> WindowVersions:
-    """Return the strategy by which a design releases each window in several versions. If the design
-    also releases totals, the strategy of the totals is left out.
-    """
-    strategy: Any = terms.strategy
-    found: WindowVersions = strategy.windows
-    return found
+    """Return the strategy by which a design releases each window in several versions."""
+    assert isinstance(terms.strategy, WindowVersions)
+    return terms.strategy
 
 
 def newest_at(terms: Design, lags: int) -> Design:
@@ -97,41 +90,15 @@ def halfwidths_of_versions(
     return tuple(at.errors.window_halfwidths(steps - 1, steps, level).tolist())
 
 
-@on_one_thread
-def named_versions(
-    terms: Design, level: float, *, two_nights: bool = False
-) -> Mapping[str, tuple[float, ...]]:
+def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
     """Return half-widths of a window's number as it is first released (`FIRST`), and as it is once
     it is final (`FINAL`).
-
-    A release, here called a night, is made at the end of each window. If totals are released too,
-    each night estimates every window from all released windows and totals. Half-widths then differ
-    from night to night, so each result is the widest among all nights that release such a number.
-    After a window is final its half-width does not grow.
 
     Args:
         terms: design of the stream (strategy, guarantee and noise).
         level: probability with which each interval holds.
-        two_nights: if totals are released, examine two nights alone, which is faster. Results are
-            then at most those of all nights.
     """
-    both, lags = terms.strategy, windows_of(terms).lags
-    if not isinstance(both, WindowsAndTotals):
-        first, final = halfwidths_of_versions(terms, (1, lags + 1), level)
-        return {FIRST: (first,), FINAL: (final,)}
-    last = both.horizon
-    final_from = min(lags + 1, last)  # the first night with a final window
-    nights = sorted({final_from, min(_LATE, last)}) if two_nights else range(1, last + 1)
-    both._contrasts_for(terms.law).independent(nights[-1])  # for all nights at once, which is quick
-    widest = np.zeros(2)
-    for night in nights:
-        read = replace(terms, strategy=LeastSquaresAsOf(both, night, terms.law)).errors
-        windows = np.array([night, max(night - lags, 1)])
-        half = read.window_halfwidths(windows - 1, windows, level)
-        if night < final_from:
-            half[1] = 0.0  # no window is final yet
-        widest = np.maximum(widest, half)
-    first, final = widest.tolist()
+    first, final = halfwidths_of_versions(terms, (1, windows_of(terms).lags + 1), level)
     return {FIRST: (first,), FINAL: (final,)}
 
 
@@ -160,9 +127,6 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     if not definition.statistic.card.additive:
         return ()
     guarantee = terms.counters or terms.guarantee
-    if isinstance(terms.strategy, WindowsAndTotals):
-        both = terms.strategy
-        guarantee = part_of(guarantee, 1 - both.share, both.law.family)
     lags, often = definition.cut.lags, definition.corrections
     others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
     found = []
@@ -170,7 +134,7 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     for each in sorted({(max(lags // 2, 1), often), (lags, often), (twice, often)} | others):
         of = terms
         if each != (lags, often):
-            of = terms_without_totals(definition, terms, guarantee, *each)
+            of = least_terms(definition, terms, guarantee, *each)
         at = newest_at(of, each[0])
         std: Floats = np.asarray(at.errors.std(range(1, each[0] + 2)), np.float64)[::-1]  # by lag
         final, length = float(std[-1]), days_in(definition.cut.every)
@@ -183,11 +147,11 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     return tuple(found)
 
 
-def terms_without_totals(
+def least_terms(
     definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
 ) -> Design:
     """Return the design (strategy, guarantee and noise) of least error for revised windows
-    (released again when late rows come), if no totals are released beside them.
+    (released again when late rows come).
 
     ``lags`` is the number of further windows until a window is final, ``corrections`` the largest
     number of corrections of a row.

@@ -344,10 +344,6 @@ def _remember(definition: Definition, job: Job) -> Definition:
         fixed["skipped"] = True
     if job.format.policies().quarantine is not None:
         fixed["set_aside"] = True
-    if job.promise.within is not None and "also_totals" in fixed:  # all nights took long to check
-        from counton.run.later_run import wanted_halfwidths
-
-        fixed["held"] = wanted_halfwidths(job)
     return definition.having(record=fixed | said)
 
 

@@ -146,7 +146,6 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         "spare": job.groups.spare or 0,
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
-        "also_totals": None if job.lateness.also_totals is None else share_of_totals(job),
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
     return replace(asked, record=stated)
@@ -157,16 +156,6 @@ def growth_of(job: Job) -> str:
     log(age)^growth with the age of the data.
     """
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
-
-
-def share_of_totals(job: Job) -> str | None:
-    """Return, as exact text, the fraction of the privacy budget for totals, if a job releases them
-    beside revised windows (released again when late rows come); otherwise None.
-    """
-    from counton.strategies.streams.windows_and_totals import checked_share
-
-    share = job.lateness.also_totals
-    return None if share is None else str(checked_share(share))
 
 
 def check_words(job: Job, *, once: bool, known: bool = False) -> None:
@@ -596,22 +585,7 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
                 f"{field('steps')}: each version of each window may show a group, so the size that "
                 f"a group must have grows with the number of windows; give it"
             )
-        if job.lateness.also_totals is None:
-            return "windows"
-        from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
-
-        asked = field("also_totals", job.lateness.also_totals)
-        if not statistic.card.additive:
-            raise InvalidInput(
-                f"{asked} adds up windows, which is possible for counts and sums, but not for a "
-                f"{statements.name_of(job.what)}; leave it out"
-            )
-        if job.times.steps is None or cut.steps > MOST_WINDOWS:
-            raise InvalidInput(
-                f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}, because the noise of "
-                "totals grows with the number of windows; give it"
-            )
-        return "both"
+        return "windows"
     every = period_anew(inner, per)
     anew = every is not None
     if isinstance(every, str) and cut.timed:

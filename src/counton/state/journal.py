@@ -173,7 +173,7 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     """
     if "counters" in terms or "statistic" in terms:
         return (-1,)
-    several = terms["strategy"]["strategy"] in ("WindowVersions", "WindowsAndTotals")
+    several = terms["strategy"]["strategy"] == "WindowVersions"
     return (-1,) if several else tuple(terms["shape"])
 
 

@@ -384,8 +384,7 @@ class _Recomputation:
                 inputs = np.diff(sums, axis=0, prepend=so_far[None])
                 so_far = sums[-1]
             elif terms.strategy.facts.versions > 1:
-                of_all = terms.strategy.facts.totals
-                inputs, so_far = arrivals_of(sums, so_far, totals=of_all), sums[-1]
+                inputs, so_far = arrivals_of(sums, so_far), sums[-1]
             else:
                 inputs = sums
             first = max(steps.start - delay, 1)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
     from counton.strategies.streams.window_versions import AsOf as AsOf
     from counton.strategies.streams.window_versions import WindowVersions as WindowVersions
-    from counton.strategies.streams.windows_and_totals import WindowsAndTotals as WindowsAndTotals
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 #: Saved names of strategies whose classes have other names.

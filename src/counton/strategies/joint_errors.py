@@ -93,43 +93,6 @@ def sum_noise_variance(
     return found * (law.variance / 4.0**strategy.facts.lattice_bits)
 
 
-def step_covariance(
-    strategy: StreamStrategy, law: NoiseDistribution, steps: range, others: range
-) -> Floats:
-    """Return the covariance of the noise of two steps' counts, for each pair of a step in ``steps``
-    and a step in ``others``.
-
-    The count of a step is the difference of two released totals. Values are in squared data units;
-    the shape is ``(len(steps), len(others))``. The computation is fastest if ``others`` are few.
-
-    Args:
-        law: the calibrated noise distribution of one node (one noisy measurement).
-        steps: the later steps.
-        others: the earlier steps. A value has no meaning if its step in ``steps`` comes before its
-            step in ``others``.
-
-    >>> from counton.base.distributions import DiscreteGaussian
-    >>> from counton.strategies import Binary
-    >>> step_covariance(Binary(7), DiscreteGaussian(9), range(3, 5), range(3, 4)).tolist()
-    [[9.0], [-9.0]]
-    """
-    faster = getattr(strategy, "_step_covariance", None)
-    if faster is not None and not strategy.facts.rounding_variance:
-        found: Floats | None = faster(steps, others)
-        if found is not None:
-            return found * (law.variance / 4.0**strategy.facts.lattice_bits)
-
-    def variance(last: Integers, since: Integers) -> Floats:
-        return noise_variance(strategy, law, last, since=since)
-
-    one, other = (np.arange(some.start - 1, some.stop) for some in (steps, others))
-    alone = [variance(ends, np.zeros_like(ends)) for ends in (one, other)]  # total 0 is nothing
-    pairs = one[:, None], other
-    apart = variance(np.maximum(*pairs), np.minimum(*pairs))
-    both = (alone[0][:, None] + alone[1] - apart) / 2
-    return np.asarray(np.diff(np.diff(both, axis=0), axis=1))
-
-
 def released_variance(
     strategy: StreamStrategy, metric: Metric, release: ReleaseForm = "totals"
 ) -> float:

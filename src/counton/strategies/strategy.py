@@ -254,10 +254,7 @@ class StrategyFacts:
             sensitivities include all of them.
         versions: how many numbers a running stream releases for each cell at a step. 1: the step's
             own number. More: the current counts of several recent windows, which late rows still
-            change, and a total if ``totals`` is True.
-        totals: True if the last number that is released at a step is the total of all items so far.
-        least_squares: True if each number is estimated by least squares, a sum of all releases with
-            real weights.
+            change.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -280,8 +277,6 @@ class StrategyFacts:
     versions: int = 1
     corrections: int = 0
     reads_another: bool = False
-    totals: bool = False
-    least_squares: bool = False
 
 
 class StreamStrategy(Strategy):
@@ -502,14 +497,6 @@ class StreamStrategy(Strategy):
         """
         return 0.5 if self.facts.fraction_bits else 0.0
 
-    def _own_law(self, level: int) -> NoiseDistribution | None:
-        """Return the noise distribution that the strategy fixes for the nodes of a level, in place
-        of the calibrated distribution; None: it fixes none.
-
-        It is asked for only if ``facts.totals`` is True.
-        """
-        return None
-
     def _check_law(self, law: NoiseDistribution) -> None:
         """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64.
 
@@ -619,7 +606,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
         InvalidInput: the noise is too wide for the sampler of its distribution.
     """
     if not isinstance(strategy, EndlessStrategy):
-        return (strategy._own_law(level) if strategy.facts.totals else None) or base
+        return base
     factor = node_factor(strategy, level)
     if isinstance(base, DiscreteLaplace):
         return DiscreteLaplace(base.scale * factor)

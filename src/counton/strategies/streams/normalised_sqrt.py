@@ -229,26 +229,6 @@ class NormalisedSqrt(RootStrategy):
             found[some] += twice * (sums[t[some] - distance] - sums[s[some]])
         return found
 
-    def _step_covariance(self, steps: range, others: range) -> Floats:
-        """Return the covariance of the noise in the counts of single steps, in units of one node's
-        noise variance: shape (steps, others).
-
-        Row and column belong to a step of ``steps`` and a step of ``others``. Entries whose first
-        step is earlier than the second have no meaning.
-        """
-        # With a_k for coefficients of C^-1, an entry is d_i d_j times the sum of a_q a_{q+i-j} over
-        # q < j. It grows by one product from one j to the next.
-        a, d, first = self.inverse, self.shares, others.start - 1
-        known = a[: steps.stop - 1]
-        sums = np.correlate(known, a[:first], "valid") if first else np.zeros(len(known))
-        found = np.zeros((len(steps), len(others)))
-        for column, other in enumerate(others):
-            sums = sums[: len(known) - other + 1] + a[other - 1] * known[other - 1 :]
-            start = max(steps.start, other)
-            apart = np.arange(start - other, steps.stop - other)
-            found[start - steps.start :, column] = d[start - 1 : steps.stop - 1] * sums[apart]
-        return found * d[others.start - 1 : others.stop - 1]
-
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variances of the released counts of the steps s + 1 .. t, by one convolution
         for each window.

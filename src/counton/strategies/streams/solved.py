@@ -649,18 +649,6 @@ class LeastSquaresFactorization(StreamStrategy):
                 found += float(np.sum(of[one] * of[two] * both))
         return found
 
-    def _step_covariance(self, steps: range, others: range) -> Floats | None:
-        """Return the covariance of the noise in the counts of single steps: shape (steps, others).
-
-        The unit is one node's noise variance. The result is None if steps are measured in blocks.
-        """
-        if self.radices or self._block != 1:
-            return None
-        cells = np.arange(others.start - 1, others.stop - 1)
-        solved = self._equations.solve((np.arange(self.line.cells) == cells[:, None]) * 1.0)
-        scale = 4.0**self.facts.lattice_bits / self._tree.unit**2
-        return np.asarray(solved[:, steps.start - 1 : steps.stop - 1].T * scale)
-
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         check_metric(metric)

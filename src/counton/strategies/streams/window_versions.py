@@ -262,13 +262,6 @@ class WindowVersions(StreamStrategy):
             some[:, place] = field.run(level, range(start + inside.start, start + inside.stop))
         return found
 
-    @property
-    def windows(self) -> WindowVersions:
-        """The strategy of the windows: this object itself; in `WindowsAndTotals` it is a part of
-        the strategy.
-        """
-        return self
-
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) that a data row enters if it arrives by the end of
         its own window.
