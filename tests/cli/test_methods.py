@@ -223,7 +223,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
 
 def test_every_statistic_has_words() -> None:
     wordless = {name for name in KNOWN if not class_of(name).card.phrase}
-    assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows", "TieredGroups"}
+    assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows"}
     for statistic, words in (
         (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),
         (statistics.Stars(degree=3, leaves=2), "number of stars with 2 leaves of a growing graph"),

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from counton import ZCDP, plan, release
-from counton.job.job import Job
-from counton.job.jobfile import load
+from counton import ZCDP, plan
 from counton.statistics import Average, Substrings
 
 from .conftest import Workplace
@@ -88,33 +86,3 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     assert errors[0] == pytest.approx(errors[1])
     assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
     assert "--per 1d needs --most" in place("plan", "30", "--epsilon", "1", *words[2:]).err
-
-
-def test_half_widths_of_tiers_are_the_same_at_every_door(place: Workplace) -> None:
-    (place.folder / "groups.csv").write_text("group,size\na,big\nb,small\n")
-    place.write("rows.csv", ["00:10,a", "01:10,b"])
-    options: dict[str, Any] = {"time": "time", "every": "1h", "start": "2013-01-01T00:00"}
-    options |= {"steps": 6, "by": "group", "tiers": "size", "within": "big=10,small=30"}
-    paths = {"domain": "groups.csv", "state": "state.db"}
-    own: dict[str, Any] = {name: str(place.folder / path) for name, path in paths.items()}
-    rows = str(place.folder / "rows.csv")
-    words = [word for name, one in (options | own).items() for word in (f"--{name}", str(one))]
-    said = json.loads(place.plain("count", rows, *words, "--plan", "--json").out)
-    numbers = said["plans"]["totals"]["numbers"]
-    assert [one["of"] for one in numbers] == ["big: epsilon = 0.6786", "small: epsilon = 0.2262"]
-    table = [f"{name} = {one!r}" for name, one in (options | paths).items()]
-    file = place.folder / "nightly.toml"
-    file.write_text("\n".join(["[jobs.visits]", 'events = "rows.csv"', *table]) + "\n")
-    planned = json.loads(place.plain("plan", str(file), "--json").out)
-    assert planned["jobs"]["visits"]["numbers"] == numbers
-    job = Job("count", rows, **options, **own)
-    assert repr(load(file)["visits"].promise) == repr(job.promise)
-    found = release("count", rows, **options, **own, until="2013-01-01T02:00")
-    guarantee = found.numbers.definition.guarantee.to_dict()
-    assert guarantee == said["plans"]["totals"]["guarantee"]
-    assert guarantee == planned["jobs"]["visits"]["guarantee"]
-    half = [one["halfwidths"][0] for one in numbers]
-    lower, upper = (found.table().filter(step=1)[end].to_list() for end in ("lower", "upper"))
-    assert [(high - low) / 2 for low, high in zip(lower, upper, strict=True)] == half
-    assert place.plain("count", rows, *words, "--until", "2013-01-01T03:00").code == 0
-    assert place.plain("run", str(file), "--until", "2013-01-01T04:00").code == 0

@@ -219,7 +219,6 @@ IN_REPORTS = {
     "entries_by_bound": "tests/run/test_measured_bounds.py",
     "many_groups": "tests/statistics/test_grouped.py",
     "rank_digits": "tests/run/test_reports_of_people.py",
-    "tiers": "tests/statistics/test_tiers.py",
 }
 
 #: What is said of some of them.

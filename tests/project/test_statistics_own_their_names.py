@@ -48,7 +48,7 @@ MADE_OF = {
 #: Written from the catalogue by ``python -m tools.keywords``; a test holds the two together.
 WRITTEN = "job/keywords.py"
 #: Made of any statistic, for its groups.
-APART = {"Grouped", "TieredGroups"}
+APART = {"Grouped"}
 #: Below these nobody knows statistics: their words are of mathematics.
 BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.

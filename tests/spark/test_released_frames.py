@@ -27,7 +27,7 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
     return found.with_columns(times.dt.convert_time_zone("UTC")).sort(pl.all()).rows()
 
 
-@pytest.mark.parametrize("name", ["groups", "local days", "top", "report", "found", "tiers"])
+@pytest.mark.parametrize("name", ["groups", "local days", "top", "report", "found"])
 def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spark: Any) -> None:
     with run(job(name, tmp_path, epsilon=9).having(events=events(rows=300))) as outcome:
         released = outcome.read()

@@ -46,7 +46,6 @@ COMMON: list[dict[str, Any]] = [
     BY,
     {**BY, "domain": "home", "other": "rest"},
     {**BY, "spare": 2},
-    {**BY, "domain": {"page": ["home", "shop"], "loss": ["100", "50"]}, "tiers": "loss"},
     {**BY, "domain": "home", "unknown": "drop"},
     FOUND,
     {"epsilon": None, "rho": 50},

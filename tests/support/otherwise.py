@@ -42,7 +42,6 @@ OTHERWISE: dict[str, Any] = {
     "epsilon": 9,
     "delta": "1e-6",
     "rho": 1,
-    "tiers": "paid",
     "within": 3,
     "least": "rho",
     "size": 9,

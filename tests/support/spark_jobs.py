@@ -87,11 +87,6 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "people first": ("count", {**BY, "user": "user", "first": True, "most": 2}),
     "ids": ("count", {**BY, "id": "id"}),
     "ids of people": ("count", {**BY, **PEOPLE, "id": "id"}),
-    "tiers": ("count", {**BY, "domain": "tiers.csv", "tiers": "loss"}),
-    "tiers of people": (
-        "sum",
-        {**VALUE, **PEOPLE, "by": "page", "domain": "tiers.csv", "tiers": "loss"},
-    ),
     "late days": ("count", {**BY, "id": "id", "revise": "7d"}),
     "late days of people": ("average", {**VALUE, **PEOPLE, "id": "id", "revise": "3d"}),
     "found": ("count", FOUND),
@@ -106,11 +101,6 @@ def job(name: str, folder: Path, state: str = "s", **more: Any) -> Job:
         leaves = folder / "leaves.csv"
         leaves.write_text("page,place\n" + "".join(f"{a},{b}\n" for a in PAGES for b in PLACES))
         own = {**own, "domain": leaves}
-    if "tiers" in own:
-        groups, most = folder / "tiers.csv", more.get("epsilon", 1)
-        rows = (f"{page},{most if page < 'c' else most / 4}\n" for page in PAGES)
-        groups.write_text("page,loss\n" + "".join(rows))
-        own = {**own, "domain": groups}
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "newest",
         "epsilon": 1, "strategy": "binary", "name": "it", **own, **more,

@@ -507,7 +507,6 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         ("released", covers),
         ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
-        *([("by group", promised["by_group"])] if "by_group" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
         *([] if once else [("noise", sharing_in_words(terms.strategy))]),
         *([] if once else _mechanism(terms.strategy, definition.cut.noun)),

@@ -251,7 +251,6 @@ def as_json(
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
-        "tiers": dict(definition.tiers),
         "totals_apart": totals_in_words(outcome.stream.totals),
         "release": definition.release,
         "strategy": repr(definition.strategy),

@@ -242,13 +242,9 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
 
 
 def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
-    from counton.released.stream_words import tiers_note
-
     guarantee, relation = definition.guarantee, definition.contribution.relation
     scope = f", {guarantee.scope}" if definition.cut.goes_on else ""
-    said = [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
-    tiers = tiers_note(definition)
-    return said if tiers is None else [*said, ("", tiers)]
+    return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:

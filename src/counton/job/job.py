@@ -510,14 +510,6 @@ class Promise(JobPart):
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
         kept="stream",
     )
-    tiers: str | None = option(
-        None,
-        "column of the domain's table with an epsilon (or, with rho, a rho) for each group: rows "
-        "of a group lose at most that, and all rows at most the largest, which epsilon states too; "
-        "with within: also a column with names of tiers, as in within big=10,small=30",
-        kept="stream",
-        needs="domain",
-    )
     within: Number | None = option(
         None,
         "instead of epsilon: how far the interval at the last step may reach to either side, "

@@ -93,7 +93,6 @@ class JobFields(RowFields, total=False):
     epsilon: Number | None
     delta: Number | None
     rho: Number | None
-    tiers: str | None
     within: Number | None
     least: Literal["epsilon", "rho"] | None
     size: int | None

@@ -36,15 +36,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "expire around delay": ", whose noise is made for single windows",
         "continues": ", which has no totals to go on from",
     },
-    "tiers": {
-        "other spare": ", whose groups are all in the table",
-        "continues": ", whose epsilons of groups could be other ones",
-        "expire": ", whose promise is stated by ages",
-        "corrections": ", since a corrected row may move to a group with another epsilon",
-        "most_a_window": ", where rows of a user weigh differently",
-        "above surely_above": ", whose numbers have errors of several sizes",
-        "release": ", which publishes totals or windows",
-    },
     "corrections": {
         "user": ", because rows of a user are bounded when they arrive",
     },

@@ -285,16 +285,6 @@ class Description:
         return f"{self.what}{found}"
 
     @property
-    def tiers(self) -> Mapping[str, Sequence[str]]:
-        """Names of groups by their privacy loss, for a stream whose groups have losses of their
-        own.
-
-        The keys are epsilons or rhos, the largest first. The rows of the groups under a key lose at
-        most this much. The mapping is empty if the loss does not depend on the group.
-        """
-        return getattr(self.statistic, "tiers", {})
-
-    @property
     def groups_apart(self) -> int | None:
         """Number of declared groups that have a count of their own; None if the stream has one
         total.

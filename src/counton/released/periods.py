@@ -255,7 +255,7 @@ def check_sums(definition: Description, every: str) -> None:
         and not definition.shows_cells
         and every != definition.cut.every
     ):
-        of = "groups with tiers" if definition.tiers else definition.what
+        of = definition.what
         raise InvalidInput(
             f"{field('sums', every)} needs totals, but {field('release', 'windows')} of {of} has "
             f"the numbers of single windows of {definition.cut.every}, which are not added up: "

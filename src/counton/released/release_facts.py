@@ -20,7 +20,7 @@ from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
-from counton.released.stream_words import counting_rule, people_note, tiers_note
+from counton.released.stream_words import counting_rule, people_note
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.readings import Readings
 
@@ -237,9 +237,6 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
-    if definition.tiers:
-        tiers = {loss: [*names] for loss, names in definition.tiers.items()}
-        found |= {"tiers": tiers, "by_group": tiers_note(definition)}
     rule = counting_rule(definition)
     found |= {} if rule is None else {"counted": rule}
     lines = besides_noise(definition)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import percent, quantity, readable, some_of
+from counton.base.exact import percent, quantity
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
@@ -24,7 +24,6 @@ from counton.base.locales import (
     with_capital,
 )
 from counton.numbers import Design
-from counton.privacy import ApproxDP
 from counton.privacy.guarantees import (
     AgesWithData,
     difference,
@@ -124,7 +123,7 @@ def protection_in_words(definition: Description) -> str:
     if not definition.counting.of_people:
         several = local_unit(plural(unit))
         less = local_text("Somebody with several {units} is protected less.", units=several)
-        return " ".join([said, less, *_as_sentence(tiers_note(definition))])
+        return f"{said} {less}"
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -356,7 +355,7 @@ def _people_in_words(definition: Description) -> list[str]:
 
     It is empty if there are no such people.
     """
-    return [*_as_sentence(people_note(definition)), *_as_sentence(tiers_note(definition))]
+    return _as_sentence(people_note(definition))
 
 
 def people_note(definition: Description) -> str | None:
@@ -367,29 +366,6 @@ def people_note(definition: Description) -> str | None:
         return people_in_words(definition.guarantee, definition.unit)
     parted = definition.counting.per is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
-
-
-def tiers_note(definition: Description) -> str | None:
-    """Return a note on the privacy loss that depends on the group; None if it does not."""
-    if not definition.tiers:
-        return None
-    statistic: Any = definition.statistic
-    kind = statistic.loss
-    each = [
-        local_text(
-            f"at most {kind} = {{loss}} in {{groups}}",
-            loss=local_number(loss),
-            groups=some_of([*map(local_name, of)]),
-        )
-        for loss, of in definition.tiers.items()
-    ]
-    said = local_text("the loss depends on the group: {losses}", losses=", ".join(each))
-    if isinstance(definition.guarantee, ApproxDP):
-        delta = local_number(readable(definition.guarantee.delta))
-        said += local_text(", each with delta = {delta}", delta=delta)
-    if definition.counting.of_people:
-        said += local_text(", of a {unit} with all rows there", unit=local_unit(definition.unit))
-    return said
 
 
 def counting_rule(definition: Description) -> str | None:
@@ -716,8 +692,8 @@ def in_words(definition: Description, name: str, steps: range) -> str:
     what, once = cut.count(len(steps)), ""
     if not cut.goes_on:
         what, once = getattr(definition.statistic, "size", definition.what), " once"
-    notes = filter(None, (people_note(definition), tiers_note(definition)))
-    people = "".join(f"           {note}\n" for note in notes)
+    note = people_note(definition)
+    people = "" if note is None else f"           {note}\n"
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
     before = "".join(f"\n           {line}" for line in _before_in_words(definition))
@@ -751,7 +727,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
     said = definition.guarantee.loss_in_words if loss is None else loss
     shown = definition.cut.in_the_middle
     shown = shown and local_text("not protected: {what}", what=local_text(shown))
-    notes = [tiers_note(definition), people_note(definition), shown]
+    notes = [people_note(definition), shown]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 

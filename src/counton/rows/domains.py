@@ -104,42 +104,6 @@ def read_domain(
     return names
 
 
-def read_losses(source: object, column: str, losses: str) -> list[str]:
-    """Read the privacy loss of each declared group from a column of the table of groups.
-
-    Args:
-        source: the table, as `read_domain` takes it.
-        column: column of the groups.
-        losses: column of the losses.
-
-    Returns:
-        The losses as texts, in the order of the groups.
-
-    Raises:
-        InvalidInput: the groups are no table, it has no such column, or a group has no loss.
-    """
-    asked = field("tiers", losses)
-    path = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    if not is_file(path) or not is_table(Path(path)):
-        raise InvalidInput(
-            f"{asked} is a column of the table of groups, and {field('domain', path or None)} is "
-            f"no table; give a .csv or .parquet with the columns {column!r} and {losses!r}"
-        )
-    file = EventFile(path)
-    if losses not in (names := file.columns()):
-        raise InvalidInput(
-            f"{asked} names no column of the table {path!r}, which has {', '.join(names)}; name "
-            f"the one that holds the epsilon of each group, or its rho"
-        )
-    found, groups = _from_table_of(file, losses, labels=()).column, read_domain(path, column)
-    if (absent := groups.column.filter(found == "")).len():
-        raise InvalidInput(
-            f"the group {absent[0]!r} has no value in the column {losses!r} of {path!r}; give its "
-            f"epsilon or rho"
-        )
-    return found.to_list()
-
-
 def _no_text(group: str) -> InvalidInput:
     return InvalidInput(
         f"the group {group[:80]!r} of {field('domain')} is not valid UTF-8 (a byte of another "

@@ -49,7 +49,7 @@ from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
 from counton.statistics import TallyStatistic
-from counton.statistics.by_group import Grouped, inner_of
+from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
 if TYPE_CHECKING:
@@ -336,13 +336,9 @@ def _largest_sum(definition: Definition, taken: int = 0) -> int:
     """Return how much may still be added to any one group's sum without rounding errors in the
     stream's releases, as an integer multiple of the statistic's resolution.
 
-    If groups have privacy losses of their own, each group's sum is multiplied by the group's weight
-    before it is released. The result then holds for the sum before this multiplication, in the
-    group of the largest weight. ``taken`` is the largest weighted total of any group so far.
+    ``taken`` is the largest total of any group so far.
     """
-    statistic = definition.statistic
-    heaviest = statistic.heaviest if isinstance(statistic, Grouped) else 1
-    return (largest_sum(definition.strategy) - taken) // heaviest
+    return largest_sum(definition.strategy) - taken
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:

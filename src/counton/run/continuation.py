@@ -169,8 +169,6 @@ def why_not_continued(definition: Definition) -> str | None:
         )
     if definition.strategy.horizon is None:
         return "is a stream without an end"
-    if definition.tiers:
-        return "has groups with a loss of their own"
     return None
 
 

@@ -439,7 +439,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     if job.people.user is not None and not job.people.first:
         found["most"] = 1
     if job.groups.domain is not None and "unknown" not in values:
-        found |= _OTHERS if job.promise.tiers is None else _DROPS
+        found |= _OTHERS
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
     if job.people.user is not None and path is not None and not job.people.first:
@@ -722,7 +722,7 @@ def _options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
         usual["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
     usual |= {"clock_change": "earliest", "missing": "skip"}
     if groups.by is not None and groups.other is None and groups.unknown in (None, "refuse"):
-        additive = kind_of(job.what).card.additive and job.promise.tiers is None
+        additive = kind_of(job.what).card.additive
         usual |= _OTHERS if additive else _DROPS
     usual = {name: value for name, value in usual.items() if not job.states(name)}
     found, left = list[RequiredOption](), dict(usual)

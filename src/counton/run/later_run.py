@@ -7,14 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 from counton.base.errors import RequestMismatch, field
-from counton.base.exact import text
 from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.refusals import refuse_without
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
-from counton.rows.domains import columns_of, read_domain, read_losses
+from counton.rows.domains import read_domain
 from counton.run.definition import DEFINING, Definition
 from counton.run.stream_request import (
     check_discovery,
@@ -96,7 +95,6 @@ _TOGETHER = {
     "statistic": "the statistic is",
     "columns": "the columns are",
     "guarantee": "the guarantee is",
-    "losses": "the tier of a group is",
 }
 
 
@@ -138,7 +136,6 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         ),
         **{name: (value, keeps.get(name)) for name, value in stated.items()},
         "domain": (_other_groups(job, kept), kept.roster.declared_groups),
-        **({"losses": _other_losses(job, kept)} if "tiers" in kept.record else {}),
         "guarantee": (guarantee, kept.guarantee),
     }
 
@@ -184,26 +181,6 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
     if groups in (kept.groups, declared, declared.plus([*kept.roster.named])):
         return None
     return None if ranks and set(groups) == set(declared) else groups
-
-
-def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
-    """Return the first group for which a later run states another epsilon or rho than the stream
-    has; also return a text with both values. Return two Nones if there is no such group.
-    """
-    from counton.statistics.tiers import stated_number
-
-    domain, column = job.groups.domain, kept.record["tiers"]
-    if domain is None or column not in (columns_of(domain) or ()):
-        return None, None
-    by = job.groups.by or kept.by or ""
-    stated = dict(zip(read_domain(domain, by), read_losses(domain, by, column), strict=True))
-    statistic: Any = kept.statistic
-    kept_as = statistic.stated or map(text, statistic.losses)
-    for group, was in zip(statistic.groups, kept_as, strict=True):
-        one = stated.get(group, was)
-        if (stated_number(one) or one) != (stated_number(was) or was):
-            return f"{one} for {group}", f"{was} for {group}"
-    return None, None
 
 
 def _in_words(value: object) -> str:

@@ -136,8 +136,6 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
         groups = None if request.groups is None else len(request.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
-        if not tried and (check := getattr(statistic, "check_noise", None)) is not None:
-            check(strategy, promised, contribution)
         if cut.lags:
             strategy = WindowVersions(cut.steps, strategy, job.lateness.corrections or 0)
         if isinstance(promised, ApproxDP) and members_of(statistic):
@@ -205,10 +203,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
 
     promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
-    enough = request_with(least_guarantee(factor, 1.0, least, promise.delta))
-    if (check := getattr(enough.statistic, "refuse_above_stated", None)) is not None:
-        check()
-    return enough
+    return request_with(least_guarantee(factor, 1.0, least, promise.delta))
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
@@ -231,8 +226,7 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
             f"{field('within', within)} bounds the error at the last step, and this stream has no "
             f"last step: give {field('around')}, or leave {field('within')} out"
         )
-    labels = getattr(definition.statistic, "labels", {}) if definition.tiers else {}
-    bounds = {labels.get(name, name): bound for name, bound in bounds_of(within, size).items()}
+    bounds = bounds_of(within, size)
     if definition.cut.lags and definition.statistic.card.additive:
         from counton.run.revised_plan import FINAL, named_versions
 

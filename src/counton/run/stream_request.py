@@ -34,7 +34,7 @@ from counton.privacy.guarantees import check_delta, guarantee_from
 from counton.released.counting import Counting
 from counton.released.description import period_anew
 from counton.released.periods import made_of_windows
-from counton.rows.domains import read_domain, read_losses, refuse_long_terms
+from counton.rows.domains import read_domain, refuse_long_terms
 from counton.run.definition import (
     DEFINING,
     Definition,
@@ -429,8 +429,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
                 f"list the groups ({field('domain')})"
             )
         return found
-    if job.promise.tiers is not None:
-        return _in_tiers(statistic, groups, job)
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
     if own is statistic:
         return statistic  # the groups are its nodes
@@ -447,31 +445,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)
-
-
-def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return the statistic that computes a count or a sum for each group, if each group has an
-    epsilon or rho of its own (``tiers``).
-    """
-    from counton.planning.least_privacy import Loss, bounds_of
-    from counton.statistics.tiers import TieredGroups, losses_within
-
-    assert job.promise.tiers is not None
-    asked = field("tiers", job.promise.tiers)
-    if not statistic.card.additive:
-        raise InvalidInput(
-            f"{asked} is for counts and sums, and this is of {statements.name_of(job.what)}; leave "
-            f"it out, or make a stream for the groups of each tier"
-        )
-    but = ("release",) if job.noise.release == "windows" else ()
-    refuse(job, EXCLUDED["tiers"], asked, but=but)
-    refuse_long_terms(groups)
-    promise = job.promise
-    stated = read_losses(job.groups.domain, job.groups.by or "", job.promise.tiers)
-    loss: Loss = "rho" if promise.rho is not None or promise.least == "rho" else "epsilon"
-    bounds = None if promise.within is None else bounds_of(promise.within, promise.size)
-    losses = losses_within(stated, bounds, loss)
-    return TieredGroups(statistic, groups, losses, loss, None if bounds is None else stated)
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from counton.released.stream_words import (
     measured_in,
     people_note,
     protection_in_words,
-    tiers_note,
 )
 from counton.run.clock import length_of
 from counton.run.definition import Definition
@@ -237,7 +236,7 @@ class Journal:
             "description": [
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
-                *filter(None, (people_note(definition), tiers_note(definition))),
+                *filter(None, [people_note(definition)]),
                 strategy_in_words(definition.strategy, definition.cut.noun),
             ],
             "protects": protection_in_words(definition),

@@ -84,10 +84,6 @@ class Grouped(TallyStatistic):
         of: the statistic, or its dict from `statistic_to_dict`.
         groups: names of all possible groups.
 
-    Attributes:
-        heaviest: the largest factor by which a group's cells are multiplied before they get noise;
-            1 unless groups have guarantees of their own.
-
     Raises:
         InvalidInput: the order of events matters for the statistic, or names are not texts or occur
             twice.
@@ -103,7 +99,6 @@ class Grouped(TallyStatistic):
     """
 
     card = Card(reading=GroupedReading)
-    heaviest: int = 1
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of

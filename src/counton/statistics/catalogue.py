@@ -49,7 +49,6 @@ OWN = {
 KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
     "Grouped": "counton.statistics.by_group",
-    "TieredGroups": "counton.statistics.tiers",
     "SumBesideNumber": "counton.statistics.average",
     "GroupedRows": "counton.statistics.report_members",
     "FirstRows": "counton.statistics.report_members",

@@ -41,7 +41,6 @@ _MEASURED = ("count", "sum", "average")
 _EXCLUDED = {
     "first distinct most_a_window": ", which bounds the rows of users in another way",
     "within": ", which divides a stated epsilon or rho",
-    "tiers": ", which divides one guarantee in another way",
     "expire": ", whose promise is stated by ages",
     "number replace": ", which measures whether a row is present",
     "spare": ", whose groups are fixed",

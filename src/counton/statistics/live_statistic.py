@@ -306,8 +306,6 @@ def counter_of(
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
-    if (check := getattr(statistic, "check_noise", None)) is not None:
-        check(strategy, guarantee, contribution)
     # The statistic's entry in the description of a stream, from which the noise is derived.
     said = {**statistic_to_dict(statistic), "batched": batched}
     shape, counters = (statistic.cells, None) if found is None else found
