@@ -22,7 +22,6 @@ OTHER_WORDS = {
     ("cli/demo.py", "count"),  # the command that the demonstration shows
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
-    ("base/locales.py", "count"),  # a placeholder of a sentence
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
     ("run/stream_request.py", "distinct"),  # an option of people

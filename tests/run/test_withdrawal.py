@@ -167,15 +167,6 @@ def test_a_series_that_goes_on_from_a_withdrawn_one_says_so(tmp_path: Path) -> N
     assert f"which goes on here: {WORDS}." in read(tmp_path / "public.db").methods()
 
 
-def test_the_word_is_in_the_language_of_the_text(tmp_path: Path) -> None:
-    state = tmp_path / "s.db"
-    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
-    end_stream(state, "days", withdrawn=WORDS)
-    assert f"ZURÜCKGEZOGEN: {WORDS}." in methods(state, locale="de")["days"]
-    export(state, tmp_path / "t.svg", locale="de")
-    assert "ZURÜCKGEZOGEN: " in (tmp_path / "t.svg").read_text("utf-8")
-
-
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])
 def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"

@@ -36,7 +36,6 @@ PICTURE = {
     "axis": "it",
     "source": "here",
     "width": 4,
-    "locale": "de",
 }
 ROWS_ARE = {"file_format": "csv", "time_format": "%Y-%m-%dT%H:%M", "clock_change": "earliest"}
 #: What a first night says of the options of every job, besides what its statistic needs at least.

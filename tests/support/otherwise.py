@@ -76,7 +76,6 @@ OTHERWISE: dict[str, Any] = {
     "axis": "a",
     "source": "s",
     "width": 3,
-    "locale": "en",
     "over": "1d",
     "shares": "0.5",
     "ask": "total",

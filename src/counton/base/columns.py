@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quantity, quote, without_mask
 from counton.base.lazy import require
-from counton.base.locales import local_text
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING, OUTSIDE = -1, -2
@@ -318,4 +317,4 @@ def list_in_words(names: Sequence[str]) -> str:
     """
     if len(names) < 2:
         return "".join(names)
-    return local_text("{one} and {other}", one=", ".join(names[:-1]), other=names[-1])
+    return f"{', '.join(names[:-1])} and {names[-1]}"

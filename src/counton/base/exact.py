@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from counton.base.errors import InvalidInput, is_one
-from counton.base.locales import local_number, local_text
 
 T = TypeVar("T")
 
@@ -319,9 +318,7 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
         text = f"{value:,.{0 if whole else decimals(error)}f}"
     else:  # known exactly
         text = f"{value:,.12g}"
-    return local_number(
-        text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
-    )
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 
 def figures(value: float) -> str:
@@ -439,4 +436,13 @@ def some_of(names: Sequence[str]) -> str:
     shown = ", ".join(names[:8])
     if len(names) <= 8:
         return shown
-    return local_text("{names} and {count} more", names=shown, count=f"{len(names) - 8:,}")
+    return f"{shown} and {len(names) - 8:,} more"
+
+
+def with_capital(words: str) -> str:
+    """Return a text with its first letter in upper case, and all others as they are.
+
+    >>> with_capital("counts of NYC"), with_capital("")
+    ('Counts of NYC', '')
+    """
+    return words[:1].upper() + words[1:]

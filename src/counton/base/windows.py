@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.dates import day_and_time, day_in_words
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import LENGTH, PERIODS, days_in
-from counton.base.locales import local_day, local_moment, local_text
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
@@ -306,9 +306,9 @@ class Windows:
         us = microseconds(time) if isinstance(time, datetime) else int(time)
         local, before = self.local(us), self.local(us - 1)
         if before.date() < local.date():  # also where clocks skip midnight
-            return local_text("to the end of {date}", date=str(before.date()))
+            return f"to the end of {before.date()}"
         text = local.replace(tzinfo=None).isoformat(" ")
-        return local_text("up to {moment}", moment=text.removesuffix(":00"))
+        return f"up to {text.removesuffix(':00')}"
 
     @property
     def end(self) -> int:
@@ -520,13 +520,13 @@ class Windows:
         if begin.time() == end.time() == time():  # midnight ends the day before
             end -= timedelta(days=1)
             if begin.date() == end.date():
-                return local_day(end, year=True, long=True)
-            first = local_day(begin, year=begin.year != end.year, long=True)
-            last = local_day(end, year=True, long=True)
+                return day_in_words(end, year=True, long=True)
+            first = day_in_words(begin, year=begin.year != end.year, long=True)
+            last = day_in_words(end, year=True, long=True)
         else:
-            first = local_moment(begin, long=True)
-            last = f"{end:%H:%M}" if begin.date() == end.date() else local_moment(end, long=True)
-        return local_text("{low} to {high}", low=first, high=last)
+            first = day_and_time(begin, long=True)
+            last = f"{end:%H:%M}" if begin.date() == end.date() else day_and_time(end, long=True)
+        return f"{first} to {last}"
 
 
 @dataclass(frozen=True)
@@ -580,23 +580,24 @@ class RevisedWindows(Windows):
         True
         """
         length = "window of {length}"
-        one = local_text(self.period) if self.period else local_text(length, length=self.every)
+        one = self.period if self.period else length.format(length=self.every)
         several = one
         if self.lags > 1 and self.period:
-            several = local_text(f"{self.period}s")
+            several = f"{self.period}s"
         elif self.lags > 1:
-            several = local_text("windows of {length}", length=self.every)
-        return local_text(
-            "the number of an {one} is provisional for {count} more {windows}, in which rows of "
-            "that {one} still come in and are added to it. Then it is final, and rows that come "
-            "later are in no {one}"
+            several = f"windows of {self.every}"
+        return (
+            (
+                f"the number of an {one} is provisional for {self.lags:,} more "
+                f"{several}, in which rows of that {one} still come in and are added "
+                f"to it. Then it is final, and rows that come later are in no {one}"
+            )
             if self.period == "hour"
-            else "the number of a {one} is provisional for {count} more {windows}, in which rows "
-            "of that {one} still come in and are added to it. Then it is final, and rows that come "
-            "later are in no {one}",
-            one=one,
-            count=self.lags,
-            windows=several,
+            else (
+                f"the number of a {one} is provisional for {self.lags:,} more "
+                f"{several}, in which rows of that {one} still come in and are added "
+                f"to it. Then it is final, and rows that come later are in no {one}"
+            )
         )
 
     @override
@@ -689,7 +690,7 @@ class Once(Windows):
 
     @override
     def span(self, steps: range) -> str:
-        return local_text("of all rows")
+        return "of all rows"
 
     @override
     def step(self, us: str) -> pl.Expr:
@@ -737,5 +738,5 @@ class EachRow(Once):
     def span(self, steps: range) -> str:
         first, last = steps[0], steps[-1]
         if first == last:
-            return local_text("step {number}", number=last)
-        return local_text("steps {first} to {last}", first=first, last=last)
+            return f"step {last:,}"
+        return f"steps {first:,} to {last:,}"

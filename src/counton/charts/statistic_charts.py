@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.exact import percent
-from counton.base.locales import local_name, local_number, local_sentence, local_text, with_capital
+from counton.base.exact import percent, with_capital
 from counton.charts.style import (
     FAINT,
     INK,
@@ -92,43 +91,42 @@ def plot_statistic(
     """
     inner = inner_of(statistic)
     how, chosen = inner.card.chart, inner.card.chart.rows
-    *some, parts = [*map(local_name, members_of(inner))] or [""]
+    *some, parts = [*members_of(inner)] or [""]
     if some:
-        parts = local_text("{one} and {other}", one=", ".join(some), other=parts)
+        parts = f"{', '.join(some)} and {parts}"
     title = heading(how.title or f"{inner.card.keyword or 'Statistic'} so far", over is None)
     title, shown = (
-        local_text(one, counted=counted, statistics=with_capital(parts))
-        for one in (title, how.axis)
+        one.format(counted=counted, statistics=with_capital(parts)) for one in (title, how.axis)
     )
     title = with_capital(title)
-    value = "" if of is None else local_name(of)
+    value = "" if of is None else of
     if of is not None and how.of_values:
-        title, shown = local_text("{what} of {value}", what=title, value=value), value
-    title += "" if anew is None else f", {local_name(anew)}"
+        title, shown = f"{title} of {value}", value
+    title += "" if anew is None else f", {anew}"
     left_out = "" if how.left_out is None else how.left_out(inner, table)
     table = table if how.choose is None else how.choose(inner, table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         if middle is not None:
-            share = local_text("Running median" if over is None else "Median")
+            share = "Running median" if over is None else "Median"
             if middle != 0.5:
-                share = local_text(
-                    "Running {share} quantile" if over is None else "The {share} quantile",
-                    share=_share(middle),
+                share = (
+                    f"Running {_share(middle)} quantile"
+                    if over is None
+                    else f"The {_share(middle)} quantile"
                 )
-            title = local_text("{what} of {value}", what=share, value=value)
-        title = _by(title, [by or local_text("group")])
+            title = f"{share} of {value}"
+        title = _by(title, [by or "group"])
         chosen = None
-    title = _by(title, [*map(local_name, how.by)])
+    title = _by(title, [*how.by])
     steps, place = np.unique(table["step"], return_inverse=True)
     column = next((name for name in _NAMES if name in table), None)
     names = None if column is None else table[column].astype(str)
-    local = local_sentence if column == "name" else local_name  # a group is a word of the data
     bars = names is not None and statistic.card.on_demand and len(steps) == 1
-    intervals = local_number(percent(level))
+    intervals = percent(level)
     promise = f"; {left_out}" if left_out else ""
     if how.jointly:
-        promise += local_text(" for all groups at once")
+        promise += " for all groups at once"
     profile = None if how.profile is None else how.profile(inner, table)
     if profile is not None and not how.bars:
         several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
@@ -142,23 +140,23 @@ def plot_statistic(
     last = place == len(steps) - 1
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if how.jointly and by is not None:
-        largest = local_number(f"{int(last.sum()):,}")
-        title = local_text("{what}: the {count} largest", what=_by(title, [by]), count=largest)
-        promise += "" if over is None else local_text("; the largest over the whole time")
+        largest = f"{int(last.sum()):,}"
+        title = f"{_by(title, [by])}: the {largest} largest"
+        promise += "" if over is None else "; the largest over the whole time"
     under = (
-        local_text("{times}; with {level}% intervals", times=words.subtitle, level=intervals)
+        f"{words.subtitle}; with {intervals}% intervals"
         if words.subtitle
-        else local_text("with {level}% intervals", level=intervals)
+        else f"with {intervals}% intervals"
     )
     under += promise
     words = words._replace(title=words.title or title, subtitle=under, axis=words.axis or shown)
     if bars or profile is not None:
         until = until_in_words(when_ended[-1])
-        under = local_text("{times}; with {level}% intervals", times=until, level=intervals)
+        under = f"{until}; with {intervals}% intervals"
         words = words._replace(subtitle=under + promise)
-        named = Bars([*map(local, names[last].tolist())], *(end[last] for end in ends))
+        named = Bars(names[last].tolist(), *(end[last] for end in ends))
         if profile is not None:
-            return plot_line(named, words, local_name(profile))
+            return plot_line(named, words, profile)
         return plot_bars(named, words)
     drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
     columns = {name: number for number, name in enumerate(drawn)}
@@ -180,7 +178,6 @@ def plot_statistic(
     places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
     if len(drawn) == 1 and drawn[0] == "mean":
         drawn = [of or "mean"]
-    drawn = [*map(local, drawn)]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
     curves = replace(curves, running=over is None)
     return plot_totals(curves, words, alike=not how.panels, from_zero=how.from_zero)
@@ -201,8 +198,8 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
         return title
     groups, *others = dimensions
     for other in others:
-        groups = local_text("{one} and by {other}", one=groups, other=other)
-    return local_text("{what}, by {groups}", what=title, groups=groups)
+        groups = f"{groups} and by {other}"
+    return f"{title}, by {groups}"
 
 
 def _begun_anew(
@@ -261,7 +258,7 @@ def _by_group(
 
 
 def _share(share: float) -> str:
-    return local_text("median") if share == 0.5 else local_number(f"{100 * share:.12g}") + "%"
+    return "median" if share == 0.5 else f"{100 * share:.12g}" + "%"
 
 
 @drawing

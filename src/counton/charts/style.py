@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
-from counton.base.locales import local_number, local_text, present, speaking
 from counton.base.outside_input import printable
 
 if TYPE_CHECKING:
@@ -451,27 +450,18 @@ def tick(value: float) -> str:
     ('180,000,000', '0.25')
     """
     shown = f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
-    return local_number(shown.replace("-", "−")) if value else "0"
+    return shown.replace("-", "−") if value else "0"
 
 
 def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a matplotlib formatter that writes numbers on an axis in the current language.
-
-    The numbers stay in this language if the figure is written to a file later, when another
-    language is set.
+    """Return a matplotlib formatter that writes numbers on an axis.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'
     """
     from matplotlib.ticker import FuncFormatter
 
-    locale = present()
-
-    def name(value: float, _: object) -> str:
-        with speaking(locale):
-            return tick(value) if text == "{number}" else local_text(text, number=tick(value))
-
-    return FuncFormatter(name)
+    return FuncFormatter(lambda value, _: text.format(number=tick(value)))
 
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.columns import list_in_words
-from counton.base.exact import quantity
-from counton.base.locales import local_name, local_number, local_text, with_capital
+from counton.base.exact import quantity, with_capital
 from counton.charts.style import (
     FAINT,
     INK,
@@ -70,32 +69,32 @@ def plot_table(
         fit: public constraints to which the numbers are adjusted; None: as they were released.
         level: probability with which each interval holds.
     """
-    named, own = local_name(what), cast("Any", reading)
+    named, own = what, cast("Any", reading)
     head = with_capital(named)
     this = own.statistic
     kind = this.card.chart.once
     if kind == "tree":
-        levels = list_in_words([*map(local_name, this.tree.levels[1:])])
-        title = local_text("{what} by {groups}", what=head, groups=levels) if levels else head
+        levels = list_in_words([*this.tree.levels[1:]])
+        title = f"{head} by {levels}" if levels else head
         return plot_hierarchy(own, words._replace(title=words.title or title), fit=fit)
     if kind == "line":
-        cells = local_number(f"{len(this.labels):,}")
-        title = local_text("{what} of {count} cells", what=head, count=cells)
-        words = words.adding(local_text("; strategy {strategy}", strategy=this.grid.name))
+        cells = f"{len(this.labels):,}"
+        title = f"{head} of {cells} cells"
+        words = words.adding(f"; strategy {this.grid.name}")
         return plot_ranges(own, words._replace(title=words.title or title))
     if kind == "margins":
         names = list(this.columns)
         bars = own.numbers(TableRequest(fit=fit)).columns(level)
-        by = list_in_words([*map(local_name, names)])
-        title = local_text("{what} by {groups}", what=head, groups=by)
-        shown = local_text("number of {units}", units=named)
+        by = list_in_words([*names])
+        title = f"{head} by {by}"
+        shown = f"number of {named}"
     else:
         found = own.numbers().columns(level)
-        shares = [local_number(f"{100 * share:g}%") for share in found["share"].tolist()]
+        shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
         bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
         bars |= {end: found[end] for end in ("lower", "upper")}
-        names, title = ["share"], local_text("Quantiles of values")
-        shown = local_text("value")
+        names, title = ["share"], "Quantiles of values"
+        shown = "value"
     words = words._replace(title=words.title or title, axis=words.axis or shown)
     return plot_contingency(names, bars, words)
 
@@ -131,7 +130,7 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
     figure, (top, bottom) = _panels_below(words, tall)
     _error_by_level(top, tree, shown, stds)
-    _tree_map(bottom, tree, shown, words.axis or local_text("Released counts"))
+    _tree_map(bottom, tree, shown, words.axis or "Released counts")
     return figure
 
 
@@ -205,8 +204,8 @@ def _error_by_level(
         seen = (estimates > std) & ~known
         y, colour = -float(level), PALETTE[level % len(PALETTE)]
         hidden = int(np.count_nonzero(~seen & ~known))
-        count = local_number(f"{len(estimates):,}")
-        note = local_text("{count} nodes" if len(estimates) > 1 else "{count} node", count=count)
+        count = f"{len(estimates):,}"
+        note = f"{count} nodes" if len(estimates) > 1 else f"{count} node"
         if seen.any():
             relative = np.sort(100 * std[seen] / estimates[seen])
             lowest, highest = min(lowest, relative[0]), max(highest, relative[-1])
@@ -221,13 +220,13 @@ def _error_by_level(
             )
             ax.plot(middle, y, "o", color=colour, markersize=7)
             if len(estimates) > 1:
-                note += local_text(": half of them within {share}", share=_percent(middle))
+                note += f": half of them within {_percent(middle)}"
             least, most = float(estimates[seen].min()), float(estimates[seen].max())
             sizes = (
                 {relative[0]: most} if least == most else {relative[0]: most, relative[-1]: least}
             )
             for place, size in sizes.items():
-                text = local_number(f"{size:,.0f}")
+                text = f"{size:,.0f}"
                 ax.annotate(
                     text,
                     (float(place), y),
@@ -239,9 +238,9 @@ def _error_by_level(
                     color=FAINT,
                 )
         if known.any():
-            note += local_text("; {count} known", count=int(known.sum()))
+            note += f"; {int(known.sum()):,} known"
         if hidden:
-            note += local_text("; {count} below their noise", count=hidden)
+            note += f"; {hidden:,} below their noise"
         ax.annotate(
             note,
             (0, y),
@@ -253,7 +252,7 @@ def _error_by_level(
         )
     ax.set_ylim(0.55 - len(levels), 0.62)
     places = [-float(level) for level in range(len(levels))]
-    ax.set_yticks(places, [*map(local_name, levels)], color=INK)
+    ax.set_yticks(places, [*levels], color=INK)
     ax.set_xscale("log")
     if highest > 0:
         ax.set_xlim(lowest / 4, max(highest, 10 * lowest) * 4)
@@ -261,8 +260,8 @@ def _error_by_level(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
     ax.minorticks_off()
     clean(ax, grid="x")
-    _write_panel_name(ax, local_text("Standard deviation, in % of the count"))
-    legend = local_text(
+    _write_panel_name(ax, "Standard deviation, in % of the count")
+    legend = (
         "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median"
     )
     ax.set_xlabel(fill(legend, int(14 * (_wide(ax) - 0.6))), size=8.5, color=FAINT)
@@ -275,7 +274,7 @@ def _percent(value: float) -> str:
     ('0.00000054%', '12%')
     """
     shown = np.format_float_positional(value, 2, unique=False, fractional=False, trim="-")
-    return local_number(f"{shown}%")
+    return f"{shown}%"
 
 
 class _Box(NamedTuple):
@@ -342,11 +341,11 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
     ax.set_xlim(0, wide)
     ax.set_ylim(0, _MAP_TALL)
     ax.set_axis_off()
-    names = list_in_words([*map(local_name, tree.levels[1:3] or ["total"])])
-    _write_panel_name(ax, local_text("{what} by {groups}", what=what, groups=names))
+    names = list_in_words(tree.levels[1:3] or ["total"])
+    _write_panel_name(ax, f"{what} by {names}")
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
-        _block(ax, whole, PALETTE[0], 1.6, local_name("total"), float(estimates[0][0]))
+        _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
         return
     sizes = np.maximum(estimates[1], 0.0)
     groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
@@ -397,10 +396,10 @@ def _parts(
     for rank, found in zip(ranks.tolist(), boxes, strict=True):
         part = found._replace(y=2 * box.y + box.tall - found.y - found.tall)  # the largest on top
         if rank == shown:
-            count = local_number(f"{len(rest):,}")
-            yield None, local_text("{count} more", count=count), float(values[rank]), part
+            count = f"{len(rest):,}"
+            yield None, f"{count} more", float(values[rank]), part
         else:
-            name = local_name(str(labels[int(order[rank])]))
+            name = str(labels[int(order[rank])])
             yield int(order[rank]), name, float(values[rank]), part
 
 
@@ -422,7 +421,7 @@ def _block(ax: Axes, box: _Box, colour: str, strength: float, name: str, size: f
 
 
 def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) -> None:
-    number = local_number(f"{size:,.0f}")
+    number = f"{size:,.0f}"
     found = fitting(name, number, box.wide - 0.06, box.tall - 0.04, one_line=bold)
     if found is None:
         return
@@ -519,20 +518,16 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     ax.fill_between(edges, lower, upper, step="post", color=PALETTE[1], alpha=0.5, linewidth=0)
     ax.step(edges, middle, where="post", color=PALETTE[0], linewidth=1.1)
     ax.set_xlim(0, cells)
-    what = local_text("Cells")
+    what = "Cells"
     if size > 1:
-        what = local_text("Averages of {count} cells", count=size)
+        what = f"Averages of {size:,} cells"
     bottom, top = ax.get_ylim()
     widest = float(twice.max())
-    band = local_text("{what} ± two standard deviations", what=what)
+    band = f"{what} ± two standard deviations"
     if 2 * widest < _THIN * (top - bottom):
-        band = local_text(
-            "{what}; their noise, ± {noise}, is thinner than the line",
-            what=what,
-            noise=quantity(widest, widest),
-        )
+        band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
     _write_panel_name(ax, band)
-    ax.set_xlabel(local_text("cell"), color=FAINT)
+    ax.set_xlabel("cell", color=FAINT)
     ax.xaxis.set_major_formatter(number_ticks())
     ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
@@ -548,21 +543,21 @@ def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
         low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
         std = reading.boxes(low[None], low[None] + length)[1]
         spread[place] = std.min(), std.mean(), std.max()
-    between = local_text("least to largest")
+    between = "least to largest"
     ax.fill_between(
         lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label=between
     )
-    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label=local_text("mean"))
+    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label="mean")
     ax.set_xscale("log")
     ax.set_xlim(1, max(cells, 2))
     ax.set_ylim(0, None)
     ax.xaxis.set_major_locator(LogLocator(numticks=7))
     ax.xaxis.set_major_formatter(number_ticks())
-    ax.set_xlabel(local_text("cells in the interval"), color=FAINT)
+    ax.set_xlabel("cells in the interval", color=FAINT)
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(number_ticks())
     ax.legend(frameon=False, fontsize=9, loc="lower right")
-    _write_panel_name(ax, local_text("Standard deviation of an interval, by its length"))
+    _write_panel_name(ax, "Standard deviation of an interval, by its length")
     clean(ax, grid="y")
 
 
@@ -588,9 +583,7 @@ def plot_contingency(
     >>> [axes.get_title("left") for axes in figure.axes]
     ['by sex']
     """
-    values = [
-        [None if one is None else local_name(str(one)) for one in margins[name]] for name in names
-    ]
+    values = [[None if one is None else str(one) for one in margins[name]] for name in names]
     rows = list(zip(*values, strict=True))
     panels: list[tuple[str, list[tuple[str, int]]]] = []
     sets = [(column,) for column in range(len(names))]
@@ -600,7 +593,7 @@ def plot_contingency(
             for place, row in enumerate(rows)
             if all((row[column] is not None) == (column in kept) for column in range(len(names)))
         ]
-        panels.append((list_in_words([local_name(names[column]) for column in kept]), bars))
+        panels.append((list_in_words([names[column] for column in kept]), bars))
     numbers = [np.asarray(margins[name], float) for name in ("estimate", "lower", "upper")]
     shown = []
     for called, bars in panels:
@@ -609,9 +602,9 @@ def plot_contingency(
         more = ""
         if len(bars) > _MOST_BARS:
             most = str(_MOST_BARS)
-            more = local_text(", the {count} largest of {several}", count=most, several=len(bars))
+            more = f", the {most} largest of {len(bars):,}"
         order = np.sort(largest) if more else np.arange(len(bars))
-        title = local_text("by {groups}", groups=called) + more
+        title = f"by {called}" + more
         shown.append((title, [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
     figure, all_axes = _panels_below(words, tall)
@@ -629,5 +622,5 @@ def plot_contingency(
         each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
         draw_bars(ax, each, values=beside)
         _write_panel_name(ax, called)
-    all_axes[-1].set_xlabel(words.axis or local_text("count"), color=FAINT, parse_math=False)
+    all_axes[-1].set_xlabel(words.axis or "count", color=FAINT, parse_math=False)
     return figure

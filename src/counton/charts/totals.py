@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.dates import day_and_time, day_in_words, month_name, weekday_name
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
-from counton.base.locales import (
-    local_day,
-    local_moment,
-    local_month,
-    local_number,
-    local_text,
-    local_weekday,
-)
 from counton.charts.style import (
     FAINT,
     INK,
@@ -226,26 +219,24 @@ def plot_totals(
     if panels:
         curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
         if several > len(curves.groups):
-            count, of = str(len(curves.groups)), local_number(f"{several:,}")
+            count, of = str(len(curves.groups)), f"{several:,}"
             which = f"; the first {count} of {of}"
             if alike:
-                which = local_text(
-                    "; the {count} largest of {several} groups", count=count, several=of
-                )
+                which = f"; the {count} largest of {of} groups"
             words = words.adding(which)
     if len(curves.times) == 1 and alike:
         return _one_step(curves, words)
     if curves.starts is not None:  # the numbers beside names are those of one window
-        words = words.adding(local_text("; in numbers: {window}", window=_last_window(curves)))
+        words = words.adding(f"; in numbers: {_last_window(curves)}")
     if curves.provisional:
-        words = words.adding(local_text("; hatched: provisional, more rows may come"))
+        words = words.adding("; hatched: provisional, more rows may come")
     parts = [[place] for place in range(len(curves.groups))]
     if not panels:  # averages have no sizes to compare
         everything = [[*range(len(curves.groups))]]
         parts = split_by_size(curves.sizes) if from_zero else everything
     curves = curves.thin()
     if any(_is_thin(curves, part, from_zero=from_zero) for part in parts):
-        words = words.adding(local_text("; where no band is seen, it is narrower than the line"))
+        words = words.adding("; where no band is seen, it is narrower than the line")
     charts = _small_charts if panels else _one_chart
     return charts(curves, parts, words, from_zero=from_zero)
 
@@ -313,13 +304,7 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
     1
     """
     if len(bars.names) > _MOST_CELLS:
-        words = words.adding(
-            local_text(
-                "; the {count} largest of {several}",
-                count=_MOST_CELLS,
-                several=len(bars.names),
-            )
-        )
+        words = words.adding(f"; the {_MOST_CELLS:,} largest of {len(bars.names):,}")
         bars = bars.at(largest_groups(bars.estimates, _MOST_CELLS))
     tall, width = 0.15 + 0.24 * len(bars.names), words.width
     above = 0.3 + axis_inches(words.axis, width)
@@ -372,7 +357,7 @@ def _one_chart(
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
         ax.yaxis.set_major_formatter(number_ticks())
         ax.yaxis.set_major_locator(MaxNLocator(4 if place else 6))
-        smallest = local_text("the {count} smallest, enlarged", count=str(len(panel)))
+        smallest = f"the {len(panel)} smallest, enlarged"
         name_axis(ax, smallest if place else words.axis, wide)
     name_times(axes[-1], curves, 3, 5 if below else 8)
     if below:
@@ -413,9 +398,7 @@ def _small_charts(
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
     alike = bands_hide(curves)  # they are compared with each other
-    scales = (
-        local_text("; all on one scale") if alike else local_text("; each chart with its own scale")
-    )
+    scales = "; all on one scale" if alike else "; each chart with its own scale"
     words = words.adding(scales)
     together = [*range(len(curves.groups))]
     count, wide, labels = len(panels), words.width, Labels.of(*curves.last)
@@ -628,7 +611,7 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     times, starts = curves.times, curves.starts
     if times.dtype.kind != "M":
         if len(times) == 1:
-            name = local_text("step {number}", number=int(times[0]))
+            name = f"step {int(times[0]):,}"
             ax.set_xticks([0.98], [name], ha="right")
             return
         ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
@@ -689,15 +672,15 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
     gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
     found, shown = [], None
     for place, one in enumerate(moments):
-        date = local_day(one)
+        date = day_in_words(one)
         if gap >= 360:
             name, above = f"{one.year}", ""
         elif gap >= 27 and all(other.day == 1 for other in moments):
-            name, above = local_month(one), f"{one.year}"
+            name, above = month_name(one), f"{one.year}"
         elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
             name, above = date, f"{one.year}"
         else:
-            name, above = f"{one:%H:%M}", local_day(one, year=True)
+            name, above = f"{one:%H:%M}", day_in_words(one, year=True)
             if gap < 1 / 1440:
                 name = f"{one:%H:%M:%S}"
             if place and ticks[place] >= end - 1e-9 and name == "00:00":
@@ -731,17 +714,17 @@ def window_names(
         if midnight and first.day == first.month == 1 and 364 < days < 367:
             name, above = f"{first.year}", ""
         elif midnight and first.day == 1 and 27 < days < 32:
-            name = local_month(first)
+            name = month_name(first)
         elif midnight and days == 1:
-            name = local_day(first, weekday=True)
+            name = day_in_words(first, weekday=True)
             if between != " ":
-                name = f"{local_weekday(first)}{between}{local_day(first)}"
+                name = f"{weekday_name(first)}{between}{day_in_words(first)}"
         elif midnight:
             last = (end - np.timedelta64(1, "D")).item()
-            name = f"{local_day(first)} –\n{local_day(last)}"
+            name = f"{day_in_words(first)} –\n{day_in_words(last)}"
         else:
             name = f"{first:%H:%M}–\n{end.item():%H:%M}"
-            above = local_day(first, year=True)
+            above = day_in_words(first, year=True)
         found.append(name if above == shown or not above else f"{name}\n{above}")
         shown = above
     return found
@@ -758,8 +741,8 @@ def moment_in_words(time: np.datetime64) -> str:
     one = time.astype("datetime64[s]").item()
     if one.hour == one.minute == one.second == 0:
         one = (time.astype("datetime64[s]") - np.timedelta64(1, "s")).item()
-        return local_text("the end of {date}", date=local_day(one, year=True))
-    return local_moment(one)
+        return f"the end of {day_in_words(one, year=True)}"
+    return day_and_time(one)
 
 
 def until_in_words(time: Any) -> str:
@@ -769,8 +752,8 @@ def until_in_words(time: Any) -> str:
     ('after step 3', 'up to 29 Mar 2024, 12:30')
     """
     if isinstance(time, np.datetime64):
-        return local_text("up to {moment}", moment=moment_in_words(time))
-    return local_text("after step {number}", number=int(time))
+        return f"up to {moment_in_words(time)}"
+    return f"after step {int(time):,}"
 
 
 def _label_ends(
@@ -866,13 +849,13 @@ class Labels:
         values = []
         for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
             if not all(map(math.isfinite, (value, *ends))):
-                values.append(local_text("not known yet"))
+                values.append("not known yet")
                 continue
             if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
                 band = f" ± {quantity(half, half, whole)}"
             else:  # the estimate is not in the middle of its interval
                 least, most = (quantity(end, half, end == round(end)) for end in ends)
-                band = f" ({local_text('{low} to {high}', low=least, high=most)})"
+                band = f" ({least} to {most})"
             values.append(quantity(value, half, whole) + band)
         longest = (
             {}

@@ -201,12 +201,12 @@ def print_methods(options: MethodsOptions) -> None:
         return
     chosen: Any = {"name": options.name, "level": options.level}
     if (one := read_public(options.state, **chosen, like=options.like)) is not None:
-        found = {one.numbers.design.name: one.methods(full=options.full, locale=options.locale)}
+        found = {one.numbers.design.name: one.methods(full=options.full)}
     else:
         from counton.state import Store
 
         with Store(options.state) as store:
-            found = methods(store, **chosen, full=options.full, locale=options.locale)
+            found = methods(store, **chosen, full=options.full)
             tell_of_old_copies(store, found)
     if options.json:
         print_json({"state": options.state, "methods": found})

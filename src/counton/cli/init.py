@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.locales import with_capital
+from counton.base.exact import with_capital
 from counton.base.options import MissingOptions
 from counton.cli.command_options import command_line, option_names
 from counton.cli.init_options import InitOptions

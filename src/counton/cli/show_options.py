@@ -57,9 +57,6 @@ class MethodsOptions:
     registry: bool = option(
         False, "print a record for the public register of deployments instead, as YAML"
     )
-    locale: str | None = option(
-        None, "language of the text: de, or a TOML file of your own; default: English"
-    )
     like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
 
@@ -119,7 +116,6 @@ class ExportOptions:
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
     width: float | None = of_job("width")
-    locale: str | None = of_job("locale")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )

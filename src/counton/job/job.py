@@ -833,12 +833,6 @@ class OutputFiles(JobPart):
     width: float | None = option(
         None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
-    locale: str | os.PathLike[str] | None = option(
-        None,
-        "language of the chart: de, or a file .toml with words, months and signs of numbers; "
-        "default: English",
-        file=True,
-    )
 
 
 @dataclass(frozen=True, repr=False)

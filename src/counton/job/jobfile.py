@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
-from counton.base.locales import is_file_of_language
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
@@ -510,7 +509,6 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
         "witness": path == "none",
         "domain": not (folder / path).exists(),  # a list of groups
         "strategy": not is_file_of(path),
-        "locale": not is_file_of_language(path),
     }
     return None if names_none.get(name) else (before + quarantine, path)
 

@@ -129,7 +129,6 @@ class JobFields(RowFields, total=False):
     axis: str | None
     source: str | None
     width: float | None
-    locale: str | os.PathLike[str] | None
     over: int | None
     shares: str | Sequence[float] | None
     ask: str | Sequence[str] | None

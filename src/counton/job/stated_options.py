@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
-from counton.base.locales import is_file_of_language
 from counton.base.options import Kept, Option, OwnColumns, check_value, split_names
 from counton.job.job import Job, options_of
 from counton.statistics.by_group import inner_of
@@ -96,8 +95,6 @@ def kept_value(option: Option, value: Any) -> Any:
         return ",".join(f"{key}={one}" for key, one in value.items())
     if isinstance(value, list | tuple):
         return [str(one) for one in value]
-    if option.name == "locale" and not is_file_of_language(value):
-        return os.fspath(value)
     if option.file:
         start, quarantine, path = os.fspath(value).rpartition("quarantine:")
         return start + quarantine + os.path.abspath(path)

@@ -50,7 +50,6 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
-from counton.base.locales import local_text
 from counton.privacy import ApproxDP, Contribution, PureDP
 from counton.strategies import StreamStrategy, noise_variance
 
@@ -138,7 +137,7 @@ class Declared:
 
     def how(self, groups: int, plural: str) -> str:
         """Return the number of groups in words, such as "12 pages" if ``plural`` is "pages"."""
-        return local_text(f"{{count}} {plural}", count=groups)
+        return f"{groups:,} {plural}"
 
     def chance(self, terms: Design) -> float | None:
         """Return None: declared groups are always shown, so there is no probability to bound."""
@@ -278,7 +277,7 @@ class Discovery:
         """Return words that say when a group is shown. They state no number of groups, since it is
         not known; both arguments are ignored.
         """
-        return local_text("each group shown once it is large enough")
+        return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
         """Return words on how groups are found: in the values of the column ``by``, and when each

@@ -9,7 +9,6 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
-from counton.base.locales import local_number, local_sentence, local_text, local_unit
 from counton.numbers.design import Design
 from counton.numbers.strategy_words import constants_in_words
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
@@ -61,18 +60,14 @@ def methods(
     neighbours if they differ in one that is added or removed.
     """
     guarantee, contribution = terms.guarantee, terms.contribution
-    protected = local_text(
-        "The protected unit is one {unit}, {change}; two data sets are neighbours if they differ "
-        "in one that is {neighbours}.",
-        unit=local_unit(unit or contribution.unit),
-        change=local_sentence(contribution.change_in_words()),
-        neighbours=local_text(contribution.neighbours),
+    protected = (
+        f"The protected unit is one {unit or contribution.unit}, "
+        f"{contribution.change_in_words()}; two data sets are neighbours if "
+        f"they differ in one that is {contribution.neighbours}."
     )
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
-    scope = "" if is_single_release(terms) else f", {local_sentence(guarantee.scope)}"
-    promise = local_text(
-        "The guarantee is {guarantee}: {meaning}.", guarantee=f"{guarantee}{scope}", meaning=meaning
-    )
+    scope = "" if is_single_release(terms) else f", {guarantee.scope}"
+    promise = f"The guarantee is {guarantee}{scope}: {meaning}."
     paragraphs = [
         [released or _released_in_words(terms)],
         [protected],
@@ -84,22 +79,15 @@ def methods(
     ]
     named = [*sources, *(() if is_single_release(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
-    source = local_text("source")
+    source = "source"
     table = [
-        *(
-            []
-            if is_single_release(terms)
-            else [(local_text("strategy"), constants_in_words(terms.strategy))]
-        ),
+        *([] if is_single_release(terms) else [("strategy", constants_in_words(terms.strategy))]),
         *constants,
-        *(
-            (source, paper_of([name]) or local_sentence(REFERENCES[name]))
-            for name in dict.fromkeys(named)
-        ),
-        (local_text("software"), software()),
+        *((source, paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
+        ("software", software()),
     ]
     wide = max(len(name) for name, _ in table)
-    head = local_text("Constants and sources")
+    head = "Constants and sources"
     rows = [head, *(f"{name:<{wide}}  {said}" for name, said in table)]
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
@@ -111,54 +99,56 @@ def is_single_release(terms: Design) -> bool:
 
 def _released_in_words(terms: Design) -> str:
     windows = terms.strategy.facts.workload == "windows"
-    what = local_text("the number of each step by itself" if windows else "the running total")
+    what = "the number of each step by itself" if windows else "the running total"
     last = terms.strategy.horizon
-    until = local_text("for as many steps as come")
+    until = "for as many steps as come"
     if last is not None:
-        until = local_text("for up to {count} steps", count=last)
+        until = f"for up to {last:,} steps"
     if terms.cells > 1:
-        cells = local_number(f"{terms.cells:,}")
-        what = local_text("{what} of {count} cells", what=what, count=cells)
-    return local_text(
-        "{name} is {what}, released after every step {until}.",
-        name=repr(terms.name),
-        what=what,
-        until=until,
-    )
+        cells = f"{terms.cells:,}"
+        what = f"{what} of {cells} cells"
+    return f"{terms.name!r} is {what}, released after every step {until}."
 
 
 def _attacker(terms: Design) -> list[str]:
     guarantee = terms.guarantee
     passive = is_single_release(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP)
-    knows = local_text(
+    knows = (
         "all releases, the program and its parameters and every other row"
         if passive
-        else "all releases, the program and its parameters and every other row, and who chooses "
-        "rows, and the step and cells that distinguish neighbours, after seeing earlier releases"
+        else (
+            "all releases, the program and its parameters and every other row, "
+            "and who chooses rows, and the step and cells that distinguish "
+            "neighbours, after seeing earlier releases"
+        )
     )
     if isinstance(guarantee, ZCDP) and not terms.strategy.facts.causal:
-        knows += local_text(" (at whole orders of the divergences)")
+        knows += " (at whole orders of the divergences)"
     return [
-        local_text("It holds against an attacker who knows {known}.", known=knows),
-        local_text(
-            "The attacker does not know the key: the noise is computed by a keyed pseudo-random "
-            "function (AES-256), so it is as safe as that function."
+        f"It holds against an attacker who knows {knows}.",
+        (
+            "The attacker does not know the key: the noise is computed by a keyed "
+            "pseudo-random function (AES-256), so it is as safe as that function."
         ),
     ]
 
 
 def _mechanism(terms: Design) -> str:
-    return local_text(
-        "Noise is correlated over time by a factorisation of running sums, the strategy {strategy}."
+    return (
+        (
+            "Noise is correlated over time by a factorisation of running sums, "
+            f"the strategy {_strategy_and_paper(terms.strategy)}."
+        )
         if shares_noise(terms.strategy)
-        else "Each step has noise of its own, and a number of several steps adds it up: the "
-        "strategy {strategy}.",
-        strategy=_strategy_and_paper(terms.strategy),
+        else (
+            "Each step has noise of its own, and a number of several steps adds "
+            f"it up: the strategy {_strategy_and_paper(terms.strategy)}."
+        )
     )
 
 
 def _strategy_and_paper(strategy: StreamStrategy) -> str:
-    return f"{strategy.saved_name} ({local_sentence(origin_of(strategy.sources))})"
+    return f"{strategy.saved_name} ({origin_of(strategy.sources)})"
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
@@ -178,31 +168,28 @@ def shares_noise(strategy: StreamStrategy) -> bool:
 def _noise(terms: Design) -> str:
     """Describe the noise of a measurement."""
     law, unit = terms.law, float(terms.units.noise)
-    of = local_text(", in units of what is measured") if is_single_release(terms) else ""
+    of = ", in units of what is measured" if is_single_release(terms) else ""
     if isinstance(law, DiscreteLaplace):
-        said = local_text("Laplace noise of scale {size}", size=_size(float(law.scale) * unit))
+        said = f"Laplace noise of scale {_size(float(law.scale) * unit)}"
     else:
         variance = float(law.sigma_squared) * unit**2
-        said = local_text("Gaussian noise of variance {size}", size=_size(variance))
-    return local_text("Each measurement has discrete {noise}, drawn exactly.", noise=said + of)
+        said = f"Gaussian noise of variance {_size(variance)}"
+    return f"Each measurement has discrete {said + of}, drawn exactly."
 
 
 def _size(number: float) -> str:
-    return local_number(figures(number))
+    return figures(number)
 
 
 def _clipping_in_words(terms: Design) -> list[str]:
     bounds = terms.contribution.value_bounds
     if bounds is None:
         return []
-    lower, upper, step = (local_number(text(one)) for one in bounds)
+    lower, upper, step = (text(one) for one in bounds)
     return [
-        local_text(
-            "Values were clipped to [{lower}, {upper}] and rounded to multiples of {step}, an "
-            "error that no interval includes.",
-            lower=lower,
-            upper=upper,
-            step=step,
+        (
+            f"Values were clipped to [{lower}, {upper}] and rounded to multiples of {step}, "
+            "an error that no interval includes."
         )
     ]
 
@@ -211,15 +198,13 @@ def _limits_in_words(terms: Design, unit: str | None, more: Sequence[str]) -> st
     contribution = terms.contribution
     about = difference(unit or contribution.unit, contribution.relation)
     parts = [
-        local_text(
-            "the parameters named here and all that was declared, which must not be chosen by the "
-            "data"
+        (
+            "the parameters named here and all that was declared, which must not be "
+            "chosen by the data"
         ),
-        *map(local_sentence, more),
-        local_text(
-            "somebody who stands for several units: more can be learned than {about}", about=about
-        ),
-        local_text("what other releases about the same people say"),
-        local_text("anything at all from whoever holds the key, the state or the rows"),
+        *more,
+        f"somebody who stands for several units: more can be learned than {about}",
+        "what other releases about the same people say",
+        "anything at all from whoever holds the key, the state or the rows",
     ]
-    return local_text("Not protected are: {parts}.", parts="; ".join(parts))
+    return f"Not protected are: {'; '.join(parts)}."

@@ -15,7 +15,6 @@ from typing_extensions import override
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quantity, quote
-from counton.base.locales import local_text
 from counton.numbers.design import Design
 from counton.privacy import Contribution, Guarantee
 from counton.strategies.strategy import check_ends
@@ -102,14 +101,8 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
     """
     low, high = (quantity(end, end) for end in map(float, (stds.min(), stds.max())))
     if low == high:
-        return local_text(
-            "The noise of what was released has the standard deviation {std}.", std=low
-        )
-    return local_text(
-        "The noise of what was released has standard deviations from {low} to {high}.",
-        low=low,
-        high=high,
-    )
+        return f"The noise of what was released has the standard deviation {low}."
+    return f"The noise of what was released has standard deviations from {low} to {high}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

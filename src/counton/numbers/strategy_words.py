@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from counton.base import strategy_names as names
-from counton.base.locales import local_sentence
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def constants_in_words(strategy: StreamStrategy) -> str:
     """
     last = strategy.horizon
     steps = "without a last step" if last is None else f"{last:,} step{'s' * (last != 1)}"
-    parts = map(local_sentence, [steps, *named_constants(strategy)])
-    return f"{local_sentence(strategy_in_words(strategy))}; {', '.join(parts)}"
+    parts = [steps, *named_constants(strategy)]
+    return f"{strategy_in_words(strategy)}; {', '.join(parts)}"
 
 
 def named_constants(strategy: StreamStrategy) -> list[str]:

@@ -44,7 +44,6 @@ import numpy as np
 from counton.base.distributions import Family, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, check_positive, figures, float_above
-from counton.base.locales import local_number, local_sentence, local_text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
 
@@ -631,25 +630,18 @@ def far_from_possible(
     """
     if not factors:
         return ""
-    what = local_text(
-        "root of the mean variance" if metric == "mean" else "largest standard deviation"
-    )
+    what = "root of the mean variance" if metric == "mean" else "largest standard deviation"
     if of:
-        what = local_text("{what} of {value}", what=what, value=local_sentence(of))
+        what = f"{what} of {of}"
     if design.strategy.horizon is None:
-        count = local_number(f"{design.errors_of.steps or _AROUND:,}")
-        what = local_text("{what} of the first {count} steps", what=what, count=count)
+        count = f"{design.errors_of.steps or _AROUND:,}"
+        what = f"{what} of the first {count} steps"
     parts = [
-        local_text(
-            "{times} times the least of {who}",
-            times=local_number(one.times),
-            who=local_sentence(one.holds_for),
-        )
-        + f" ({one.source})" * cited
+        f"{one.times} times the least of {one.holds_for}" + f" ({one.source})" * cited
         for one in factors
     ]
-    said = local_text(", and ").join(parts)
-    return local_text("The {what} is {times}.", what=what, times=said)
+    said = ", and ".join(parts)
+    return f"The {what} is {said}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
-from counton.base.locales import local_number, local_text, local_unit
 from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import CHANGED, ZCDP, Guarantee, PureDP, difference
 
@@ -89,11 +88,11 @@ class ExpiringGuarantee(Guarantee):
         said = Guarantee.__str__(self)
         if self.expiry is None:
             return said
-        way = local_text("growth {number}", number=local_number(text(self.expiry.growth)))
+        way = f"growth {text(self.expiry.growth)}"
         if self.expiry.delay:
-            way += local_text(", delay {number}", number=self.expiry.delay)
+            way += f", delay {self.expiry.delay:,}"
         if self.expiry.levels is not None:
-            way += local_text(", levels {number}", number=str(self.expiry.levels))
+            way += f", levels {self.expiry.levels}"
         return f"{said} ({way})"
 
 
@@ -170,7 +169,7 @@ class ExpiringDP(ExpiringGuarantee):
             " changes the probability of everything released so far by a factor that starts small "
             "and grows slowly as it gets older"
         )
-        return local_text(CHANGED[relation] + said, unit=local_unit(unit))
+        return (CHANGED[relation] + said).format(unit=unit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -229,10 +228,9 @@ class ExpiringZCDP(ExpiringGuarantee):
         """Return a sentence that explains to laymen how the privacy loss grows with the age of
         data.
         """
-        return local_text(
-            "telling from everything released so far {hidden} starts hard and becomes slowly "
-            "easier as it gets older",
-            hidden=difference(unit, relation),
+        return (
+            f"telling from everything released so far {difference(unit, relation)} "
+            "starts hard and becomes slowly easier as it gets older"
         )
 
 

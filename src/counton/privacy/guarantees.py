@@ -23,7 +23,6 @@ from counton.base.exact import (
     readable,
     text,
 )
-from counton.base.locales import local_number, local_text, local_unit
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -58,13 +57,13 @@ class Guarantee(ABC):
         values.pop("expiry", None)
         parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
         text = f"{self.kind} differential privacy with {parameters}"
-        return local_text(text, **{name: local_number(str(one)) for name, one in values.items()})
+        return text.format(**{name: str(one) for name, one in values.items()})
 
     @property
     def loss_in_words(self) -> str:
         """The parameters alone, as in "epsilon = 1 and delta = 1e-6"."""
         said = str(self)
-        return said.partition(local_text(" with "))[2] or said
+        return said.partition(" with ")[2] or said
 
     def __repr__(self) -> str:
         parameters = (f"{name}={one}" for name, one in self._parameters(text).items())
@@ -141,11 +140,10 @@ CHANGED: Mapping[Relation, str] = {
 
 def difference(unit: str, relation: Relation) -> str:
     """Return in words what cannot be told from releases, such as "whether one visit is there"."""
-    return local_text(
-        "whether one {unit} is there"
+    return (
+        f"whether one {unit} is there"
         if relation == "add_remove"
-        else "one {unit} from another in its place",
-        unit=local_unit(unit),
+        else f"one {unit} from another in its place"
     )
 
 
@@ -176,8 +174,8 @@ class PureDP(Guarantee):
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence that explains to laymen what epsilon bounds."""
         said = " makes no output more than {factor} times as likely or as unlikely"
-        factor = local_number(_exp(self.epsilon))
-        return local_text(CHANGED[relation] + said, unit=local_unit(unit), factor=factor)
+        factor = _exp(self.epsilon)
+        return (CHANGED[relation] + said).format(unit=unit, factor=factor)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -214,11 +212,8 @@ class ApproxDP(Guarantee):
             " makes no output more than {factor} times as likely or as unlikely, plus a "
             "probability of {delta}"
         )
-        return local_text(
-            CHANGED[relation] + said,
-            unit=local_unit(unit),
-            factor=local_number(_exp(self.epsilon)),
-            delta=local_number(_up(_decimal(self.delta), 6)),
+        return (CHANGED[relation] + said).format(
+            unit=unit, factor=_exp(self.epsilon), delta=_up(_decimal(self.delta), 6)
         )
 
 
@@ -251,8 +246,7 @@ class ZCDP(Guarantee):
             "likelier outcomes get), by no more than moving a bell curve by {count} standard "
             f"deviation{'s' * (apart != '1')} does"
         )
-        unit = local_unit(unit)
-        return local_text(CHANGED[relation] + said, unit=unit, count=local_number(apart))
+        return (CHANGED[relation] + said).format(unit=unit, count=apart)
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
@@ -266,12 +260,11 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     """
     names = {field.name for field in fields(guarantee)}  # type: ignore[arg-type]
     if "rho" in names:
-        return local_text("{count} times the rho", count=units**2)
-    return local_text(
-        "{count} times the epsilon, and far more delta"
+        return f"{units**2:,} times the rho"
+    return (
+        f"{units:,} times the epsilon, and far more delta"
         if "delta" in names
-        else "{count} times the epsilon",
-        count=units,
+        else f"{units:,} times the epsilon"
     )
 
 
@@ -297,16 +290,8 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     """
     loss = loss_of_many(guarantee, 100)
     if unit.lower() in _PERSONS:
-        return local_text(
-            "each row is taken for one {unit}: a {unit} with 100 rows loses {loss}",
-            unit=local_unit(unit),
-            loss=loss,
-        )
-    return local_text(
-        "people are not protected: a person with 100 {units} loses {loss}",
-        units=local_unit(plural(unit)),
-        loss=loss,
-    )
+        return f"each row is taken for one {unit}: a {unit} with 100 rows loses {loss}"
+    return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 
 def parts_in_words(guarantee: Guarantee, unit: str) -> str:
@@ -317,11 +302,7 @@ def parts_in_words(guarantee: Guarantee, unit: str) -> str:
     "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"
     """
     loss = loss_of_many(guarantee, 10)
-    return local_text(
-        "each {unit} is protected by itself: somebody with 10 of these loses {loss}",
-        unit=local_unit(unit),
-        loss=loss,
-    )
+    return f"each {unit} is protected by itself: somebody with 10 of these loses {loss}"
 
 
 #: Endings of words whose plural equals the singular, or that are plurals.

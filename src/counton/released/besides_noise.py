@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from counton.base.locales import local_number, local_text, local_unit
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of, members_of
@@ -47,24 +46,14 @@ def besides_noise(definition: Description) -> list[str]:
     if definition.cut.lags and definition.release == "both":
         window = definition.window
         late.append(
-            local_text(
-                "all numbers of a table are read together, so that each total is the sum of its "
-                "{windows}; the number of a final {window} still moves a little, by noise alone, "
-                "when later totals tell more of it",
-                windows=local_text(plural(window)),
-                window=local_text(window),
-            )
+            "all numbers of a table are read together, so that each total is the sum "
+            f"of its {plural(window)}; the number of a final {window} still moves a "
+            "little, by noise alone, when later totals tell more of it"
         )
     if not definition.cells.named_beforehand:
-        left = [
-            local_text(
-                "groups that were never large enough to be shown are left out, with their rows"
-            )
-        ]
+        left = [("groups that were never large enough to be shown are left out, with their rows")]
     elif definition.left_out.drops:
-        left = [
-            local_text("rows of groups that were not declared do not count (by an unknown amount)")
-        ]
+        left = [("rows of groups that were not declared do not count (by an unknown amount)")]
     beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
     lacking = _rows_that_do_not_count(definition.left_out)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
@@ -82,18 +71,17 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
     """
     aside = left_out.sets_aside
     if not left_out.skips:
-        said = local_text("rows that cannot be read do not count (by an unknown amount)")
+        said = "rows that cannot be read do not count (by an unknown amount)"
         return [said] if aside else []
     *others, last = left_out.skips
     named = last
     if others:
-        named = local_text("{one} or {other}", one=", ".join(others), other=last)
+        named = f"{', '.join(others)} or {last}"
     return [
-        local_text(
-            "rows that cannot be read, or without {columns}, do not count (by an unknown amount)"
+        (
+            f"rows that cannot be read, or without {named}, do not count (by an unknown amount)"
             if aside
-            else "rows without {columns} do not count (by an unknown amount)",
-            columns=named,
+            else f"rows without {named} do not count (by an unknown amount)"
         )
     ]
 
@@ -131,10 +119,7 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
     positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
     said = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:
-        said += local_text(
-            ", those of late {windows} most: earlier rows count first",
-            windows=local_text(plural(definition.window)),
-        )
+        said += f", those of late {plural(definition.window)} most: earlier rows count first"
     return [said]
 
 
@@ -156,16 +141,16 @@ def _statistic_notes(definition: Description) -> list[str]:
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
-        firsts, unit = _firsts(definition), local_unit(definition.unit)
+        firsts, unit = _firsts(definition), definition.unit
         found = []
         beyond, measured = beyond_bound(definition), measuring(definition)
         for name, part in members_of(inner).items():
             lines = [*besides_of(inner_of(part))]
             if name in measured and beyond is not None:
-                lines.append(local_text("{beyond} are in no share", beyond=beyond))
+                lines.append(f"{beyond} are in no share")
             elif name in firsts:
-                count = local_number(f"{firsts[name]:,}")
-                rows = local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
+                count = f"{firsts[name]:,}"
+                rows = f"rows beyond {count} of each {unit}"
                 lines.insert(0, beyond_in_words(rows, low=getattr(part, "counts_rows", False)))
             found += [f"{name}: {line}" for line in lines]
         return found
@@ -198,14 +183,10 @@ def anew_notes(definition: Description) -> list[str]:
         said = adds_users_up(definition)
         if said is None:
             return []
-        return [local_text("users: {anew}, and all periods are added up", anew=said)]
+        return [f"users: {said}, and all periods are added up"]
     found = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
     return [
-        local_text(
-            "{name}: users, {anew}, and all periods are added up",
-            name=name,
-            anew=counted_anew(period),
-        )
+        f"{name}: users, {counted_anew(period)}, and all periods are added up"
         for name, period in found.items()
         if period is not None
     ]

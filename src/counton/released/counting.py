@@ -15,7 +15,6 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
-from counton.base.locales import local_number, local_text, local_unit
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
 from counton.privacy.contribution import base_unit, checked_unit
@@ -78,8 +77,8 @@ class Counting:
         )
         if ids:
             said += "; one that came more than {count} days late is in none"
-            return local_text(said, window=local_text(window), count=str(LATE_DAYS))
-        return local_text(said + ", or does not count", window=local_text(window))
+            return said.format(window=window, count=LATE_DAYS)
+        return (said + ", or does not count").format(window=window)
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return None: all rows count, because there is no bound for each user (`Bounded` returns
@@ -166,10 +165,7 @@ class Ordered(Counting):
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        return local_text(
-            "rows that came after the release of their {window} do not count",
-            window=local_text(window),
-        )
+        return f"rows that came after the release of their {window} do not count"
 
     @override
     def unit_of(self, word: str | None, own: str) -> str:
@@ -226,12 +222,9 @@ class Bounded(Counting):
         said = super().late_rows(window, unit, ids=ids)
         if ids or self.per is None:
             return said
-        return local_text(
-            "{rows}, as one that came more than {count} days (the program's limit) after the end "
-            "of its {unit}",
-            rows=said,
-            count=str(LATE_DAYS),
-            unit=local_unit(unit),
+        return (
+            f"{said}, as one that came more than {LATE_DAYS} days (the "
+            f"program's limit) after the end of its {unit}"
         )
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
@@ -248,30 +241,25 @@ class Bounded(Counting):
 
     @override
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        count, unit = local_number(f"{self.most:,}"), local_unit(unit)
+        count = f"{self.most:,}"
         if self.each is not None:
             if groups is None or 0 < groups <= self.most:
                 return None
-            return local_text("groups beyond {count} of each {unit}", count=count, unit=unit)
+            return f"groups beyond {count} of each {unit}"
         if self.distinct:
             if not self._may_exceed(cut, groups):
                 return None
-            return local_text(
-                "{windows} beyond {count} of each {unit}"
+            return (
+                f"{plural(cut.period or f'period of {cut.every}')} beyond {count} of each {unit}"
                 if groups is None
-                else "{windows} and groups beyond {count} of each {unit}",
-                windows=local_text(plural(cut.period or f"period of {cut.every}")),
-                count=count,
-                unit=unit,
+                else (
+                    f"{plural(cut.period or f'period of {cut.every}')} and groups beyond "
+                    f"{count} of each {unit}"
+                )
             )
         if self.most_a_window is None:
-            return local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
-        return local_text(
-            "rows beyond {count} of each {unit}, or {more} of it in one window,",
-            count=count,
-            unit=unit,
-            more=self.most_a_window,
-        )
+            return f"rows beyond {count} of each {unit}"
+        return f"rows beyond {count} of each {unit}, or {self.most_a_window:,} of it in one window,"
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:

@@ -21,7 +21,6 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
-from counton.base.locales import local_text
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
@@ -69,7 +68,7 @@ def counted_anew(period: str) -> str:
     >>> counted_anew("week")
     'each counted anew in each week'
     """
-    return local_text("each counted anew in each {period}", period=local_text(period))
+    return f"each counted anew in each {period}"
 
 
 class Predecessor(NamedTuple):

@@ -12,15 +12,6 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import percent, quantity
-from counton.base.language_files import locale_named
-from counton.base.locales import (
-    local_name,
-    local_number,
-    local_sentence,
-    local_text,
-    local_unit,
-    speaking,
-)
 from counton.numbers import Releases
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import adds_users_up
@@ -87,18 +78,17 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
             "none: leave it out"
         )
     released._check_released()
-    with speaking(locale_named(look.locale)):
-        definition = released.definition
-        if definition.ranks:
-            ranking: Any = statistic_named(definition.what)
-            statistic = ranking(list(released.groups), released.shown.top)
-            return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
-        if isinstance(released.published, CellValues):
-            return _charts_of_cells(released, look, panels=panels)
-        if not definition.cut.goes_on:
-            return {"table": _chart_of_table(released, look)}
-        drawn = _drawn_rows(released)
-        return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
+    definition = released.definition
+    if definition.ranks:
+        ranking: Any = statistic_named(definition.what)
+        statistic = ranking(list(released.groups), released.shown.top)
+        return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
+    if isinstance(released.published, CellValues):
+        return _charts_of_cells(released, look, panels=panels)
+    if not definition.cut.goes_on:
+        return {"table": _chart_of_table(released, look)}
+    drawn = _drawn_rows(released)
+    return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
@@ -114,8 +104,8 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
     if released.totals is not None:
         times = times_in_words(definition)
         if released.delay:
-            times += local_text(", each point released {count} windows later", count=released.delay)
-        running = local_text("Running {what}", what=what)
+            times += f", each point released {released.delay:,} windows later"
+        running = f"Running {what}"
         drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
     apart = released.together is None
     if definition.release == "windows" or (definition.release == "both" and apart):
@@ -123,19 +113,17 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, title_in_words(what, grouped), times
-    level = local_number(percent(released.level))
-    together = "" if apart else local_text(", which hold together")
+    level = percent(released.level)
+    together = "" if apart else ", which hold together"
     return {
         kind: plot_totals(
             replace(
                 curves,
                 all_groups=len(released.groups),
-                groups=[*map(local_name, curves.groups)]
-                if grouped
-                else [local_name(series_in_words(definition))],
+                groups=[*curves.groups] if grouped else [series_in_words(definition)],
             ),
             look.around(
-                local_text("{times}; with {level}% intervals", times=times, level=level) + together,
+                f"{times}; with {level}% intervals" + together,
                 foot_of(definition, look.source, released.notes),
                 title=said,
                 axis=what,
@@ -277,14 +265,10 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
             "rows: give the complete file, or use its table instead of a chart"
         )
     definition = released.definition
-    promise = local_text(
-        "{guarantee} protects each single {unit} ({neighbours})",
-        guarantee=str(definition.guarantee),
-        unit=local_unit(definition.unit),
-        neighbours=local_text(definition.contribution.neighbours),
-    )
-    foot = [] if look.source is None else [local_text("Source: {source}.", source=look.source)]
-    foot += [f"{local_sentence(note)}." for note in released.notes]
+    promise = f"{definition.guarantee} protects each single {definition.unit} "
+    promise += f"({definition.contribution.neighbours})"
+    foot = [] if look.source is None else [f"Source: {look.source}."]
+    foot += [f"{note}." for note in released.notes]
     foot += besides_as_sentence(definition)
     return plot_table(
         released.reading,

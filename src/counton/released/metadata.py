@@ -12,8 +12,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import decimals
-from counton.base.locales import with_capital
+from counton.base.exact import decimals, with_capital
 from counton.released.release_facts import USUAL, CsvStyle, facts_of
 from counton.released.released_numbers import ReleasedNumbers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,7 +77,7 @@ EVERYTHING = View()
 #: Extension of web pages; see `counton.released.web_page`.
 PAGE = ".html"
 #: Names of the options for the words and the width of a chart.
-LOOK = ("title", "axis", "source", "width", "locale")
+LOOK = ("title", "axis", "source", "width")
 
 
 def is_folder(path: Path) -> bool:
@@ -114,15 +113,11 @@ def check_look(options: Any) -> None:
         from counton.charts.style import check_width
 
         check_width(options.width)
-    if options.locale is not None:
-        from counton.base.language_files import locale_named
-
-        locale_named(options.locale)
 
 
 @dataclass(frozen=True)
 class Look:
-    """The words, the width and the language of a chart.
+    """The words and the width of a chart.
 
     The fields are the arguments of `Release.figures` with the same names. None: the default.
     """
@@ -131,7 +126,6 @@ class Look:
     axis: str | None = None
     source: str | None = None
     width: float | None = None
-    locale: str | os.PathLike[str] | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
         """Return the words around a chart; words that the user stated replace the given

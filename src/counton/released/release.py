@@ -9,7 +9,6 @@ about them: differences, ratios, shares and sums, bands, sentences and charts. A
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
@@ -22,7 +21,6 @@ from counton.base.exact import check_integer, percent, quantity
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
-from counton.base.locales import local_number, local_text, speaking
 from counton.base.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
@@ -87,7 +85,6 @@ class ChartWords(TypedDict, total=False):
     axis: str | None
     source: str | None
     width: float | None
-    locale: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -758,8 +755,6 @@ class Release:
             title, axis: words that replace those of the chart.
             source: the source of the numbers, printed below the chart.
             width: width in inches; None: 7.5. A width of 4 fits a telephone.
-            locale: language of words, numbers and dates: ``de``, or the name of a TOML file that
-                ends in .toml; None: English. Texts that a language lacks stay English.
 
         Raises:
             InvalidInput: the width is out of range, panels are requested for a statistic without
@@ -830,7 +825,7 @@ class Release:
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
 
-    def methods(self, *, full: bool = False, locale: str | os.PathLike[str] | None = None) -> str:
+    def methods(self, *, full: bool = False) -> str:
         """Return the text on methods that a publication prints with these numbers; all of it is
         public.
 
@@ -840,17 +835,8 @@ class Release:
         Args:
             full: True for the complete account for specialists: unit, neighbouring datasets,
                 guarantee, attacker, error, mechanism, what is not protected, and sources.
-            locale: language of the text, as of `figures`; None: English.
-
-        Raises:
-            InvalidInput: the language is unknown.
         """
-        from counton.base.language_files import locale_named
         from counton.numbers.methods import methods
-
-        if locale is not None:
-            with speaking(locale_named(locale)):
-                return self.methods(full=full)
 
         numbers, steps = self.numbers, self.numbers.steps
         numbers._check_released()
@@ -951,15 +937,15 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
         of_table = hasattr(numbers.statistic.card.reading, "margin")
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
-    period = local_text(cut.period) if cut.period else cut.every
-    each = local_text("in each {period}", period=period)
+    period = cut.period if cut.period else cut.every
+    each = f"in each {period}"
     if cut.lags and numbers.totals is None and numbers.windows is not None:
         half = numbers.windows.half
         final = len(half) > cut.lags
-        oldest = local_text("when final") if final else local_text("of the oldest")
-        ends = {local_text("when first published"): half[-1:], oldest: half[:-1][:1]}
+        oldest = "when final" if final else "of the oldest"
+        ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
-    own = {local_text("so far"): numbers.totals, each: numbers.windows}
+    own = {"so far": numbers.totals, each: numbers.windows}
     return {
         name: float(series.half[-1])
         for name, series in own.items()
@@ -978,11 +964,8 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         ]
         if numbers.definition.ranks and far:
             errors.append(
-                local_text(
-                    "Intervals of the groups that are shown hold at once, and reach at most {far} "
-                    "to either side.",
-                    far=far,
-                )
+                "Intervals of the groups that are shown hold at once, and reach at "
+                f"most {far} to either side."
             )
         return errors
     errors = []
@@ -994,31 +977,23 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         after = numbers.steps.stop - 1
         std = float(numbers.design.errors.std(range(after, after + 1))[0])
         errors = [
-            local_text(
-                "A cell of what it is read from has the standard deviation {std}.",
-                std=quantity(std, std),
-            )
+            (f"A cell of what it is read from has the standard deviation {quantity(std, std)}.")
         ]
-    level = local_number(percent(numbers.level))
+    level = percent(numbers.level)
     if isinstance(numbers.published, Releases):
-        said = local_text(
-            "At step {number}, the last one, {level}% intervals reach at most {far} to either "
-            "side.",
-            number=numbers.steps[-1],
-            level=level,
-            far=far,
+        said = (
+            f"At step {numbers.steps[-1]:,}, the last one, {level}% intervals "
+            f"reach at most {far} to either side."
         )
         return [*errors, said]
     reach = ""
     if far:
-        reach = local_text("; the last ones reach at most {far} to either side", far=far)
+        reach = f"; the last ones reach at most {far} to either side"
     return [
         *errors,
-        local_text(
-            "Intervals hold with a probability of {level}% or more, one at a time unless the table "
-            "says else{reach}.",
-            level=level,
-            reach=reach,
+        (
+            f"Intervals hold with a probability of {level}% or more, one at a time unless "
+            f"the table says else{reach}."
         ),
     ]
 

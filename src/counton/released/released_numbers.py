@@ -24,7 +24,6 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
-from counton.base.locales import ENGLISH, speaking
 from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
@@ -1208,8 +1207,7 @@ class ReleasedNumbers:
                 best = min(stds, key=lambda of: stds[of])
                 what = f"by {column}" if column else "of all rows"
                 least = ", ".join(f"{of} {figures(std)}" for of, std in stds.items())
-                with speaking(ENGLISH):
-                    both = list_in_words([*stds])
+                both = list_in_words([*stds])
                 found.append(
                     f"{both} publish the same numbers {what}, each with noise of its own: the noise"
                     f" of {best} is smallest (standard deviations: {least})"

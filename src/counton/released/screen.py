@@ -14,14 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
-from counton.base.locales import (
-    ENGLISH,
-    local_name,
-    local_number,
-    local_sentence,
-    local_text,
-    speaking,
-)
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import subject_in_words
@@ -57,33 +49,17 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """Format all rows of a table as text in the present language.
+    """Format all rows of a table as text.
 
     Times that are all midnights are shown as days.
     """
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
-    names = [(local_name(name), kind.is_numeric()) for name, kind in table.schema.items()]
-    with speaking(ENGLISH):
-        shown, texts = readable(columns), []
-    for (name, values), column, (_, number) in zip(columns.items(), shown, names, strict=True):
+    names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
+    texts = []
+    for values, column in zip(columns.values(), readable(columns), strict=True):
         days = all(isinstance(one, datetime) and not one.hour | one.minute for one in values)
-        local = local_number if number else local_sentence if name == "name" else local_name
-        texts.append([text.removesuffix(" 00:00") if days else local(text) for text in column])
+        texts.append([text.removesuffix(" 00:00") if days else text for text in column])
     return TextTable(names, [*zip(*texts, strict=True)])
-
-
-def _local_table(table: TextTable) -> TextTable:
-    """Return an English text table in the present language."""
-    numbers = [number for _, number in table.columns]
-    rows = [
-        [
-            local_number(text) if number else local_sentence(text)
-            for text, number in zip(row, numbers, strict=True)
-        ]
-        for row in table.rows
-    ]
-    names = [(local_name(name), number) for name, number in table.columns]
-    return TextTable(names, rows, local_sentence(table.caption))
 
 
 def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
@@ -95,24 +71,19 @@ def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTa
     """
     if table.height <= MOST:
         return text_table(table), ""
-    of_rows = {"count": MOST, "several": table.height}
+    of_rows = f"{MOST} of {table.height:,} rows"
     if "statistic" in table.columns:
         rank = pl.col("estimate").rank("ordinal", descending=True).over("statistic")
         places = pl.int_range(pl.len()).sort_by(rank, maintain_order=True, nulls_last=True)
         most = table[table.select(places.head(MOST).sort()).to_series()]
-        return text_table(most), local_text(
-            "{count} of {several} rows, the largest of each statistic", **of_rows
-        )
+        return text_table(most), f"{of_rows}, the largest of each statistic"
     if "estimate" in table.columns:
         of_asked = [pl.col("name").is_in(asked)] if asked and "name" in table.columns else []
         table = table.sort([*of_asked, "estimate"], descending=True, maintain_order=True)
         if of_asked:
-            first = list_in_words([*map(local_sentence, asked)])
-            said = local_text("{count} of {several} rows, {names} first", names=first, **of_rows)
-            return text_table(table.head(MOST)), said
-    return text_table(table.head(MOST)), local_text(
-        "the {count} largest of {several} rows", **of_rows
-    )
+            first = list_in_words([*asked])
+            return text_table(table.head(MOST)), f"{of_rows}, {first} first"
+    return text_table(table.head(MOST)), f"the {MOST} largest of {table.height:,} rows"
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
@@ -127,19 +98,14 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:
         request = released._request_at(released.steps.stop - 1)
-        with speaking(ENGLISH):
-            tables = released.reading.screen(request, released.level)
-        tables = [_local_table(one) for one in tables]
+        tables = released.reading.screen(request, released.level)
         return Screen(tables=tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
-        at_once = local_text(
-            " for all that are shown at once, chosen from up to {count} groups",
-            count=shown.room or 0,
-        )
+        at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
     heading = _heading_of_readings(released, at_once)
     if not rows.height:
-        none = local_text(
+        none = (
             "no group is large enough to be shown yet"
             if shown.over is None
             else "nothing yet: fewer steps are released than are to be looked back over"
@@ -165,13 +131,13 @@ def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> lis
 
 def notes_in_words(notes: Sequence[str]) -> list[str]:
     """Translate notes from English into the present language, one line for each."""
-    return [local_text("note: {note}", note=local_sentence(note)) for note in notes]
+    return [f"note: {note}" for note in notes]
 
 
 def besides_in_words(released: ReleasedNumbers) -> list[str]:
     """Return the lines on errors other than noise in the present language."""
     lines = besides_noise(released.definition)
-    return [local_text("besides noise: {line}", line=line) for line in lines]
+    return [f"besides noise: {line}" for line in lines]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -184,30 +150,24 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
             alone.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
-    level = local_text(
-        "intervals of {level}%{at_once}",
-        level=local_number(percent(released.level)),
-        at_once=at_once,
-    )
+    level = f"intervals of {percent(released.level)}%{at_once}"
     if not cut.timed:
-        said = local_text("after step {number}", number=after)
+        said = f"after step {after:,}"
         if isinstance(over, str):
-            said = local_text(
-                "in the {period} up to step {number}", period=local_text(over), number=after
-            )
+            said = f"in the {over} up to step {after:,}"
         elif over == 1:
-            said = local_text("in step {number}", number=after)
+            said = f"in step {after:,}"
         elif over is not None:
-            said = local_text("in the {count} steps up to step {number}", count=over, number=after)
+            said = f"in the {over:,} steps up to step {after:,}"
         return f"\n{said}, {level}"
     said = cut.until(int(cut.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
-        said = local_text("in the {period} {until}", period=local_text(over), until=said)
+        said = f"in the {over} {said}"
     elif over == 1:
-        said = local_text("in the window {until}", until=said)
+        said = f"in the window {said}"
     elif over is not None:
-        said = local_text("in the {count} windows {until}", count=over, until=said)
-    where = local_text("(window {number}, {zone})", number=after, zone=cut.timezone)
+        said = f"in the {over:,} windows {said}"
+    where = f"(window {after:,}, {cut.timezone})"
     return f"\n{said} {where}, {level}"
 
 
@@ -236,10 +196,10 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         ),
     ]
     if not groups:
-        none = local_text("no group is large enough to be shown yet")
+        none = "no group is large enough to be shown yet"
         return Screen(noise, heading, notes=[none, *_below(released)])
     smaller = len(groups) - MOST
-    left_out = local_text("and {count} smaller groups", count=smaller) if smaller > 0 else ""
+    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
     return Screen(noise, heading, [table], left_out, _below(released))
@@ -253,27 +213,27 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
     )
     which = {
         "what": subject_in_words(definition.subject),
-        "number": local_number(f"{step:,}"),
+        "number": f"{step:,}",
         "zone": cut.timezone,
     }
     if cut.lags or definition.release == "windows":
         said = "{what} in the window {until} (window {number}, {zone})"
         if cut.lags:
             said = "{what} by window, as known {until} (window {number}, {zone})"
-        return "\n" + local_text(said, until=released_at, **which)
+        return "\n" + said.format(until=released_at, **which)
     if delay:
-        which["zone"] += local_text("; released with the window {until}", until=released_at)
+        which["zone"] += f"; released with the window {released_at}"
     said = "{what} so far, {until} (window {number}, {zone})"
-    return "\n" + local_text(said, until=counted, **which)
+    return "\n" + said.format(until=counted, **which)
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
     """Return a text table of the last step with a row for each group."""
-    names = [(local_name(released.definition.by or ""), False)]
-    columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
+    names = [((released.definition.by or ""), False)]
+    columns: list[Sequence[str]] = [[*released.groups]]
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
-        names += [(local_text(name), True), (_interval(released), True)]
+        names += [(name, True), (_interval(released), True)]
         columns += _numbers_of_step(series)
     return TextTable(names, [*zip(*columns, strict=True)])
 
@@ -285,15 +245,12 @@ def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
         [quantity(float(number), half, whole) for number in ends[0]]
         for ends in (series.estimates, series.lower, series.upper)
     )
-    ends = [
-        local_text("{low} to {high}", low=low, high=high)
-        for low, high in zip(lower, upper, strict=True)
-    ]
+    ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
     return value, ends
 
 
 def _interval(released: ReleasedNumbers) -> str:
-    return local_text("{level}% interval", level=local_number(percent(released.level)))
+    return f"{percent(released.level)}% interval"
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
@@ -307,16 +264,16 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     many = len(steps) * len(released.groups) > MOST
     shown = sorted({steps[0], last}) if many else [*steps]
     grouped = released.definition.by is not None
-    names = [(local_text("window"), False)]
-    names += [(local_name(released.definition.by or ""), False)] if grouped else []
-    names += [(local_text("estimate"), True), (_interval(released), True), ("", False)]
+    names = [("window", False)]
+    names += [((released.definition.by or ""), False)] if grouped else []
+    names += [("estimate", True), (_interval(released), True), ("", False)]
     rows = []
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        state = local_text("final" if last - step >= cut.lags else "provisional")
+        state = "final" if last - step >= cut.lags else "provisional"
         for group, *numbers in zip(released.groups, *_numbers_of_step(series), strict=True):
-            row = [cut.span(range(step, step + 1)), *([local_name(group)] if grouped else [])]
+            row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
     return TextTable(names, rows)
 

@@ -8,21 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import percent, quantity
+from counton.base.dates import day_and_time, day_in_words
+from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
-from counton.base.locales import (
-    local_day,
-    local_moment,
-    local_name,
-    local_number,
-    local_sentence,
-    local_text,
-    local_unit,
-    with_capital,
-)
 from counton.numbers import Design
 from counton.privacy.guarantees import (
     AgesWithData,
@@ -79,7 +70,7 @@ def methods_of(
         return _simulated_in_words(name)
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
-    far, chance = far_in_words(reach), local_number(percent(level))
+    far, chance = far_in_words(reach), percent(level)
     error = (
         f"{newest} are off by at most {{far}}" if far else "true numbers are in published ranges"
     )
@@ -88,15 +79,10 @@ def methods_of(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            local_text(f"With a probability of {{level}}% each, {error}.", level=chance, far=far),
+            f"With a probability of {{level}}% each, {error}.".format(level=chance, far=far),
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
-            local_text(
-                "The method is {guarantee}, by {program}; it is explained at {address}.",
-                guarantee=guarantee,
-                program=software(),
-                address=_MORE,
-            ),
+            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
             *_before_in_words(definition),
         ]
     )
@@ -104,7 +90,7 @@ def methods_of(
 
 def notes_as_sentences(notes: Sequence[str]) -> list[str]:
     """Translate notes from English into the present language, and return them as sentences."""
-    return [f"{with_capital(note)}." for note in map(local_sentence, notes)]
+    return [f"{with_capital(note)}." for note in notes]
 
 
 def protection_in_words(definition: Description) -> str:
@@ -112,17 +98,21 @@ def protection_in_words(definition: Description) -> str:
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
-    said = local_text(
-        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
-        "all published numbers together, {hidden}, and less so as it gets older."
+    said = (
+        (
+            "Random noise was mixed in before publication: it limits how well "
+            f"anybody can tell, from all published numbers together, {hidden}, "
+            "and less so as it gets older."
+        )
         if fades
-        else "Random noise was mixed in before publication: it limits how well anybody can tell, "
-        "from all published numbers together, {hidden}.",
-        hidden=hidden,
+        else (
+            "Random noise was mixed in before publication: it limits how well "
+            f"anybody can tell, from all published numbers together, {hidden}."
+        )
     )
     if not definition.counting.of_people:
-        several = local_unit(plural(unit))
-        less = local_text("Somebody with several {units} is protected less.", units=several)
+        several = plural(unit)
+        less = f"Somebody with several {several} is protected less."
         return f"{said} {less}"
     return " ".join([said, *_people_in_words(definition)])
 
@@ -156,10 +146,10 @@ def measured_in(definition: Description) -> dict[str, str]:
 
 
 def _simulated_in_words(name: str) -> str:
-    return local_text(
-        "These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
-        "{name}. No data stand behind them; publish none.",
-        name=repr(name.removeprefix("SIMULATED ")),
+    return (
+        "These numbers are SIMULATED: somebody made them up, and noise was added "
+        f"as to stream {name.removeprefix('SIMULATED ')!r}. No data stand "
+        "behind them; publish none."
     )
 
 
@@ -173,57 +163,47 @@ def _published_in_words(
         parts = []
         for one, part in statistics.items():
             anew = definition.anew(inner_of(part))
-            one, of = local_name(one), local_name(inner_of(part).card.keyword)
+            one, of = one, inner_of(part).card.keyword
             if anew is None:
                 parts.append(f"{one} ({of})")
             else:
                 each = counted_anew(anew)
-                parts.append(local_text("{one} ({of}, users {anew})", one=one, of=of, anew=each))
-        called = local_text("report of {statistics}", statistics=list_in_words(parts))
+                parts.append(f"{one} ({of}, users {each})")
+        called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
-        called = local_text(
-            "total {name}" if definition.release == "totals" else "number {name}", name=repr(name)
-        )
+        called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
     what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
     if definition.domain is not None and definition.by is not None:
         how = definition.cells.how(definition.declares, "groups, named beforehand")
         by = groups_in_words(definition) or ""
-        what = local_text("{what} by {groups} ({how})", what=what, groups=by, how=how)
+        what = f"{what} by {by} ({how})"
     if not cut.goes_on:
-        return local_text(
-            "The {what}, {span}, was published once.", what=what, span=cut.span(steps)
-        )
+        return f"The {what}, {cut.span(steps)}, was published once."
     if not cut.timed:
         alone = definition.release == "windows" or inner_of(statistic).card.of_now
         which = "" if alone else " so far"
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
-            return local_text(f"The {{what}}{which} was published once{row}.", what=what)
-        said = f"The {{what}}{which} was published {{count}} times{row}."
-        return local_text(said, what=what, count=len(steps))
-    every = local_text("period of {length}" if cut.period is None else cut.period, length=cut.every)
+            return f"The {what}{which} was published once{row}."
+        return f"The {what}{which} was published {len(steps):,} times{row}."
+    every = f"period of {cut.every}" if cut.period is None else cut.period
     if isinstance(over, str):
-        when = local_text("in each {period}" + _so_far(definition, over), period=local_text(over))
+        when = f"in each {over}{_so_far(definition, over)}"
     elif over is not None and over > 1:
-        several = cut.period and local_text(plural(cut.period))
-        windows = several or local_text("periods of {length}", length=cut.every)
-        last = local_number(f"{over:,}")
-        when = local_text("in the last {count} {windows}", count=last, windows=windows)
+        several = cut.period and plural(cut.period)
+        windows = several or f"periods of {cut.every}"
+        when = f"in the last {over:,} {windows}"
     elif over == 1 or definition.release == "windows":
-        when = local_text("in each {period}", period=every)
+        when = f"in each {every}"
     elif definition.release == "both":
-        when = local_text("so far and in each {period}", period=every)
+        when = f"so far and in each {every}"
     elif inner_of(statistic).card.of_now:
-        when = local_text("at the end of each {period}", period=every)
+        when = f"at the end of each {every}"
     else:
-        when = local_text("so far")
-    return local_text(
-        "The {what}, {when}, was published after each {every} of {span} (time zone {zone}).",
-        what=what,
-        when=when,
-        every=every,
-        span=cut.span(steps),
-        zone=cut.timezone,
+        when = "so far"
+    return (
+        f"The {what}, {when}, was published after each {every} of {cut.span(steps)} "
+        f"(time zone {cut.timezone})."
     )
 
 
@@ -250,17 +230,19 @@ def error_in_words(series: Series, level: float, *, total: bool) -> str:
     half = float(series.half[-1])
     between = ""
     if low != high:
-        between = local_text(" (from {low} to {high} so far)", low=low, high=high)
-    return local_text(
-        "The noise of a total has the standard deviation {std} at the last step{between}, and its "
-        "{level}% interval there reaches {half} to both sides."
+        between = f" (from {low} to {high} so far)"
+    return (
+        (
+            f"The noise of a total has the standard deviation {last} at the "
+            f"last step{between}, and its {percent(level)}% interval there "
+            f"reaches {quantity(half, half)} to both sides."
+        )
         if total
-        else "The noise of a window's own number has the standard deviation {std} at the last "
-        "step{between}, and its {level}% interval there reaches {half} to both sides.",
-        std=last,
-        between=between,
-        level=local_number(percent(level)),
-        half=quantity(half, half),
+        else (
+            "The noise of a window's own number has the standard deviation "
+            f"{last} at the last step{between}, and its {percent(level)}% "
+            f"interval there reaches {quantity(half, half)} to both sides."
+        )
     )
 
 
@@ -277,26 +259,15 @@ def far_in_words(reach: Mapping[str, float]) -> str:
     """
     of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
     if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
-        return list_in_words([f"{_far(far)} ({_parts(name)})" for name, far in reach.items()])
+        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
     low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
     if not reach or low == high:
         return high if reach else ""
-    return local_text("{low} to {high}, each as its range says", low=low, high=high)
-
-
-def _parts(name: str) -> str:
-    """Translate the name of a number in a table, such as "mean" or "ages median", from English into
-    the language of the text.
-
-    The language's sentences are searched for the whole name. If they lack it, each word is
-    translated by itself; the first word may be the name of a statistic.
-    """
-    whole = local_sentence(name)
-    return whole if whole != name else " ".join(map(local_sentence, name.split(" ")))
+    return f"{low} to {high}, each as its range says"
 
 
 def _far(far: float) -> str:
-    return quantity(far, far) if far < math.inf else local_text("any number")
+    return quantity(far, far) if far < math.inf else "any number"
 
 
 def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
@@ -346,7 +317,7 @@ def _name_of(name: str | float) -> str:
 def besides_as_sentence(definition: Description) -> list[str]:
     """Return a list with a sentence on errors other than noise; an empty list if there are none."""
     lines = besides_noise(definition)
-    return [local_text("Besides noise: {lines}.", lines="; ".join(lines))] if lines else []
+    return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
 def _people_in_words(definition: Description) -> list[str]:
@@ -389,18 +360,18 @@ def _before_in_words(definition: Description) -> list[str]:
     """
     said = []
     for one in definition.follows:
-        loss = local_text("a guarantee of its own")
+        loss = "a guarantee of its own"
         if one.guarantee is not None:
-            loss = local_text("{guarantee}, for itself", guarantee=str(one.guarantee))
+            loss = f"{one.guarantee}, for itself"
         said.append(
-            local_text(
-                "The series goes on from {name}, which had {loss}: no {unit} is in both."
-                if one.apart
-                else "The series goes on from {name}, which had {loss}: each {unit} in both loses "
-                "both, which add up.",
-                name=repr(one.name),
-                loss=loss,
-                unit=local_unit(definition.unit),
+            (
+                f"The series goes on from {one.name!r}, which had {loss}: no "
+                f"{definition.unit} is in both."
+            )
+            if one.apart
+            else (
+                f"The series goes on from {one.name!r}, which had {loss}: each "
+                f"{definition.unit} in both loses both, which add up."
             )
         )
     return said
@@ -439,7 +410,7 @@ def account_of(
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
-        mechanism=None if mechanism is None else local_sentence(mechanism),
+        mechanism=None if mechanism is None else mechanism,
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
@@ -448,8 +419,8 @@ def account_of(
         sources=definition.statistic.card.sources,
         constants=[
             (
-                local_text("least of {who}", who=local_sentence(one.holds_for)),
-                local_sentence(one.source),
+                f"least of {one.holds_for}",
+                one.source,
             )
             for one in factors
         ],
@@ -460,19 +431,18 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
     if over is None or definition.release == "windows":
         return ""
     if isinstance(over, str):
-        return " " + local_text("Each user counts anew in each {period}.", period=local_text(over))
+        return f" Each user counts anew in each {over}."
     window = definition.cut.noun == "window"
     if over == 1:
-        return " " + local_text(
+        return " " + (
             "The numbers shown at each window are of that window alone."
             if window
             else "The numbers shown at each step are of that step alone."
         )
-    return " " + local_text(
-        "The numbers shown at each window are of the last {count} windows."
+    return " " + (
+        f"The numbers shown at each window are of the last {over:,} windows."
         if window
-        else "The numbers shown at each step are of the last {count} steps.",
-        count=over,
+        else f"The numbers shown at each step are of the last {over:,} steps."
     )
 
 
@@ -482,40 +452,32 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     additive = definition.statistic.card.additive
     what = statistic_in_words(definition)
     if not cut.goes_on:
-        return local_text("The {what} was released once.", what=what)
+        return f"The {what} was released once."
     if definition.release == "both":
         what = what.removesuffix(",")
-        what = local_text("{what}, so far and in each window,", what=what)
+        what = f"{what}, so far and in each window,"
     elif definition.release == "windows":
-        what = local_text("{what} in each window", what=what)
+        what = f"{what} in each window"
     elif additive:
-        what = local_text("{what} so far", what=what)
+        what = f"{what} so far"
     elif definition.release == "periods":
         period = definition.anew() or "period"
-        when = "in each {period}" + _so_far(definition, period)
-        what = f"{what} {local_text(when, period=local_text(period))}"
+        what = f"{what} in each {period}{_so_far(definition, period)}"
     elif not definition.inner.card.of_now:
-        what = local_text("running {what}", what=what)
+        what = f"running {what}"
     if (by := groups_in_words(definition)) is not None and definition.domain is not None:
         how = definition.cells.how(definition.declares, "declared groups")
-        what = local_text("{what} by {groups} ({how})", what=what, groups=by, how=how)
+        what = f"{what} by {by} ({how})"
     if not cut.timed:
-        return local_text(
-            "The {what} was released after each row, {count} times so far.", what=what, count=steps
-        )
+        return f"The {what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
-    of = local_text("windows")
+    of = "windows"
     if last is not None:
-        of = local_text("up to {count} windows", count=last)
-    return local_text(
-        "The {what} was released after each of {windows} of {length} from {start} ({zone}) on, "
-        "{count} of them so far.",
-        what=what,
-        windows=of,
-        length=cut.every,
-        start=local_moment(cut.local(cut.start)),
-        zone=cut.timezone,
-        count=steps,
+        of = f"up to {last:,} windows"
+    return (
+        f"The {what} was released after each of {of} of {cut.every} from "
+        f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on, {steps:,} of "
+        "them so far."
     )
 
 
@@ -529,18 +491,18 @@ def statistic_in_words(definition: Description) -> str:
     columns = given.get("columns") or ()
     names = [str(one if isinstance(one, str) else one[0]) for one in columns]
     tree = getattr(inner, "tree", None)
-    given |= {end: local_number(str(given[end])) for end in ("lower", "upper") if end in given}
+    given |= {end: str(given[end]) for end in ("lower", "upper") if end in given}
     given |= {
-        "value": local_text("the values") if definition.value is None else definition.value,
-        "units": local_unit(plural(given.get("unit", "user"))),
-        "first": local_number(_plain(edges[0])),
-        "last": local_number(_plain(edges[-1])),
-        "columns": list_in_words([*map(local_name, names)]),
-        "statistics": list_in_words([*map(local_name, members_of(inner))]),
-        "levels": list_in_words([] if tree is None else [*map(local_name, tree.levels)]),
+        "value": "the values" if definition.value is None else definition.value,
+        "units": plural(given.get("unit", "user")),
+        "first": _plain(edges[0]),
+        "last": _plain(edges[-1]),
+        "columns": list_in_words([*names]),
+        "statistics": list_in_words([*members_of(inner)]),
+        "levels": list_in_words([] if tree is None else [*tree.levels]),
     }
     found = (
-        local_text(inner.card.phrase, **given)
+        inner.card.phrase.format(**given)
         if inner.card.phrase
         else f"statistic {type(inner).__name__}"
     )
@@ -576,9 +538,9 @@ def groups_in_words(definition: Description) -> str | None:
     by = definition.by
     if by is None:
         return None
-    first, *others = (local_name(name.strip()) for name in by.split(","))
+    first, *others = (name.strip() for name in by.split(","))
     for other in others:
-        first = local_text("{one} and {other}", one=first, other=other)
+        first = f"{first} and {other}"
     return first
 
 
@@ -589,7 +551,7 @@ def title_in_words(what: str, grouped: str | None) -> str:
     begin = with_capital(what)
     if grouped is None:
         return begin
-    return local_text("{what}, by {groups}", what=begin, groups=grouped)
+    return f"{begin}, by {grouped}"
 
 
 def subject_in_words(subject: str) -> str:
@@ -598,15 +560,15 @@ def subject_in_words(subject: str) -> str:
 
     They are the translation of the whole text, or of its general form such as "number of {units}".
     """
-    if (found := local_name(subject)) != subject:
+    if (found := subject) != subject:
         return found
     for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
         before, _, place = begins.removesuffix("}").partition("{")
         if subject.startswith(before):
             units, comma, once = subject.removeprefix(before).partition(", each once in a window")
-            said = local_text(begins, **{place: local_name(units)})
+            said = begins.format(**{place: units})
             if comma and not once:
-                return local_text("{what}, each once in a window", what=said)
+                return f"{said}, each once in a window"
             return said
     return subject
 
@@ -627,35 +589,27 @@ def times_in_words(
         return cut.span(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
-            return local_text("in each {period} so far, after each row", period=local_text(over))
+            return f"in each {over} so far, after each row"
         if over is None:
-            return local_text("after each row")
+            return "after each row"
         if over == 1:
-            return local_text("in each row")
-        last = local_number(f"{over:,}")
-        return local_text("in the last {count} rows up to each", count=last)
+            return "in each row"
+        return f"in the last {over:,} rows up to each"
     every = cut.every if every is None else every
     if isinstance(over, str):
-        part = "in each {period}" + _so_far(definition, over)
-        return local_text(part, period=local_text(over))
+        return f"in each {over}{_so_far(definition, over)}"
     period = PERIODS.get(every)
     if over is not None and over > 1:
-        windows = (
-            local_text("windows of {length}", length=every)
-            if period is None
-            else local_text(f"{period}s")
-        )
-        return local_text("in the {count} {windows} up to each point", count=over, windows=windows)
+        windows = f"windows of {every}" if period is None else f"{period}s"
+        return f"in the {over:,} {windows} up to each point"
     if over == 1 or definition.inner.card.of_now:
-        window = local_text(period) if period else local_text("window of {length}", length=every)
-        return local_text(
-            "in each {period}" if over == 1 else "at the end of each {period}", period=window
-        )
+        window = period if period else f"window of {every}"
+        return f"in each {window}" if over == 1 else f"at the end of each {window}"
     start = cut.local(cut.start)
-    date = local_day(start, year=True, long=True)
+    date = day_in_words(start, year=True, long=True)
     if start.hour == start.minute == 0:
-        return local_text("since {date}", date=date)
-    return local_text("since {date}, {time}", date=date, time=f"{start:%H:%M}")
+        return f"since {date}"
+    return f"since {date}, {start:%H:%M}"
 
 
 def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -> str:
@@ -665,18 +619,16 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
     For simulated numbers it has no notes and no unit, but says that no data stand behind them.
     """
     cut = definition.cut
-    whence = "" if source is None else f"{local_text('Source: {source}.', source=source)} "
-    zone = f"; {local_text('times: {zone}', zone=cut.timezone)}" if cut.timed else ""
+    whence = "" if source is None else f"Source: {source}. "
+    zone = f"; times: {cut.timezone}" if cut.timed else ""
     if definition.simulated:
-        simulated = local_text("SIMULATED: no data stand behind these numbers")
+        simulated = "SIMULATED: no data stand behind these numbers"
         return f"{whence}{simulated}{zone}"
     beyond = "".join(f"; {line}" for line in besides_noise(definition))
-    whence += "".join(f"{local_sentence(note)}. " for note in notes)
-    protects = local_text(
-        "Noise protects each single {unit} ({guarantee}; {neighbours})",
-        unit=local_unit(definition.unit),
-        guarantee=str(definition.guarantee),
-        neighbours=local_text(definition.contribution.neighbours),
+    whence += "".join(f"{note}. " for note in notes)
+    protects = (
+        f"Noise protects each single {definition.unit} ({definition.guarantee}; "
+        f"{definition.contribution.neighbours})"
     )
     return f"{whence}{protects}{zone}{beyond}"
 
@@ -726,7 +678,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
     """
     said = definition.guarantee.loss_in_words if loss is None else loss
     shown = definition.cut.in_the_middle
-    shown = shown and local_text("not protected: {what}", what=local_text(shown))
+    shown = shown and f"not protected: {shown}"
     notes = [people_note(definition), shown]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 

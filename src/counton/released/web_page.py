@@ -6,7 +6,6 @@ It loads nothing and runs no program, because it contains its pictures and files
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -15,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
 from counton.base.exact import percent
-from counton.base.language_files import locale_named, texts
 from counton.base.lazy import software
-from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.screen import besides_in_words, notes_in_words, screen_of, text_table
@@ -79,20 +76,16 @@ def web_page(
     *,
     panels: bool = False,
     title: str | None = None,
-    locale: str | os.PathLike[str] | None = None,
     file: str | None = None,
     **look: Any,
 ) -> str:
     """Return the web page of a release as HTML.
-
-    In a language that lacks texts, the methods, the guarantee and the notes are marked as English.
 
     Args:
         released: the release.
         csv: all numbers of the release, as the text of a CSV file.
         panels: True to draw a small chart for each group.
         title: the title of the page; None: the counted quantity.
-        locale: its language; None: English.
         file: name of the files for download, without an ending; None: the stream's name.
         look: other words of the chart, as in `counton.Release.figures`.
 
@@ -105,9 +98,8 @@ def web_page(
             f"a page contains all numbers for download, and these are {len(csv):,} bytes of CSV, "
             f"more than {_MOST_BYTES:,}: choose fewer steps or groups, or write a table"
         )
-    with speaking(locale_named(locale)):
-        name = released.design.name if file is None else file
-        return _page(released, csv, name, title, {"panels": panels, "locale": locale, **look})
+    name = released.design.name if file is None else file
+    return _page(released, csv, name, title, {"panels": panels, **look})
 
 
 def _page(
@@ -136,64 +128,42 @@ def _page(
     )
     newest = ""
     if table.height > _ROWS:
-        newest = local_text(
-            "the newest {count} of {several} rows", count=_ROWS, several=table.height
-        )
+        newest = f"the newest {_ROWS:,} of {table.height:,} rows"
     left_out = []
     if screen.left_out:
-        left_out = [local_text("{groups}: below, or in the file", groups=screen.left_out)]
+        left_out = [f"{screen.left_out}: below, or in the file"]
     pictures = ""
     if released.drawable:
         charts = [Release(released).figures(title="", width=width, **look) for width in _WIDTHS]
-        says = local_text("Chart: {heading}", heading=heading)
+        says = f"Chart: {heading}"
         pictures = "\n".join(_picture([of[kind] for of in charts], says) for kind in charts[0])
-    with speaking(ENGLISH):
-        facts = facts_of(released)
+    facts = facts_of(released)
     besides = besides_in_words(released)  # the methods contain them
     notes = [note for note in screen.notes if note not in besides]
     notes += [one for one in notes_in_words(facts.get("notes", ())) if one not in notes]
     methods = Release(released).methods()
-    promise = local_text("Promise: {promise}.", promise=promise_in_words(definition))
-    lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'
-    known = present()
-    whole = texts() <= known.words.keys() and texts("sentences") <= known.sentences.keys()
-    partly = "" if whole else lang
+    promise = f"Promise: {promise_in_words(definition)}."
     said = json.dumps(facts, indent=2, sort_keys=True) + "\n"
     text = "{table}, with intervals of {level}%; {facts} says what they promise."
-    level = local_number(percent(released.level))
-    about = escape(local_text(text, table="\0", facts="\1", level=level))
+    level = percent(released.level)
+    about = escape(text.format(table="\x00", facts="\x01", level=level))
     about = about.replace("\0", _download(csv, f"{name}.csv", "text/csv"))
     about = about.replace("\1", _download(said, f"{name}.csv.json", "application/json"))
-    return f"""<!DOCTYPE html>
-<html lang="{escape(present().language)}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
-style-src 'unsafe-inline'">
-<meta name="generator" content="{escape(software())}">
-<title>{escape(heading)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<main>
-<h1>{escape(heading)}</h1>
-{shown}
-{_lines(left_out)}
-{_lines(notes, partly)}
-{pictures}
-<h2>{escape(local_text("How these numbers came about"))}</h2>
-<p{partly}>{escape(methods)}</p>
-<p{partly}>{escape(promise)}</p>
-<h2>{escape(local_text("All numbers"))}</h2>
-<p>{about}</p>
-<details><summary>{escape(local_text("Show them here"))}</summary>
-{_table(text_table(table.tail(_ROWS)), newest)}
-</details>
-</main>
-</body>
-</html>
-"""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta '
+        'charset="utf-8">\n<meta name="viewport" content="width=device-width, '
+        'initial-scale=1">\n<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
+        f'<meta name="generator" content="{escape(software())}">\n'
+        f"<title>{escape(heading)}</title>\n"
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{escape(heading)}</h1>\n"
+        f"{shown}\n{_lines(left_out)}\n{_lines(notes)}\n{pictures}\n"
+        f"<h2>How these numbers came about</h2>\n"
+        f"<p>{escape(methods)}</p>\n<p>{escape(promise)}</p>\n<h2>All numbers</h2>\n"
+        f"<p>{about}</p>\n<details><summary>Show them here</summary>\n"
+        f"{_table(text_table(table.tail(_ROWS)), newest)}\n</details>\n</main>\n"
+        "</body>\n</html>\n"
+    )
 
 
 def _lines(texts: Sequence[str], attributes: str = "") -> str:

@@ -317,7 +317,6 @@ def export(
     axis: str | None = None,
     source: str | None = None,
     width: float | None = None,
-    locale: str | os.PathLike[str] | None = None,
     fit: Fit | None = None,
     above: float | None = None,
     surely_above: float | None = None,
@@ -349,7 +348,7 @@ def export(
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
         panels: for a chart: draw one panel for each group.
-        title, axis, source, width, locale: for a chart: see `Release.figures`. A workbook's sheet
+        title, axis, source, width: for a chart: see `Release.figures`. A workbook's sheet
             "about" has the title, too.
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
             contingency table are adjusted. If the state keeps such constraints, no others are
@@ -418,7 +417,7 @@ def export(
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
-        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "locale": locale}
+        look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, style=style, panels=panels, **look)
         write_metadata(found, path, kinds, style, title)
@@ -618,7 +617,6 @@ def methods(
     *,
     level: float | None = None,
     full: bool = False,
-    locale: str | os.PathLike[str] | None = None,
 ) -> dict[str, str]:
     """Return, for each release of a state, a paragraph to print in a publication, which explains
     how its numbers are protected and how exact they are.
@@ -631,7 +629,6 @@ def methods(
         level: probability with which the intervals in the text hold; None: the level of the
             stream's last job.
         full: return the whole account, for specialists.
-        locale: language of the text; None: English.
 
     Returns:
         Texts by the names of releases.
@@ -650,9 +647,9 @@ def methods(
     level = None if level is None else check_level(level)
     if not isinstance(state, Store):
         with Store(state) as store:
-            return methods(store, name, level=level, full=full, locale=locale)
+            return methods(store, name, level=level, full=full)
     return {
-        one: Release(_of_stream(state.reader(one), level)).methods(full=full, locale=locale)
+        one: Release(_of_stream(state.reader(one), level)).methods(full=full)
         for one in _released_names(state, name)
     }
 

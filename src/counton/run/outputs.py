@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import file_digest, sha256
-from os import PathLike
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, cast
@@ -230,16 +229,14 @@ class Outputs:
     def digest(self) -> str | None:
         """Return one digest that changes if an output file changes or is removed, and if files
         would be written in another way. It covers the contents of the files, the options of the
-        job, the file of its language, and a version number of the code that writes files.
+        job, and a version number of the code that writes files.
 
         None if there are no files, or if they are a folder, to which each run adds files.
         """
         if (self.out is None and self.plot is None) or (self.out and is_folder(self.out)):
             return None
-        locale = self.job.option("locale")
-        languages = [Path(locale)] if isinstance(locale, str | PathLike) else []
         found = sha256(repr((_VERSION, self.job)).encode())
-        for path in [*languages, *self._paths()]:
+        for path in self._paths():
             found.update(repr(str(path)).encode())
             if path.is_file():
                 with path.open("rb") as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from counton.base.exact import text
-from counton.base.locales import local_number, local_text
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
@@ -23,13 +22,10 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
     values above 180 count as 180, which makes the average too low, and values below 0 as 0, which
     makes it too high (by an unknown amount)
     """
-    return local_text(
-        "{values} above {high} count as {high}, which makes {number} too low, and {values} below "
-        "{low} as {low}, which makes it too high (by an unknown amount)",
-        values=local_text(of),
-        high=local_number(text(upper)),
-        low=local_number(text(lower)),
-        number=local_text(bent),
+    return (
+        f"{of} above {text(upper)} count as {text(upper)}, which makes {bent} too "
+        f"low, and {of} below {text(lower)} as {text(lower)}, which makes it too "
+        "high (by an unknown amount)"
     )
 
 
@@ -50,13 +46,10 @@ def ends_in_words(lower: Fraction, upper: Fraction, bent: str, column: str) -> s
     values of age above 99 count as 99 and those below 0 as 0, which bends means, variances and
     slopes (by an unknown amount)
     """
-    return local_text(
-        "{values} above {high} count as {high} and those below {low} as {low}, which bends "
-        "{numbers} (by an unknown amount)",
-        values=local_text("{values} of {column}", values=local_text("values"), column=column),
-        high=local_number(text(upper)),
-        low=local_number(text(lower)),
-        numbers=local_text(bent),
+    return (
+        f"values of {column} above {text(upper)} count as {text(upper)} and those "
+        f"below {text(lower)} as {text(lower)}, which bends {bent} (by an unknown "
+        "amount)"
     )
 
 
@@ -73,9 +66,8 @@ def beyond_in_words(beyond: str, *, low: bool) -> str:
     >>> beyond_in_words("groups beyond 3 of each user", low=True)
     'groups beyond 3 of each user do not count, which makes numbers too low (by an unknown amount)'
     """
-    return local_text(
-        "{beyond} do not count, which makes numbers too low (by an unknown amount)"
+    return (
+        f"{beyond} do not count, which makes numbers too low (by an unknown amount)"
         if low
-        else "{beyond} do not count, which bends numbers (by an unknown amount)",
-        beyond=beyond,
+        else f"{beyond} do not count, which bends numbers (by an unknown amount)"
     )

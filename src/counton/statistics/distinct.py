@@ -12,7 +12,6 @@ from typing_extensions import override
 from counton.base.distributions import Alternating
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.locales import local_text, local_unit
 from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.statistics.clipping import beyond_in_words
@@ -44,7 +43,7 @@ def _besides_noise(distinct: Distinct) -> Sequence[str]:
         said, count = "periods beyond {count} of each {unit}", distinct.windows
     else:
         return ()
-    beyond = local_text(said, count=count, unit=local_unit(distinct.unit))
+    beyond = said.format(count=f"{count:,}", unit=distinct.unit)
     return (beyond_in_words(beyond, low=distinct.changes is None),)
 
 

@@ -26,7 +26,6 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
-from counton.base.locales import local_number, local_text
 from counton.base.options import (
     LINE,
     LOWER,
@@ -285,11 +284,11 @@ class Quantiles(TableStatistic):
 
     card = Card(
         besides_noise=lambda quantiles: [
-            local_text(
-                "values above {high} count as {high} and those below {low} as {low}, so that "
-                "quantiles beyond these are shown at them",
-                high=local_number(f"{quantiles.edges[-1]:.12g}"),
-                low=local_number(f"{quantiles.edges[0]:.12g}"),
+            (
+                f"values above {quantiles.edges[-1]:.12g} count as "
+                f"{quantiles.edges[-1]:.12g} and those below {quantiles.edges[0]:.12g} as "
+                f"{quantiles.edges[0]:.12g}, so that quantiles beyond these are shown at "
+                "them"
             )
         ],
         check_asked=lambda quantiles, share: None,  # checked when it is read

@@ -38,7 +38,6 @@ from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
-from counton.base.locales import local_name, local_text
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -200,32 +199,24 @@ def _chart_rows(report: Report, table: Table) -> Table:
     kept, called = np.zeros(len(names), np.bool_), names.astype(object)
     for one, shown in report._names_to_draw(table).items():
         own = table["statistic"].astype(str) == one
-        words = {"mean": local_text("mean"), "0.5": local_text("median")}
+        words = {"mean": "mean", "0.5": "median"}
         for column in report.columns.get(one, ())[-1:]:
-            value = local_name(column)
-            words = {
-                number: local_text("{what} of {value}", what=said, value=value)
-                for number, said in words.items()
-            }
+            value = column
+            words = {number: f"{said} of {value}" for number, said in words.items()}
         for name in shown[:_MOST_SHOWN]:
             rows = own & (names == name)
             kept |= rows
             plain = name in ("all", "total")
             group, _, number = name.rpartition(" ")
             told = " ".join([group, words.get(number, number)]).strip()
-            called[rows] = local_name(one) if plain else f"{local_name(one)}: {told}"
+            called[rows] = one if plain else f"{one}: {told}"
     found = {name: values[kept] for name, values in table.items() if name != "statistic"}
     return {**found, "name": called[kept]}
 
 
 def _left_out(report: Report, table: Table) -> str:
     return "; ".join(
-        local_text(
-            "of {statistic} the {count} largest of {several} groups",
-            statistic=local_name(one),
-            count=str(_MOST_SHOWN),
-            several=len(shown),
-        )
+        f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
         for one, shown in report._names_to_draw(table).items()
         if len(shown) > _MOST_SHOWN
     )

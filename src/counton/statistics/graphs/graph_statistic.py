@@ -17,7 +17,6 @@ from typing_extensions import override
 from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
-from counton.base.locales import local_text
 from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import beyond_in_words
@@ -59,9 +58,9 @@ def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
         return ()
     most = list[str]()
     if graph.degree is not None:
-        most.append(local_text("edges beyond {count} of one node", count=graph.degree))
+        most.append(f"edges beyond {graph.degree:,} of one node")
     if graph.changes > 1:
-        most.append(local_text("comings and goings of an edge beyond {count}", count=graph.changes))
+        most.append(f"comings and goings of an edge beyond {graph.changes:,}")
     return [beyond_in_words(list_in_words(most), low=False)] if most else ()
 
 

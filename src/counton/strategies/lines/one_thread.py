@@ -51,7 +51,6 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 @lru_cache(maxsize=1)
 def _libraries() -> Any:
-    import scipy.linalg  # noqa: F401  (brings a library of its own, which is limited too)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

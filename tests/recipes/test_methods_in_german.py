@@ -1,0 +1,38 @@
+"""The recipe ``methods_in_german.py``: a released file is enough for a text of one's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from counton import PureDP, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "methods_in_german.py"
+
+
+def test_a_file_is_explained_in_german(tmp_path: Path) -> None:
+    release(
+        "count",
+        pl.DataFrame({"at": ["2024-03-01", "2024-03-02"]}),
+        time="at",
+        every="1d",
+        start="2024-03-01",
+        steps=9,
+        until="2024-03-03",
+        unit="visit",
+        guarantee=PureDP(1),
+        state=tmp_path / "s.db",
+        out=tmp_path / "t.csv",
+    )
+    done = subprocess.run(
+        [sys.executable, str(RECIPE), str(tmp_path / "t.csv"), "--was", "Besuche"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Besuche wurden bisher 2 Mal veröffentlicht" in done.stdout
+    assert "ob es «Besuch» gibt" in done.stdout
+    assert "von je 95 %" in done.stdout
