@@ -71,7 +71,7 @@ def test_names_are_as_a_tuple_of_them(kept: str) -> None:
     assert GroupNames(pl.Series("page", NAMES)) == names
 
 
-def test_few_names_are_stored_uncompressed_and_many_are_not() -> None:
+def test_few_names_are_stored_in_json_and_many_are_packed() -> None:
     """So few names are read without polars; states of earlier versions hold compressed ones."""
     few, many = GroupNames(NAMES), GroupNames([f"group {number}" for number in range(5_000)])
     assert len(many.blocks()[0]) < 20_000

@@ -2,17 +2,18 @@
 
 Many names are stored and kept in compressed blocks. On first use they become a column of Arrow
 texts: ten million names take 20 MB in blocks, and 190 MB as a column; a tuple of texts takes five
-times as much. Few names are stored uncompressed, so that a run which only shows them need not
+times as much. Few names are stored as a list in JSON, so that a run which only shows them need not
 import polars.
 """
 
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from counton.base.errors import is_text
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BLOCK = 2**20
 #: Largest number of names that are looked up one by one.
 _FEW = 8
-#: Largest size in bytes of a block that is uncompressed, and stays in memory beside its names.
+#: Largest size in bytes of a block in JSON, which stays in memory beside its names.
 _LITTLE = 2**14
 #: Most names that a text for people shows in full.
 _SHOWN = 100
@@ -182,15 +183,16 @@ class GroupNames(Sequence[str]):
         return self._held.at(np.asarray(places, np.int64))
 
     def blocks(self) -> list[bytes]:
-        """Return the names in blocks, each a table of Arrow (IPC); small ones uncompressed."""
+        """Return the names in blocks, each a table of Arrow (IPC); few names as a list in JSON."""
         if self._held.blocks:
             return [*self._held.blocks]
         if self._block is not None:
             return [self._block]
         found = []
         for _, part in self.parts():
-            block = _encode(part, "uncompressed") if len(part) < _LITTLE else b""
-            found.append(block if 0 < len(block) <= _LITTLE else _encode(part, "zstd"))
+            few = len(part) == len(self) < _LITTLE
+            block = json.dumps(part.to_list()).encode() if few else b""
+            found.append(block if 0 < len(block) <= _LITTLE else _encode(part))
         if self._digest is None:
             self._digest = digest_of(found)
         if len(found) == 1 and len(found[0]) <= _LITTLE:
@@ -214,12 +216,11 @@ class GroupNames(Sequence[str]):
         Raises:
             ValueError: a block holds no names.
         """
-        from counton.base.plain_arrow import texts_in
-
         names = cls.__new__(cls)
         names._digest, names._block = digest_of(blocks), None
         little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _LITTLE else b""
-        if (texts := texts_in(little)) is not None:
+        if little.startswith(b"["):
+            texts = _read(json.loads, little)
             names._held, names._count, names._block = _Few(texts), len(texts), little
             return names
         import polars as pl
@@ -338,23 +339,26 @@ class GroupNames(Sequence[str]):
 
 def _read(decode: Callable[[Any], Any], block: Any) -> Any:
     """Return what ``decode`` reads of a block of names; raise `ValueError` if it is damaged."""
-    import polars as pl
+    damage: tuple[type[Exception], ...] = (ValueError,)
+    if decode is not json.loads:
+        import polars as pl
 
+        damage = (ValueError, OSError, pl.exceptions.PolarsError)
     try:
         return decode(block)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except damage as error:
         raise ValueError(
             "stored names of groups are damaged: a block of names cannot be decoded; restore the "
             "file from a copy"
         ) from error
 
 
-def _encode(part: pl.Series, compression: Literal["zstd", "uncompressed"]) -> bytes:
+def _encode(part: pl.Series) -> bytes:
     """Return a part of the names as a table of Arrow, in a layout that all versions read."""
     import polars as pl
 
     file, table = io.BytesIO(), part.to_frame().rechunk()
-    table.write_ipc(file, compression=compression, compat_level=pl.CompatLevel.oldest())
+    table.write_ipc(file, compression="zstd", compat_level=pl.CompatLevel.oldest())
     return file.getvalue()
 
 
