@@ -168,7 +168,7 @@ WRONG: dict[str, list[Statistic]] = {
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
-        (*("check_events", "total", "most_counted", "total_of_sums", "heaviest"),),
+        (*("check_events", "total", "most_counted", "total_of_sums"),),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
         "counter or the reading whose numbers it does not fit",
     ),

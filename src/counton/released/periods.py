@@ -255,11 +255,10 @@ def check_sums(definition: Description, every: str) -> None:
         and not definition.shows_cells
         and every != definition.cut.every
     ):
-        of = definition.what
         raise InvalidInput(
-            f"{field('sums', every)} needs totals, but {field('release', 'windows')} of {of} has "
-            f"the numbers of single windows of {definition.cut.every}, which are not added up: "
-            f"give {field('release', 'totals')} to a new stream, or leave it out"
+            f"{field('sums', every)} needs totals, but {field('release', 'windows')} of "
+            f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
+            f"are not added up: give {field('release', 'totals')} to a new stream, or leave it out"
         )
     if what:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")

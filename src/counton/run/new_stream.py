@@ -186,24 +186,17 @@ def _enough(request: StreamRequest) -> StreamRequest:
     the job wants.
 
     The accuracy holds at the last step. The result depends only on what the job states, not on
-    rows. Guarantees of groups keep their ratio.
+    rows.
     """
-    from counton.planning.least_privacy import least_guarantee, loss_of, with_loss
-
-    def request_with(guarantee: Guarantee) -> StreamRequest:
-        found: Any = request.statistic
-        if (times := getattr(found, "times", None)) is not None:
-            found = times(loss_of(guarantee)[1])
-            guarantee = with_loss(guarantee, max(found.losses))
-        return replace(request, guarantee=guarantee, statistic=found)
+    from counton.planning.least_privacy import least_guarantee
 
     def factor(guarantee: Guarantee) -> float:
-        made = _definition_of(request_with(guarantee), tried=True)
+        made = _definition_of(replace(request, guarantee=guarantee), tried=True)
         return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
-    return request_with(least_guarantee(factor, 1.0, least, promise.delta))
+    return replace(request, guarantee=least_guarantee(factor, 1.0, least, promise.delta))
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
-from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
@@ -147,18 +145,6 @@ class Grouped(TallyStatistic):
         """Return a copy with the same groups that counts the statistic ``inner`` in each group."""
         return type(self)(inner, self.groups)
 
-    def designs_of(self, terms: Design) -> Mapping[str, Design]:
-        """Return the public parameters (`Design`) of the release of a single group, for each kind
-        of group.
-
-        If all groups have the same guarantee, the result is ``{"": design}``. Otherwise it has one
-        entry for each different guarantee, with a label such as "epsilon = 0.5".
-
-        Args:
-            terms: design of the stream.
-        """
-        return {"": replace(terms, shape=self.inner.cells)}
-
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
         return self.with_inner(self.inner.settle(guarantee, horizon))
@@ -194,16 +180,7 @@ class Grouped(TallyStatistic):
     def measure(self, sums: Integers) -> Integers:
         steps, count = len(sums), len(self.groups)
         found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
-        return self.weigh(found.reshape(steps, count, *self.inner.cells))
-
-    def weigh(self, cells: Integers) -> Integers:
-        """Return the cells to which noise is added, given the exact cells of the statistic in each
-        group.
-
-        Both arrays have shape ``(steps, groups, ...)``. They are equal unless groups have weights,
-        which multiply their cells.
-        """
-        return cells
+        return found.reshape(steps, count, *self.inner.cells)
 
     @override
     def most_counted(self, first: float, last: float) -> float:
@@ -251,7 +228,7 @@ class _ByGroup(Sums):
         ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(this.groups)))
         rows = np.argsort(cells, kind="stable").tolist()
         found = this.inner.begin().take([listed[row][1] for row in rows], ends)
-        return this.weigh(found.reshape(len(stops), *this.cells))
+        return found.reshape(len(stops), *this.cells)
 
 
 def inner_of(statistic: Statistic) -> Statistic:

@@ -8,6 +8,7 @@ It is computed for a stated number of rows whose values are spread evenly betwee
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -85,13 +86,10 @@ def planned_halfwidths(
         return of_all
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
-        return {
-            f"{label} {name}".strip(): half
-            for label, own in statistic.designs_of(terms).items()
-            for name, half in planned_halfwidths(
-                statistic.inner, own, step, level, rows=rows, over=over, ask=ask
-            ).items()
-        }
+        of_group = replace(terms, shape=statistic.inner.cells)
+        return planned_halfwidths(
+            statistic.inner, of_group, step, level, rows=rows, over=over, ask=ask
+        )
     start = 0 if over is None else max(step - over, 0)
     if statistic.card.on_demand:
         return {"": float(terms.errors.window_halfwidths(start, step, level))}
