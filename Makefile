@@ -208,8 +208,8 @@ bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and 
 
 LIVE_EXTRAS := serve,postgresql
 
-# Manifests and configurations are judged by schemas of Kubernetes, nginx and Caddy (Debian: nginx,
-# caddy), and the package for R by R (Debian: r-base-core, r-cran-jsonlite).
+# Manifests are judged by schemas of Kubernetes, and the package for R by R (Debian: r-base-core,
+# r-cran-jsonlite).
 DEPLOY := .venv-deploy/bin/python
 DEPLOY_READY := .venv-deploy/.ready
 
@@ -227,7 +227,7 @@ deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (t
 .PHONY: test-deploy
 test-deploy: $(DEPLOY_READY) ## files for operators and for R, by the programs that read them, in .venv-deploy
 	$(ALONE) $(DEPLOY) -m pytest -n 0 -q \
-		tests/deploy/test_kubernetes.py tests/deploy/test_proxy.py tests/deploy/test_r.py
+		tests/deploy/test_kubernetes.py tests/deploy/test_r.py
 
 # Programs that run nights, and one that reads published numbers: each in an environment of its own,
 # apart from counton, whose command they call.
@@ -304,10 +304,6 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 COUNTON_KILLS=$(SERVICE_KILLS) \
 		COUNTON_THROTTLE=$(THROTTLE) COUNTON_LATE=$(LATE) $(LIVE) -m pytest -n 0 -q \
 		tests/live tests/serve/test_kill_services.py
-
-.PHONY: screenshots
-screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
-	$(LIVE) -m tools.page_pictures docs/images
 
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.

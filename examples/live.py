@@ -30,7 +30,7 @@ import polars as pl
 from counton.cli.demo import data_folder
 from counton.cli.exits import explain_errors
 from counton.run.written_files import write_table
-from counton.serve.tokens import Tokens
+from counton.serve.tokens import tokens_of
 
 #: Before this hour hardly anybody departs.
 _FIRST = datetime(2013, 1, 2, 5)
@@ -191,7 +191,7 @@ def prepare(folder: Path, start: datetime, steps: int) -> str:
     )
     (folder / "jobs.toml").write_text(text)
     (folder / "jobs.toml.tokens").unlink(missing_ok=True)
-    return Tokens(folder / "jobs.toml.tokens").make(["ingest"])
+    return tokens_of(folder / "jobs.toml.tokens").write
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counton.serve.tokens import Tokens
+from counton.serve.tokens import Tokens, tokens_of
 from examples.live import Client, service
 
 #: Without a sandbox of its own, as tests run as root; and without a word to anybody else.
@@ -203,8 +203,8 @@ def sending(
 
 
 @contextmanager
-def serving(folder: Path, jobs: str, listen: str = "127.0.0.1:0") -> Iterator[tuple[str, str]]:
-    """Run a service during the ``with`` block; yield its URL, and a token for sending and reading.
+def serving(folder: Path, jobs: str, listen: str = "127.0.0.1:0") -> Iterator[tuple[str, Tokens]]:
+    """Run a service during the ``with`` block; yield its URL and its tokens.
 
     Args:
         folder: folder of the service's files.
@@ -213,6 +213,6 @@ def serving(folder: Path, jobs: str, listen: str = "127.0.0.1:0") -> Iterator[tu
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "jobs.toml").write_text(jobs)
-    token = Tokens(folder / "jobs.toml.tokens").make(["ingest", "read"])
+    tokens = tokens_of(folder / "jobs.toml.tokens")
     with service(folder, "--listen", listen) as url:
-        yield url, token
+        yield url, tokens

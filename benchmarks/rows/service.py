@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.row import Row
+from counton.serve.tokens import tokens_of
 
 #: Events a second, in a batch, seconds of load, clients, batches sent as fast as can be, readers.
 RATE, BATCH, SECONDS, CLIENTS, MANY, READERS = 20_000, 1_000, 10, 8, 200, 1_000
@@ -116,12 +117,7 @@ def started(folder: Path, state: str) -> tuple[subprocess.Popen[str], int, str]:
         f'by = "page"\ndomain = "{pages}"\nepsilon = 1\nunit = "visit"\n[serve]\npublic = true\n'
     )
     counton = [sys.executable, "-m", "counton"]
-    token = subprocess.run(
-        [*counton, "serve-token", str(file), "--make", "ingest"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    token = tokens_of(f"{file}.tokens").write
     process = subprocess.Popen(
         [*counton, "serve", str(file), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
     )

@@ -186,4 +186,4 @@ def test_the_service_reads_its_job_file(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "service.toml"
     file.write_text(text)
     assert load(file, without_rows=True)["visits"].keeping.key == "/run/secrets/counton/key"
-    assert settings_of(file).proxies == 1
+    assert settings_of(file).tokens == "/run/secrets/tokens/tokens"

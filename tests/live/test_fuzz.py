@@ -14,8 +14,6 @@ import pytest
 from patience import HANGS
 from services import job_file, rows, running
 
-from counton.serve.tokens import SCOPES, Tokens
-
 EXAMPLES = os.environ.get("COUNTON_EXAMPLES", "40")
 CHECKS = (
     "not_a_server_error",
@@ -32,27 +30,34 @@ def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
     pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     file = job_file(tmp_path, serve={"timeout": "5s", "public": False})
     with running(file) as service:
-        token = Tokens(tmp_path / "jobs.toml.tokens").make(SCOPES)
         service.post("first", rows(0, ["home", "shop"]))
         service.at(3)
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json"),
-                *("--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing"),
-                *("--max-examples", EXAMPLES, "--seed", "2026", "--no-color"),
-                *("--exclude-path", "/v1/streams/{name}/live"),  # it does not end
-                *("--header", f"Authorization: Bearer {token}"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=HANGS,
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(Path(__file__).parent),
-                "SCHEMATHESIS_HOOKS": "fuzz_hooks",
-            },
-        )
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        for use, paths in (("write", "--include-path-regex"), ("read", "--exclude-path-regex")):
+            done = subprocess.run(
+                [
+                    *(
+                        sys.executable,
+                        "-m",
+                        "schemathesis.cli",
+                        "run",
+                        f"{service.url}/openapi.json",
+                    ),
+                    *("--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing"),
+                    *("--max-examples", EXAMPLES, "--seed", "2026", "--no-color"),
+                    *("--exclude-path", "/v1/streams/{name}/live"),  # it does not end
+                    *(paths, "batches|metrics"),
+                    *("--header", f"Authorization: {service.header(use)['Authorization']}"),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=HANGS,
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(Path(__file__).parent),
+                    "SCHEMATHESIS_HOOKS": "fuzz_hooks",
+                },
+            )
+            assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         assert service.get("/health").status_code == 200
         assert service.post("first", rows(0, ["home", "shop"])).status_code == 200

@@ -24,8 +24,7 @@ from counton.run import Job, run
 from counton.run.continuation import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
-from counton.serve.tokens import Tokens
-from counton.serve.uncounted_batches import LeftOutBatches
+from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.database import Database
 from counton.statistics.catalogue import keywords
@@ -190,54 +189,36 @@ def test_unknown_jobs_are_refused(tmp_path: Path) -> None:
     assert "cellar" in refused(job_file(tmp_path), ("cellar",))
 
 
-def test_tokens_come_and_go_while_they_are_used(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "tokens")
-    other = Tokens(tmp_path / "tokens")
-    token = tokens.make(["ingest", "read"])
-    found = other.find(token)
-    assert found is not None
-    assert (found.scopes, found.number) == (("ingest", "read"), 1)
-    assert token not in (tmp_path / "tokens").read_text()
+def test_two_tokens_are_made_once(tmp_path: Path) -> None:
+    made = tokens_of(tmp_path / "tokens")
+    assert tokens_of(tmp_path / "tokens") == made
+    assert made.write != made.read
     assert oct((tmp_path / "tokens").stat().st_mode)[-3:] == "600"
-    tokens.revoke(tokens.all()[0].id)
-    assert other.find(token) is None
+    with pytest.raises(InvalidInput, match="a folder that exists"):
+        tokens_of(tmp_path / "nowhere" / "tokens")
 
 
-def test_a_file_of_tokens_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "tokens")
-    token = tokens.make(["read"])
-    (tmp_path / "tokens").write_text("{")
-    with pytest.raises(InvalidInput, match="every request is refused"):
-        tokens.find(token)
-    (tmp_path / "tokens").unlink()
-    assert tokens.find(token) is None
+@pytest.mark.parametrize("text", ["{", "[]", '{"write": "a"}', '{"write": "abc", "read": "def"}'])
+def test_a_file_without_two_tokens_is_refused(tmp_path: Path, text: str) -> None:
+    file = job_file(tmp_path)
+    (tmp_path / "jobs.toml.tokens").write_text(text)
+    (tmp_path / "jobs.toml.tokens").chmod(0o600)
+    assert "the service makes new ones" in refused(file)
+
+
+def test_two_tokens_that_are_one_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(json.dumps({"write": "x" * 40, "read": "x" * 40}))
+    (tmp_path / "tokens").chmod(0o600)
+    with pytest.raises(InvalidInput, match="must differ"):
+        tokens_of(tmp_path / "tokens")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
-def test_tokens_that_others_may_write_let_nobody_in(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "tokens")
-    tokens.make(["read"])
+def test_tokens_that_others_may_write_are_refused(tmp_path: Path) -> None:
+    tokens_of(tmp_path / "tokens")
     (tmp_path / "tokens").chmod(0o666)
     with pytest.raises(InvalidInput, match="chmod 600"):
-        Tokens(tmp_path / "tokens").all()
-
-
-def test_the_command_makes_lists_and_revokes_tokens(tmp_path: Path) -> None:
-    file = str(job_file(tmp_path))
-
-    def counton(*words: str) -> str:
-        done = CliRunner().invoke(app, ["serve-token", file, *words])
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    token = counton("--make", "ingest,read").strip()
-    listed = counton()
-    assert token not in listed
-    assert "ingest, read" in listed
-    (kept,) = Tokens(tmp_path / "jobs.toml.tokens").all()
-    assert kept.id not in counton("--revoke", kept.id)
-    assert CliRunner().invoke(app, ["serve-token", file, "--make", "admin"]).exit_code == 2
-    assert CliRunner().invoke(app, ["serve-token", file, "--revoke", "x"]).exit_code == 2
+        tokens_of(tmp_path / "tokens")
 
 
 def test_the_command_says_what_cannot_be_served(tmp_path: Path) -> None:
@@ -258,7 +239,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         for name in ("visits", "older"):
             url = f"/v1/streams/{name}/batches/a"
             media = {"Content-Type": "application/x-ndjson"}
-            assert service("POST", url, "ingest", content=body, headers=media).status_code == 202
+            assert service("POST", url, "write", content=body, headers=media).status_code == 202
         service.at(2)
     end_stream(str(tmp_path / "visits.db"), "older")
     with inside(tmp_path, jobs=jobs) as service:
@@ -268,10 +249,10 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         answer = service("GET", "/v1/streams/older/series")
         assert [row["step"] for row in answer.json()["rows"]] == [1, 1, 2, 2]
         assert service("GET", "/v1/streams/older").json()["next_release"] is None
-        again = service("POST", url, "ingest", content=body, headers=media)
+        again = service("POST", url, "write", content=body, headers=media)
         assert again.status_code == 200  # it was counted
         other = url.replace("batches/a", "batches/b")
-        assert service("POST", other, "ingest", content=body, headers=media).status_code == 410
+        assert service("POST", other, "write", content=body, headers=media).status_code == 410
         assert service("GET", "/v1/streams/visits").json()["steps"] == 4
         assert service.service.why_not_ready is None
 
@@ -303,7 +284,7 @@ def test_a_job_that_cannot_run_is_said_and_stops_no_other(
         for answer in (
             service("GET", "/v1/streams/bad/series"),
             service("GET", "/v1/streams/bad/release"),
-            service("POST", "/v1/streams/bad/batches/a", "ingest", content=b"{}"),
+            service("POST", "/v1/streams/bad/batches/a", "write", content=b"{}"),
         ):
             assert answer.status_code == 503  # whoever sends rows keeps them
             assert "cannot run" in answer.json()["detail"]
@@ -419,11 +400,6 @@ def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(
         assert says in str(service.failed["bad"])
         assert opened
         assert state not in opened
-
-
-def test_left_out_batches_are_listed_beside_a_job_that_cannot_be_read(tmp_path: Path) -> None:
-    served_by(job_file(tmp_path)).close()
-    assert LeftOutBatches(job_file(tmp_path, jobs={"visits": {}, "bad": {"no": 1}})).all() == []
 
 
 def test_a_job_without_its_key_stops_no_other(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from counton.run.erasure import forget
 from counton.serve.release_times import Releaser
 from counton.state import Store, journal
 from counton.state.database import Database
-from counton.state.inbox import Fold, held_batches
+from counton.state.inbox import Fold, waiting_batches
 from counton.state.sql import Connection
 
 pytestmark = pytest.mark.slow
@@ -339,7 +339,7 @@ def test_somebody_is_forgotten_while_a_service_runs(
     monkeypatch.setattr(forgetting, "_pause", time_passes)
     forget_ann(service, 60)
     with Store(service.file.with_name("visits.db")) as store:
-        assert held_batches(store.database, "visits").waiting
+        assert waiting_batches(store.database, "visits")
     service.at(3 * DAY)
     visits_of_a_day(service, 3, "ann", "dan")
     service.at(4 * DAY)

@@ -15,8 +15,6 @@ from inside import Inside, inside, visit
 from counton.base.distributions import law_from_dict
 from counton.run.exports import export
 
-#: Moments between which two windows lie.
-BETWEEN = {"from": "2026-03-01T09:00", "to": "2026-03-01T09:02", "group": "home"}
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 
 
@@ -61,14 +59,9 @@ def test_every_path_has_the_level_of_the_files(
         assert [(row["lower"], row["upper"]) for row in whole["rows"]] == ends
         assert [(row["lower"], row["upper"]) for row in series["rows"]] == ends
         assert live["rows"] == [row for row in series["rows"] if row["step"] == live["step"]]
-        assert f"{100 * level:g}%" in asked(service, "/methods")["text"]
         wide = asked(service, "/series", level=0.99)
         assert wide["level"] == 0.99
         assert wide["rows"] != series["rows"]
-        if not job:
-            told = asked(service, "/difference", **BETWEEN)
-            assert told["level"] == level
-            assert told == asked(service, "/difference", **BETWEEN, level=level)
 
 
 def test_numbers_stand_beside_what_protects_them(tmp_path: Path) -> None:
@@ -76,7 +69,7 @@ def test_numbers_stand_beside_what_protects_them(tmp_path: Path) -> None:
         before = asked(service, "/series")
         service.at(2)
         about, whole = asked(service, ""), asked(service, "/release")
-        for told in (before, asked(service, "/series"), asked(service, "/difference", **BETWEEN)):
+        for told in (before, asked(service, "/series")):
             for name in ("unit", "protected", "guarantee"):
                 assert told[name] == about[name] == whole[name]
             at = urljoin("/v1/streams/visits/series", told["description"])

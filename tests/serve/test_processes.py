@@ -178,8 +178,7 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
     (other / "jobs.toml").write_text(
         file.read_text().replace('"visits.key"', f'"{tmp_path / "visits.key"}"')
     )
-    one, two = Running(file, tokens_for(file)), Running(other / "jobs.toml", {})
-    two.tokens = tokens_for(other / "jobs.toml")
+    one, two = (Running(each, tokens_for(each)) for each in (file, other / "jobs.toml"))
     minutes: list[list[bytes]] = []
 
     def minute(number: int, *services: Running) -> None:
@@ -198,7 +197,7 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
         two.start()
         minute(0, one, two)
         minute(1, two, one)
-        leads = [service.get("/metrics", "operate").text for service in (one, two)]
+        leads = [service.get("/metrics", "write").text for service in (one, two)]
         assert sum('counton_leader{stream="visits"} 1.0\n' in text for text in leads) == 1
         first, second = (
             (one, two) if 'visits"} 1.0\n' in leads[0].split("leader{")[1] else (two, one)

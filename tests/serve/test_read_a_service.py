@@ -138,7 +138,7 @@ def test_a_token_is_needed_where_reading_is_not_public(
         with pytest.raises(CountonError, match="needs a token for reading"):
             read(url)
         with pytest.raises(CountonError, match="for another purpose"):
-            read(url, token=service.tokens["ingest"])
+            read(url, token=service.tokens["write"])
         table = read(url, token=service.tokens["read"]).table()
         monkeypatch.setenv("COUNTON_TOKEN", service.tokens["read"])
         assert read(url).table().equals(table)
@@ -151,7 +151,7 @@ def test_a_token_is_needed_where_reading_is_not_public(
             assert read(url, token=given).table().equals(table)
             assert json.loads(answered(url, "--token", given)[0])
         for given, says in (
-            (service.tokens["ingest"], "for another purpose"),
+            (service.tokens["write"], "for another purpose"),
             ("env:NOTHING", "--token names the environment variable 'NOTHING', which is not set"),
             ("\u00e9", "--token has characters that are not allowed in a token"),
         ):

@@ -90,14 +90,14 @@ def line_to(service: Running, fate: Fate) -> Iterator[tuple[str, list[str]]]:
 
 def taken(service: Running) -> int:
     """Rows that the service has accepted."""
-    text = service.get("/metrics", "operate").text
+    text = service.get("/metrics", "write").text
     found = re.findall(r'^counton_rows_total\{.*outcome="accepted".*\} (\S+)$', text, re.MULTILINE)
     return sum(map(int, map(float, found)))
 
 
 def sender(service: Running, words: list[str], **more: Any) -> subprocess.Popen[bytes]:
     """The command, as a process of its own."""
-    environment = {**os.environ, "COUNTON_TOKEN": service.tokens["ingest"]}
+    environment = {**os.environ, "COUNTON_TOKEN": service.tokens["write"]}
     command = [sys.executable, "-m", "counton", "send", *words]
     return subprocess.Popen(command, env=environment, **more)
 
@@ -145,7 +145,7 @@ def test_each_row_counts_once_though_sender_and_service_are_killed(
 
 def test_a_file_that_grows_is_sent_as_it_grows(service: Running, tmp_path: Path) -> None:
     file, before = tmp_path / "visits.jsonl", taken(service)
-    client = Client(f"{service.url}/v1/streams/visits", service.tokens["ingest"])
+    client = Client(f"{service.url}/v1/streams/visits", service.tokens["write"])
     whole = rows(2, ["home"] * 30)
     file.write_bytes(whole[:-9])  # the last line is being written
     assert send_file(client, file, rows=8) == Shipment(4, 29, 29, {})
@@ -169,7 +169,7 @@ def test_batches_become_as_small_as_the_service_takes_them(
     # The byte order mark of a spreadsheet, a quoted line break, a field more than the job reads.
     text = "\n".join(f'{one["time"]},{one["page"]},"a ""b"",\n{n}"' for n, one in enumerate(lines))
     file.write_bytes(f"time,page,note\n{text}".encode("utf-8-sig"))
-    client = Client(f"{service.url}/v1/streams/visits", service.tokens["ingest"])
+    client = Client(f"{service.url}/v1/streams/visits", service.tokens["write"])
     receipts: list[Receipt] = []
     assert send_file(client, file, told=receipts.append).rows == 200
     assert {receipt.rows for receipt in receipts} == {50}
@@ -198,7 +198,7 @@ def test_rows_come_through_a_pipe_as_they_come(service: Running, tmp_path: Path)
         process.stdin.flush()
         assert process.wait(HANGS) == -signal.SIGKILL
         process.stdin.close()
-        client = Client(address, service.tokens["ingest"])
+        client = Client(address, service.tokens["write"])
         reading, writing = os.pipe()
         os.write(writing, rows(6, ["home"] * 3))
         os.close(writing)
@@ -209,7 +209,7 @@ def test_rows_come_through_a_pipe_as_they_come(service: Running, tmp_path: Path)
 
 
 def test_what_a_service_refuses_is_said(service: Running, tmp_path: Path) -> None:
-    address, token = f"{service.url}/v1/streams/visits", service.tokens["ingest"]
+    address, token = f"{service.url}/v1/streams/visits", service.tokens["write"]
     client = Client(address, token, patience=0)
     with pytest.raises(InvalidInput, match="row 1 of the batch has a time that cannot be read"):
         client.send("soon", [{"time": "soon", "page": "home"}])

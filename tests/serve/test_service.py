@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,8 @@ from pathlib import Path
 import httpx
 import polars as pl
 import pytest
-import zstandard
 from patience import HANGS
-from services import PLAIN, START, Running, copied, counted, job_file, rows, running
+from services import PLAIN, Running, copied, counted, job_file, rows, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 
@@ -43,25 +41,11 @@ def test_another_batch_of_the_same_id_is_refused(service: Running) -> None:
     assert "give each batch its own id" in other.json()["detail"]
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_compressed_batches_are_the_same_batches(service: Running, encoding: str) -> None:
+def test_compressed_batches_are_the_same_batches(service: Running) -> None:
     plain = rows(3, PAGES)
-    small = gzip.compress(plain) if encoding == "gzip" else zstandard.compress(plain)
-    first = service.post(f"{encoding}", small, **{"Content-Encoding": encoding})
-    again = service.post(f"{encoding}", plain)
+    first = service.post("gzip", gzip.compress(plain), **{"Content-Encoding": "gzip"})
+    again = service.post("gzip", plain)
     assert (first.status_code, again.status_code) == (202, 200)
-
-
-def test_arrow_is_read(service: Running) -> None:
-    body = arrow(pl.DataFrame({"time": [START], "page": ["home"]}))
-    answer = service.post("arrow", body, "application/vnd.apache.arrow.stream")
-    assert (answer.status_code, answer.json()["counted"]) == (202, 1)
-
-
-def arrow(frame: pl.DataFrame, compression: str = "uncompressed") -> bytes:
-    whole = io.BytesIO()
-    frame.write_ipc_stream(whole, compression=compression)  # type: ignore[call-overload]
-    return whole.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -88,47 +72,14 @@ def test_rows_that_the_job_refuses(service: Running, body: bytes, says: str) -> 
     assert service.post("refused", rows(4, [])).status_code == 422  # nothing was taken
 
 
-def test_broken_arrow_is_refused(service: Running) -> None:
-    frame = pl.DataFrame({"time": ["2026-03-01T09:00:00Z"] * 50, "page": ["home"] * 50})
-    whole = arrow(frame)
-    media = "application/vnd.apache.arrow.stream"
-    for body in (b"", whole[:40], whole[: len(whole) // 2], b"ARROW1\0\0" + whole, b"\0" * 64):
-        answer = service.post("broken", body, media)
-        assert answer.status_code == 422, body[:20]
-    packed = service.post("broken", arrow(frame, "lz4"), media)
-    assert packed.status_code == 422
-    assert "without compression" in packed.json()["detail"]
-    lists = service.post("broken", arrow(frame.with_columns(page=pl.concat_list("page"))), media)
-    assert lists.status_code == 422
-
-
-def test_every_damaged_byte_of_arrow_is_answered(service: Running) -> None:
-    """No byte that is altered ends the service, or takes memory without bound."""
-    frame = pl.DataFrame({"time": ["2026-03-01T09:00:00Z"] * 3, "page": ["home"] * 3})
-    whole = arrow(frame)
-    media = "application/vnd.apache.arrow.stream"
-    with httpx.Client(**PLAIN) as client:
-        for place in range(0, len(whole), 7):
-            body = bytearray(whole)
-            body[place] ^= 0xFF
-            answer = client.post(
-                f"{service.url}/v1/streams/visits/batches/damaged-{place}",
-                content=bytes(body),
-                headers={"Content-Type": media, **service.header("ingest")},
-            )
-            assert answer.status_code in (202, 413, 422), place
-    assert service.get("/health").status_code == 200
-
-
 def test_bombs_are_refused(service: Running) -> None:
-    zeros = bytes(64 * 2**20)
-    for encoding, bomb in (("gzip", gzip.compress(zeros)), ("zstd", zstandard.compress(zeros))):
-        answer = service.post("bomb", bomb, **{"Content-Encoding": encoding})
-        assert answer.status_code == 413, answer.text
-        assert "batch-bytes" in answer.json()["detail"]
+    bomb = gzip.compress(bytes(64 * 2**20))
+    answer = service.post("bomb", bomb, **{"Content-Encoding": "gzip"})
+    assert answer.status_code == 413, answer.text
+    assert "batch-bytes" in answer.json()["detail"]
     cut = service.post("cut", gzip.compress(rows(5, PAGES))[:-4], **{"Content-Encoding": "gzip"})
     assert cut.status_code == 422
-    wrong = service.post("cut", rows(5, PAGES), **{"Content-Encoding": "zstd"})
+    wrong = service.post("cut", rows(5, PAGES), **{"Content-Encoding": "gzip"})
     assert wrong.status_code == 422
 
 
@@ -138,7 +89,8 @@ def test_large_bodies_are_refused(service: Running) -> None:
 
 
 def test_what_is_not_read_is_refused(service: Running) -> None:
-    assert service.post("one", b"{}", "application/json").status_code == 415
+    for media in ("application/json", "application/vnd.apache.arrow.stream"):
+        assert service.post("one", b"{}", media).status_code == 415
     assert service.post("one", b"{}", **{"Content-Encoding": "br"}).status_code == 415
     assert service.post("one", rows(5, PAGES), stream="nothing").status_code == 404
 
@@ -152,11 +104,11 @@ def test_ids_that_are_no_names(service: Running, batch: str) -> None:
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "visits%00", "x" * 500, "visits'--", "%ff"])
 def test_names_that_are_no_streams(service: Running, name: str) -> None:
-    for path in ("", "/series", "/methods", "/live"):
+    for path in ("", "/series", "/release", "/live"):
         assert service.get(f"/v1/streams/{name}{path}").status_code in (404, 422)
 
 
-def test_tokens_have_scopes(service: Running) -> None:
+def test_one_token_writes_and_one_reads(service: Running) -> None:
     body, url = rows(5, PAGES), f"{service.url}/v1/streams/visits/batches/scoped"
     media = {"Content-Type": "application/x-ndjson"}
     assert httpx.post(url, content=body, headers=media, **PLAIN).status_code == 401
@@ -164,13 +116,15 @@ def test_tokens_have_scopes(service: Running) -> None:
         given = [(b"Content-Type", media["Content-Type"].encode())]
         given.append((b"Authorization", wrong.encode("latin-1")))
         assert httpx.post(url, content=body, headers=given, **PLAIN).status_code == 401
-    for scope in ("read", "operate"):
-        answer = httpx.post(url, content=body, headers={**media, **service.header(scope)}, **PLAIN)
-        assert answer.status_code == 403
-    for scope in ("ingest", "read"):
-        assert service.get("/metrics", scope).status_code == 403
+    assert (
+        httpx.post(
+            url, content=body, headers={**media, **service.header("read")}, **PLAIN
+        ).status_code
+        == 403
+    )
+    assert service.get("/metrics", "read").status_code == 403
     assert service.get("/metrics").status_code == 401
-    assert service.get("/metrics", "operate").status_code == 200
+    assert service.get("/metrics", "write").status_code == 200
 
 
 def test_releases_are_those_of_a_run_over_the_same_rows(
@@ -188,11 +142,9 @@ def test_releases_are_those_of_a_run_over_the_same_rows(
         service.wait_for(4)
         told = service.series()
         csv = service.get("/v1/streams/visits/series", format="csv").text
-        arrow = service.get("/v1/streams/visits/series", format="arrow").content
     expected = counted(file, copy, [[body] for body in minutes])
     assert [row["estimate"] for row in told] == expected
     assert pl.read_csv(io.StringIO(csv))["estimate"].to_list() == expected
-    assert pl.read_ipc_stream(io.BytesIO(arrow))["estimate"].to_list() == expected
 
 
 @pytest.fixture
@@ -226,7 +178,7 @@ def test_a_clock_that_was_ahead_is_said(own: Running) -> None:
     assert own.get("/ready").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/metrics/", "/ready/", "/v1/streams/", "/docs/", "/docs/files"])
+@pytest.mark.parametrize("path", ["/metrics/", "/ready/", "/v1/streams/", "/openapi.json/"])
 def test_a_client_is_not_sent_to_the_host_that_it_names(service: Running, path: str) -> None:
     answer = httpx.get(f"{service.url}{path}", headers={"Host": "elsewhere.example"}, **PLAIN)
     assert answer.status_code == 404
@@ -252,31 +204,6 @@ def test_reading(own: Running) -> None:
     assert sum(row["estimate"] for row in windows) == pytest.approx(totals[-1]["estimate"])
     wide = service.series(level=0.999)
     assert wide[0]["upper"] > service.series()[0]["upper"]
-    difference = service.get(
-        "/v1/streams/visits/difference",
-        **{"from": "2026-03-01T09:02", "to": "2026-03-01T09:04", "group": "home"},
-    ).json()
-    assert difference["estimate"] == totals[3]["estimate"] - totals[1]["estimate"]
-    assert difference["lower"] < difference["estimate"] < difference["upper"]
-    between = {"from": "2026-03-01T09:02", "to": "2026-03-01T09:04", "group": "home"}
-    earlier = {"against_from": "2026-03-01T09:00", "against_to": "2026-03-01T09:02"}
-    found = [
-        service.get("/v1/streams/visits/difference", **between, **against).json()
-        for against in ({"against": "shop"}, earlier, {"against": "home"})
-    ]
-    other = service.series(of="windows", group="shop")
-    assert (
-        found[0]["estimate"] == difference["estimate"] - other[2]["estimate"] - other[3]["estimate"]
-    )
-    assert found[0]["std"] == pytest.approx(difference["std"] * math.sqrt(2))  # of two groups
-    assert found[1]["estimate"] == sum(
-        s * w["estimate"] for s, w in zip((-1, -1, 1, 1), windows, strict=False)
-    )
-    assert found[1]["against"]["to"] == difference["from"]
-    assert (found[2]["std"], found[2]["lower"], found[2]["upper"]) == (0, 0, 0)  # with itself
-    for wrong in ({"against": "cellar"}, {"against_from": "2026-03-01T09:00"}):
-        assert service.get("/v1/streams/visits/difference", **between, **wrong).status_code == 422
-    assert "visit" in service.get("/v1/streams/visits/methods").json()["text"]
 
 
 @pytest.mark.parametrize(
@@ -328,13 +255,10 @@ def events(stream: httpx.Response) -> Iterator[tuple[int, dict[str, list[dict[st
             yield step, json.loads(line[6:])
 
 
-def test_the_page_of_the_paths_needs_nothing_from_elsewhere(service: Running) -> None:
+def test_all_paths_are_described(service: Running) -> None:
     described = service.get("/openapi.json").json()
-    assert described["openapi"].startswith("3.0")
     assert "/v1/streams/{name}/batches/{batch}" in described["paths"]
-    page = service.get("/docs").text
-    assert "https://" not in page
-    assert service.get("/docs/files/swagger-ui-bundle.js").status_code == 200
+    assert service.get("/docs").status_code == 404
 
 
 def test_the_log_holds_no_data(service: Running) -> None:
@@ -351,7 +275,7 @@ def test_the_log_holds_no_data(service: Running) -> None:
 
 def test_metrics_are_told_to_operators(service: Running) -> None:
     service.post("metrics", rows(20, PAGES))
-    text = service.get("/metrics", "operate").text
+    text = service.get("/metrics", "write").text
     names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
     assert {
         "counton_rows_total",

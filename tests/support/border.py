@@ -100,7 +100,7 @@ def of_service() -> dict[str, list[str]]:
 
     with tempfile.TemporaryDirectory() as folder, inside(Path(folder)) as served:
         told = served("GET", "/openapi.json").json()["paths"]
-        metrics = served("GET", "/metrics", "operate").text
+        metrics = served("GET", "/metrics", "write").text
         return {
             "paths": sorted(f"{way.upper()} {path}" for path, ways in told.items() for way in ways),
             "metrics": sorted({*re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE)}),

@@ -27,12 +27,12 @@ class Inside:
         self.app = application(self.service)
 
     def __call__(
-        self, method: str, path: str, scope: str | None = None, **more: Any
+        self, method: str, path: str, use: str | None = None, **more: Any
     ) -> httpx.Response:
-        """Ask for a path, with a token of a scope."""
+        """Ask for a path, with a token."""
         headers = dict(more.pop("headers", {}))
-        if scope is not None:
-            headers["Authorization"] = f"Bearer {self.tokens[scope]}"
+        if use is not None:
+            headers["Authorization"] = f"Bearer {self.tokens[use]}"
 
         async def asked() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
@@ -41,20 +41,16 @@ class Inside:
 
         return anyio.run(asked)
 
-    def post(
-        self, batch: str, rows: Sequence[Mapping[str, Any]], by: str = "ingest"
-    ) -> httpx.Response:
+    def post(self, batch: str, rows: Sequence[Mapping[str, Any]]) -> httpx.Response:
         """Send rows."""
-        return self.send(batch, "".join(json.dumps(row) + "\n" for row in rows).encode(), by=by)
+        return self.send(batch, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
-    def send(
-        self, batch: str, body: bytes, media: str = "application/x-ndjson", by: str = "ingest"
-    ) -> httpx.Response:
+    def send(self, batch: str, body: bytes, media: str = "application/x-ndjson") -> httpx.Response:
         (stream,) = self.service.served
         return self(
             "POST",
             f"/v1/streams/{stream}/batches/{batch}",
-            by,
+            "write",
             content=body,
             headers={"Content-Type": media},
         )
@@ -95,6 +91,6 @@ EXACT = {"epsilon": 10**6, "strategy": "binary"}
 
 
 def metric(service: Inside, name: str) -> float:
-    text = service("GET", "/metrics", "operate").text
+    text = service("GET", "/metrics", "write").text
     (line,) = [line for line in text.splitlines() if line.startswith(f"counton_{name}{{")]
     return float(line.rpartition(" ")[2])

@@ -139,12 +139,11 @@ def job_file(
 
 
 def tokens_for(file: Path) -> dict[str, str]:
-    """A token of each scope."""
+    """The two tokens of a service."""
     from counton.serve.settings import settings_of
-    from counton.serve.tokens import SCOPES, Tokens
+    from counton.serve.tokens import tokens_of
 
-    tokens = Tokens(settings_of(file).tokens)
-    return {scope: tokens.make([scope]) for scope in SCOPES}
+    return tokens_of(settings_of(file).tokens)._asdict()
 
 
 def rows(minute: int, pages: Sequence[str]) -> bytes:
@@ -357,7 +356,7 @@ class Running:
         **headers: str,
     ) -> httpx.Response:
         """Send a batch."""
-        told = {"Content-Type": media, **self.header("ingest"), **headers}
+        told = {"Content-Type": media, **self.header("write"), **headers}
         return httpx.post(
             f"{self.url}/v1/streams/{stream}/batches/{batch}",
             content=body,

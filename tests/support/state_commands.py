@@ -41,8 +41,6 @@ _OTHERS = {
     "answer": "{state} --name visits --difference home,shop",
     "methods": "{state}",
     "publish": "{state} --key {key} --name visits",
-    "serve-token": "{job}",
-    "serve-left-out": "{job}",
     "ledger": "{state}",
     "forget": "{state} ann --key {key} --wait 60 --yes",
     "end": "{state} --name count --drop-waiting",

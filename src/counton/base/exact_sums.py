@@ -1,10 +1,8 @@
-"""Limits of exact sums: the refusal of rows beyond them, and each sender's share of the largest
-sum.
+"""Limits of exact sums: the refusal of rows beyond them, and how much a service takes.
 
 A refusal that depends on exact sums discloses something about them. Only `refuse_overflow` refuses
 rows because their sum would not be exact. A person who runs a job sees this refusal, and may see
-the rows. A sender over the network may see only his own batch: `share_of` gives him a fixed share
-of the largest sum, and the shares of all possible senders together are below it.
+the rows. So does the one who has a service's token to write.
 """
 
 from __future__ import annotations
@@ -14,29 +12,9 @@ from typing import Final
 
 from counton.base.errors import SumOverflow
 
-#: Largest number of senders in the whole life of a stream.
-MOST_SENDERS: Final = 2**16
-#: The first sender's share is one part in this many.
-_PARTS: Final = 16
-
-
-def share_of(number: int) -> float:
-    """Return the fraction of a stream's largest exact sum that one sender's rows may add up to.
-
-    The second sender has half of the first sender's share, the third a third, the n-th an n-th. All
-    shares together come to less than three quarters, so no sender is ever refused because of
-    another sender's rows.
-
-    Args:
-        number: number of the sender, from 1 to `MOST_SENDERS`; no other sender of the stream has
-            it.
-
-    >>> share_of(1), share_of(100)
-    (0.0625, 0.000625)
-    >>> sum(map(share_of, range(1, MOST_SENDERS + 1))) < 0.75
-    True
-    """
-    return 1 / (_PARTS * number)
+#: Fraction of a stream's largest exact sum that the rows sent to a service may add up to. What is
+#: left is for the rounding of fractions, so that whatever is acknowledged can be counted.
+MOST_SENT: Final = 0.5
 
 
 def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:

@@ -84,11 +84,9 @@ NEEDED = {
     "rich": ("the command line needs rich", "cli"),
     "tomlkit": ("job files are written with tomlkit", "cli"),
     "torch": ("training with PyTorch needs torch", "torch"),
-    "swagger_ui_bundle": ("the service needs the page of its paths", "serve"),
     "typer": ("the command line needs typer", "cli"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
     "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
-    "zstandard": ("the service reads compressed rows with zstandard", "serve"),
 }
 
 

@@ -123,8 +123,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "run": (RELEASE, "run_command.perform", ("run_options.RunOptions",)),
     "serve": (RELEASE, "serve_commands.perform", ("serve_options.ServeOptions",)),
     "send": (RELEASE, "send_command.perform", ("serve_options.SendOptions",)),
-    "serve-token": (KEEP, "serve_commands.perform_token", ("serve_options.TokenOptions",)),
-    "serve-left-out": (KEEP, "serve_commands.perform_left_out", ("serve_options.LeftOutOptions",)),
     "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
     "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
     "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),

@@ -40,7 +40,7 @@ from counton.state import Store, Stream
 from counton.state import seen as marks
 from counton.state.addition import Addition
 from counton.state.backup import compact
-from counton.state.inbox import HeldBatches, held_batches
+from counton.state.inbox import waiting_batches
 from counton.state.key_and_witness import Kept
 
 X = TypeVar("X")
@@ -270,7 +270,7 @@ def _streams(
         names = store.streams if name is None else (name,)
         for one in names:
             store.reader(one)  # it raises if the stream is missing
-        held = {one: held_batches(store.database, one) for one in names}
+        held = {one: waiting_batches(store.database, one) for one in names}
         for one, before in held.items():
             _await_rows(store, one, before, patience)
         streams = {}
@@ -324,19 +324,15 @@ def _closing(secret: marks.Secret, last: int) -> marks.Change:
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
 
 
-def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
+def _await_rows(
+    store: Store, name: str, before: frozenset[tuple[int, bytes, int]], patience: _Patience
+) -> None:
     """Wait until a service has counted the rows in a stream's inbox (rows sent to it over HTTP).
 
     Before that, nobody can tell whose rows they are. ``before`` are the batches that were there at
-    first; later batches are not waited for. Batches that no run could count are refused at once.
+    first; later batches are not waited for.
     """
-    if before.left_out:
-        raise InvalidInput(
-            f"the inbox of stream {name!r} has rows that no run could count, and the state cannot "
-            "tell whose they are: put them back or drop them (counton serve-left-out), then forget "
-            "the person"
-        )
-    while before.waiting & held_batches(store.database, name).waiting:
+    while before & waiting_batches(store.database, name):
         if not patience.goes_on():
             raise InvalidInput(
                 f"rows wait in the inbox of stream {name!r}, and before they are counted the state "

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact_sums import MOST_SENT, refuse_overflow
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.base.windows import microseconds
@@ -30,7 +30,7 @@ from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
-from counton.state.inbox import Batch, Inbox, Sender, Verdict
+from counton.state.inbox import Batch, Inbox, Verdict
 
 Clock = Callable[[], datetime]
 #: Largest number of batches that are committed together.
@@ -44,42 +44,37 @@ class Full(Exception):
     """The error that a batch is refused because too many batches wait to be committed."""
 
 
-def digest_of(media: str, body: bytes) -> bytes:
+def digest_of(body: bytes) -> bytes:
     """Return a digest of the rows in a request, which does not depend on their compression."""
-    return hashlib.sha256(f"{media}\n".encode() + body).digest()
+    return hashlib.sha256(body).digest()
 
 
 def checked_batch(
     served: ServedJob,
     id: str,
-    media: str,
     sent: bytes,
     digest: bytes,
     most: int,
     now: int,
-    sender: Sender,
 ) -> Batch:
     """Check the rows of a batch by the job's policies, and return the batch, ready to be committed.
 
     Args:
         served: the job.
         id: id that the sender gave to the batch.
-        media: media type of the rows.
         sent: the rows, decompressed.
         digest: digest of the rows, from `digest_of`.
         most: largest number of rows.
         now: time of arrival, in microseconds since 1970.
-        sender: the sender. Its rows may fill only a share of the range of numbers that the stream's
-            exact sums can hold.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
         InvalidInput: the job refuses a row, and the message names the first one and the remedy; or
-            the sums of the rows are larger than the sender's share. Nothing is taken.
+            the sums of the rows are larger than a stream takes. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None
-    body = read_rows(sent, media, definition.columns.names, most, "the batch", aside=quarantines)
+    body = read_rows(sent, definition.columns.names, most, "the batch", aside=quarantines)
     part = body.rows
     if body.missing and not quarantines and reading.policies.missing == "refuse":
         raise no_column(part.name, body.missing[0])
@@ -113,11 +108,11 @@ def checked_batch(
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
     refuse_overflow(
         max(parts.values(), default=0.0),
-        sender.share,
+        MOST_SENT,
         lambda: (
-            f"the rows of the batch add up to more than {sender.share:.3g} of what the sums of the "
-            "stream can hold, which is the most that your token may ever send: correct the rows, "
-            "or count in larger units"
+            f"the rows of the batch add up to more than {MOST_SENT} of what the sums of the stream "
+            "can hold, which is the most that a service takes: correct the rows, or count in "
+            "larger units"
         ),
     )
     left = {
@@ -135,18 +130,8 @@ def checked_batch(
     }
     rows = pack_rows(frame)
     return Batch(
-        *(
-            served.job.keeping.name,
-            id,
-            digest,
-            now,
-            answer,
-            whole,
-            rows,
-            Private(aside),
-            Private(parts),
-        ),
-        sender=sender,
+        *(served.job.keeping.name, id, digest, now, answer, whole),
+        *(rows, Private(aside), Private(parts)),
         over=definition.windows.ended_by(due - _LONG),
     )
 

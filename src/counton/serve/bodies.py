@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
-import zstandard
 
 from counton.base.errors import InvalidInput
-from counton.rows.sources import unreadable_errors
-from counton.serve.arrow_streams import rows_of_stream
 from counton.serve.served_jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
-ARROW = "application/vnd.apache.arrow.stream"
-ENCODINGS = ("identity", "gzip", "zstd")
-#: Most bytes of memory for the window of a zstd stream.
-_WINDOW = 2**23
-#: Number of bytes of a body that are decompressed at once.
-_STEP = 2**14
-#: Number of gzip members that are always allowed, and bytes of the bound for each further member.
-_MEMBERS, _MEMBER = 1000, 2**14
-
-
+ENCODINGS = ("identity", "gzip")
 #: Most characters that are kept of a line that is no row.
 _SHOWN = 1000
 
@@ -74,68 +61,34 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
     Raises:
         TooLarge: the decompressed body would have more than ``most`` bytes.
-        InvalidInput: the body is not of this encoding, ends early, or consists of too many gzip
-            members.
+        InvalidInput: the body is not gzip, ends early, or has more than one gzip member.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
     """
-    if encoding == "identity":
-        if len(body) > most:
-            raise TooLarge
-        return body
-    broken = InvalidInput(f"the body is not valid {encoding}, or ends early; send it whole")
-    try:
-        if encoding == "gzip":
-            return _gunzip(body, most)
-        found = bytearray()
-        reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
-            body, read_across_frames=True
+    found = body
+    if encoding == "gzip":
+        inflate = zlib.decompressobj(wbits=31)
+        broken = InvalidInput(
+            "the body is not valid gzip, ends early, or has several members; send it whole, "
+            "compressed as a single member"
         )
-        while part := reader.read(min(2**20, most + 1 - len(found))):
-            found += part
-            if len(found) > most:
-                raise TooLarge
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise broken from error
-    if body and not found:
-        raise broken
-    return bytes(found)
-
-
-def _gunzip(body: bytes, most: int) -> bytes:
-    """Decompress gzip, which may consist of several members, some bytes at a time.
-
-    To decompress a whole member at once would copy the rest of the body for each member.
-    """
-    found, place, members = bytearray(), 0, 0
-    inflate = None
-    while place < len(body):
-        if inflate is None:
-            members += 1
-            if members > _MEMBERS + most // _MEMBER:
-                raise InvalidInput(
-                    f"the body consists of more than {_MEMBERS + most // _MEMBER:,} gzip members; "
-                    "compress it as a single one"
-                )
-            inflate = zlib.decompressobj(wbits=31)
-        step = body[place : place + _STEP]
-        found += inflate.decompress(step, most + 1 - len(found))
-        if len(found) > most:
-            raise TooLarge
-        place += len(step) - len(inflate.unused_data)
-        if inflate.eof:
-            inflate = None
-    if inflate is not None:
-        raise zlib.error("the gzip data end before their last member is complete")
-    return bytes(found)
+        try:
+            found = inflate.decompress(body, most + 1)
+        except zlib.error as error:
+            raise broken from error
+        if len(found) <= most and (not inflate.eof or inflate.unused_data):
+            raise broken
+    if len(found) > most:
+        raise TooLarge
+    return found
 
 
 def read_rows(
-    body: bytes, media: str, columns: Sequence[str], most: int, name: str, *, aside: bool = False
+    body: bytes, columns: Sequence[str], most: int, name: str, *, aside: bool = False
 ) -> Body:
-    """Read the named columns of the rows in a request's body, as `counton.rows.files` reads them
-    from a file.
+    """Read the named columns of the JSON lines in a request's body, as `counton.rows.files` reads
+    them from a file.
 
     Args:
         most: largest number of rows.
@@ -144,12 +97,8 @@ def read_rows(
 
     Raises:
         TooLarge: there are more than ``most`` rows.
-        InvalidInput: the body is not of this media type, has no rows, or has lines that are no
-            rows; or the schema of an Arrow stream lacks a column.
+        InvalidInput: the body has no rows, or has lines that are no rows.
     """
-    if media == ARROW:
-        rows = _arrow(body, columns, most, name)
-        return Body(rows, range(1, rows.frame().select(pl.len()).collect().item() + 1))
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
@@ -218,29 +167,3 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
                 return "no Unicode", "has a text that is not valid Unicode; write it in UTF-8"
         found[column] = value
     return found
-
-
-def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
-    try:
-        if rows_of_stream(body) > most:
-            raise TooLarge
-        frame = pl.read_ipc_stream(io.BytesIO(body))
-    except unreadable_errors(ValueError) as error:
-        raise _no_arrow(name) from error
-    if frame.height > most:
-        raise TooLarge
-    if not frame.height:
-        raise InvalidInput(f"{name} has no rows; send at least one")
-    whole = InboxRows(frame, name)
-    try:
-        return InboxRows(whole.scan(columns, ()).collect(), name)
-    except unreadable_errors() as error:
-        raise _no_arrow(name) from error
-
-
-def _no_arrow(name: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name} is not a stream of Arrow record batches, ends early, or has a type that cannot be "
-        "read; send texts, numbers, times, true or false in Arrow's IPC stream format, without "
-        "compression inside (use Content-Encoding instead)"
-    )

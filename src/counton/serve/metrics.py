@@ -1,7 +1,7 @@
 """Metrics for the operator, in the format of Prometheus.
 
-Numbers of rows are exact functions of the data, without noise: only tokens with the scope
-``operate`` may read them.
+Numbers of rows are exact functions of the data, without noise: only who has the token to write may
+read them.
 """
 
 from __future__ import annotations
@@ -97,20 +97,13 @@ def _all(
         yield f"counton_run_{field}{ending}", kind, says, numbers
     inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
-    left_out = {name: inbox.rows_left_out(name) for name, inbox in inboxes.items()}
     unwritten = {name: inbox.rows_unwritten(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
         numbers = _by_stream({name: getattr(load, field) for name, load in loads.items()})
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
-    says = "filled part of a sender's share of the stream; at 1 the sender is refused"
-    filled = [
-        Number({"stream": name, "sender": sender}, part)
-        for name, inbox in inboxes.items()
-        for sender, part in sorted(inbox.shares_filled(name).items())
-    ]
-    yield "counton_share_filled_ratio", "gauge", says, filled
-    says = "acknowledged rows that no run could count, kept in the state"
-    yield "counton_left_out_rows", "gauge", says, _by_stream(left_out)
+    says = "filled part of what the stream takes; at 1 batches are refused"
+    filled = {name: inbox.part_filled(name) for name, inbox in inboxes.items()}
+    yield "counton_filled_ratio", "gauge", says, _by_stream(filled)
     says = "rows to be set aside that are not in their file yet"
     yield "counton_unwritten_rows", "gauge", says, _by_stream(unwritten)
     now = service.clock()
@@ -125,8 +118,6 @@ def _all(
     yield "counton_refused_copy", "gauge", says, _by_stream(refused)
     yield "counton_steps", "gauge", "steps released", _by_stream(steps)
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", _by_stream(lags)
-    often = [Number({}, service.reading.refused)]
-    yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
     listeners = {name: feed.listeners for name, feed in list(service.feeds.items())}
     yield "counton_listeners", "gauge", "readers who listen", _by_stream(listeners)
     budgets = [

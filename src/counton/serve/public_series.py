@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,6 @@ from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise, measuring
-from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
@@ -78,21 +77,6 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
         pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
     )
     return converted.to_dicts()
-
-
-class Against(NamedTuple):
-    """The group and times of a second number, which `Journal.difference` subtracts from a first
-    one.
-
-    A field that is None is equal to that of the first number.
-
-    >>> Against(group="shop").until is None
-    True
-    """
-
-    group: str | None = None
-    start: str | None = None
-    until: str | None = None
 
 
 class Journal:
@@ -365,93 +349,6 @@ class Journal:
             )
         return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
 
-    def difference(
-        self,
-        start: str,
-        until: str,
-        group: str | None,
-        level: float | None = None,
-        against: Against | None = None,
-    ) -> dict[str, Any]:
-        """Return the number of events (or the sum of their values) between two moments, with its
-        interval.
-
-        With ``against``, the number of another group, or between two other moments, is subtracted.
-        Each moment is moved back to the last end of a released window at or before it.
-
-        Raises:
-            InvalidInput: the statistic has no differences, the moments are in the wrong order or
-                outside the released windows, or the group is unknown.
-        """
-        released, windows = self.read(level), self.definition.windows
-        steps, moments = self._between(released, start, until)
-        if group is None and len(released.groups) > 1:
-            raise InvalidInput(
-                f"stream {self.name!r} has {len(released.groups):,} groups; name one of them "
-                "(group)"
-            )
-        chosen = released if group is None else released.only(groups=[group])
-        found: dict[str, Any] = {
-            "name": self.name,
-            "group": chosen.groups[0],
-            "from": windows.at(moments[0]),
-            "to": windows.at(moments[1]),
-            "level": released.level,
-            **self.promise(),
-        }
-        if against is None:
-            begin, end = np.array([steps.start - 1]), np.array([steps.stop - 1])
-            one = chosen.between(begin, end)
-            return found | {
-                "estimate": one.estimates[0, 0].item(),
-                "std": float(one.std[0]),
-                "lower": one.lower[0, 0].item(),
-                "upper": one.upper[0, 0].item(),
-            }
-        other = against.group or found["group"]
-        ends = against.start or found["from"], against.until or found["to"]
-        its, others = self._between(released, *ends)
-        more = Release(released).difference(found["group"], other, steps=steps, other_steps=its)
-        return found | {
-            "against": {
-                "group": other,
-                "from": windows.at(others[0]),
-                "to": windows.at(others[1]),
-            },
-            "estimate": more.value,
-            "std": more.std,
-            "lower": more.lower,
-            "upper": more.upper,
-        }
-
-    def _between(
-        self, released: ReleasedNumbers, start: str, until: str
-    ) -> tuple[range, tuple[int, int]]:
-        """Return the range of released steps between two times, and the two times in microseconds
-        since 1970.
-
-        Each time is first moved back to the last end of a window at or before it.
-        """
-        windows = self.definition.windows
-        ends = windows.ends(released.steps and range(released.steps.stop))
-        begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
-        for name, us in (("from", begin), ("to", end)):
-            if not ends[0] <= us <= ends[-1]:
-                raise InvalidInput(
-                    f"{name} is {windows.at(us)}, but released windows are between "
-                    f"{windows.at(int(ends[0]))} and {windows.at(int(ends[-1]))}: give a time "
-                    "between these"
-                )
-        places = np.searchsorted(ends, [begin, end], "right") - 1
-        if places[0] >= places[1]:
-            raise InvalidInput(
-                f"no window lies between from ({windows.at(begin)}) and to ({windows.at(end)}), "
-                f"because a window lasts {windows.every}: give two times further apart, the "
-                "earlier as from"
-            )
-        first, last = map(int, places)
-        return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
-
     def whole(self) -> dict[str, Any]:
         """Return the content of a file of the whole release, description and rows, as JSON values
         for `counton.read`.
@@ -463,9 +360,3 @@ class Journal:
                 "export the stream to a file"
             )
         return {**facts_of(released), "rows": json_rows(released.table())}
-
-    def methods(self, *, full: bool = False) -> str:
-        """Return the text that explains, in a publication, how the numbers were made; ``full`` adds
-        all details.
-        """
-        return Release(self.read()).methods(full=full)

@@ -10,33 +10,22 @@ decide that for another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
-import polars as pl
-
-from counton.base.errors import (
-    BudgetExceeded,
-    CountonError,
-    InvalidInput,
-    MissingExtra,
-    StateError,
-    StreamConflict,
-    WrongKey,
-)
-from counton.base.private import Private, open_private
+from counton.base.errors import InvalidInput, StateError
+from counton.base.private import open_private
 from counton.base.windows import moment
 from counton.job.job import Job
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
-from counton.run.runs import check_rows, read_rows, run
-from counton.run.settlement import open_job, resolve
+from counton.run.runs import run
+from counton.run.settlement import open_job
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
-from counton.serve.served_jobs import ServedJob, explain, unpack_rows
+from counton.serve.served_jobs import ServedJob, unpack_rows
 from counton.state import Store
 from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
@@ -101,9 +90,6 @@ class RunCounts:
     seconds: float = 0.0
 
 
-_FOREVER = 2**62
-
-
 class Releaser:
     """Worker that counts the rows of one job and releases its windows. It works only while its
     process alone has the right to do so.
@@ -155,8 +141,8 @@ class Releaser:
     def work(self) -> bool:
         """Count and release whatever is due; return whether a step was released.
 
-        If the stream has ended meanwhile, all waiting batches are kept for the operator, and
-        nothing is counted any more.
+        If the stream has ended meanwhile, the batches that wait are dropped, and nothing is counted
+        any more.
         """
         if self._over:
             return False
@@ -166,9 +152,12 @@ class Releaser:
             found = self._store.find(self.name)
             if found is None or found.details.get("ended") is None:
                 raise
-        why = "the stream has ended"
-        while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
-            self._leave_out(fold, dict.fromkeys(fold.batches, why), why)
+        if rows := self._inbox.drop_waiting(self.name):
+            warn(
+                "rows waited when their stream was ended, and are dropped",
+                stream=self.name,
+                rows=rows,
+            )
         self._over = True  # no batch is taken from now on
         return False
 
@@ -182,13 +171,7 @@ class Releaser:
             # The last window waits until no more batches are taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))
             us = min(self._cut(fold.last), self.last - 1)
-            try:
-                released |= self._run(fold, us)
-            except BaseException as error:
-                if not _may_come_from_rows(error):
-                    raise
-                # Nothing was counted. The batches at fault are left out, the others come again.
-                self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
+            released |= self._run(fold, us)
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
             past = self.last - 1  # another server has taken a batch that came in time
         return self._release(past) or released
@@ -212,65 +195,6 @@ class Releaser:
         window was due.
         """
         return self._due(us) and self._run(None, us)
-
-    def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
-        """Remove batches that no run can count from their fold (the group counted together), keep
-        them for the operator, and log their number and the error.
-
-        Args:
-            batches: reasons, by the number of the batch.
-        """
-        rows = self._inbox.leave_out(fold, batches)
-        self._unwritten |= fold.has_aside
-        warn(
-            "batches that no run can count are left out",
-            stream=self.name,
-            batches=len(batches),
-            rows=rows,
-            error=error,
-        )
-
-    def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
-        """Find the batches of a fold (a group counted together) that no run can count; return the
-        reason for each, by number of the batch.
-
-        Nothing is counted here. The other batches are later counted in one run, so that the bad
-        batches do not influence how they are counted. If no batch causes the error, ``error`` is
-        raised.
-        """
-        rest = list(zip(fold.batches, fold.bodies, strict=True))
-        good: list[Private[bytes]] = []
-        if self._try_run(good, us) is not None:
-            raise error
-        wrong: dict[int, str] = {}
-        while rest:
-            size = len(rest)
-            while (
-                why := self._try_run([*good, *(body for _, body in rest[:size])], us)
-            ) is not None:
-                if size == 1:
-                    wrong[rest[0][0]] = why
-                    break
-                size = (size + 1) // 2
-            else:
-                good += [body for _, body in rest[:size]]
-            del rest[:size]
-        if not wrong:  # the rows were not at fault, or no longer are
-            raise error
-        return wrong
-
-    def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
-        """Check whether a run at time ``us`` (microseconds since 1970) could count these batches,
-        without counting them. Return the reason why not; None if it could.
-        """
-        try:
-            with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
-                check_rows(settled, read_rows(settled, now=moment(us)))
-        except BaseException as error:
-            if not _may_come_from_rows(error):
-                raise
-            return explain(error) if isinstance(error, CountonError) else type(error).__name__
-        return None
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         """Count the batches of a fold (a group counted together), if any, and release the windows
@@ -350,19 +274,3 @@ class Releaser:
         else:
             self._inbox.mark_written([number for number, _ in kept])
             self._perhaps_written = False
-
-
-#: Errors of the machine, the state or its key, which rows cannot cause.
-_NOT_OF_ROWS = (
-    *(StateError, StreamConflict, WrongKey, BudgetExceeded, MissingExtra),
-    *(OSError, MemoryError),
-)
-
-
-def _may_come_from_rows(error: BaseException) -> bool:
-    """Return whether the rows may have caused an error, so that the next run over them would fail
-    too.
-    """
-    if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
-        return True
-    return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

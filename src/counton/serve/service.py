@@ -22,7 +22,6 @@ from counton.base.errors import (
 from counton.base.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
-from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
@@ -30,7 +29,7 @@ from counton.serve.read_paths import UNSEEN, UNSURE
 from counton.serve.release_times import Releaser, begin, clock
 from counton.serve.served_jobs import ServedJob, about, prepare
 from counton.serve.settings import Settings, settings_of
-from counton.serve.tokens import Tokens
+from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
 from counton.state.key_and_witness import Kept, witness_remarks
@@ -78,7 +77,7 @@ class State:
             _QUEUE,
             lambda error: warn("batches could not be committed", error=type(error).__name__),
         )
-        self.waiting_bytes: dict[str, int] = {}  # by sender
+        self.waiting_bytes = 0
         self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams that this process may release
         self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
@@ -114,14 +113,7 @@ class Service:
         self, file: str | Path, only: str | Sequence[str] | None = None, clock: Clock = clock
     ) -> None:
         self.settings: Settings = settings_of(file)
-        self.tokens = Tokens(self.settings.tokens)
-        self.tokens.all()  # refused at the start, if the file cannot be read
-        self.access = Access(self.tokens, self.settings.public, warn)
-        self.reading = ReadingLimit(
-            self.settings.reads_per_second,
-            self.settings.all_reads_per_second,
-            self.settings.proxies,
-        )
+        self.access = Access(tokens_of(self.settings.tokens), self.settings.public)
         self.clock, self.began = clock, monotonic()
         self.under_way = UnderWay(clock)
         self._jobs = partial(prepare, file, only)
@@ -383,7 +375,7 @@ class Service:
             now = monotonic()
             with suppress(CountonError):
                 if now - looked > LOOK / 2:
-                    state.waiting_bytes, looked = state.inbox.waiting_bytes(), now
+                    state.waiting_bytes, looked = state.inbox.load().bytes, now
                 if led and now - forgot > 3600:
                     before = microseconds(self.clock())
                     state.inbox.forget(before - self.settings.remember_microseconds)

@@ -24,7 +24,7 @@ class Settings(JobPart):
     """
 
     tokens: str = option(
-        "", "file of the tokens' digests, relative to the job file; default: JOBFILE.tokens"
+        "", "file of the two tokens, relative to the job file; default: JOBFILE.tokens"
     )
     public: bool = option(False, "whether released series are read without a token")
     batch_bytes: int = option(
@@ -35,31 +35,8 @@ class Settings(JobPart):
     batch_rows: int = option(500_000, "rows of one batch at most", bounds=(1, 100_000_000))
     waiting_bytes: int = option(
         256 * _MEGABYTE,
-        "how many bytes of the first sender wait in the inbox at most; the n-th sender has an n-th "
-        "of it; beyond it a client is told to wait",
+        "how many bytes wait in the inbox at most; beyond it a client is told to wait",
         bounds=(_MEGABYTE, 2**40),
-    )
-    rows_per_second: int = option(
-        1_000_000,
-        "rows that one token may send each second, over ten seconds",
-        bounds=(1, 10**9),
-    )
-    reads_per_second: int = option(
-        100,
-        "requests that one reader (a token, else an address) may send each second to read, over "
-        "ten seconds; 0: no limit",
-        bounds=(0, 10**9),
-    )
-    all_reads_per_second: int = option(
-        1_000,
-        "requests that all readers together may send each second to read, over ten seconds; "
-        "0: no limit",
-        bounds=(0, 10**9),
-    )
-    proxies: int = option(
-        0,
-        "how many proxies in front of the service add a reader's address to X-Forwarded-For",
-        bounds=(0, 16),
     )
     fold: str = option(
         "10s",

@@ -11,10 +11,10 @@ Only the times of arrival, which are kept with the batches, decide which batches
 closed stream takes no more batches. The transaction that would commit a batch decides this, so no
 batch is acknowledged after the last fold.
 
-Each sender may fill a fixed share of the largest sums that the stream can hold
-(`counton.base.exact_sums.share_of`). A batch is taken or refused by what its own sender has sent,
-and never by other senders' rows. Otherwise a sender could send more and more until a batch is
-refused, and would learn the sum of the others' rows.
+Batches may fill a fixed part of the largest sums that the stream can hold
+(`counton.base.exact_sums.MOST_SENT`), so that a run can always count what was acknowledged. The
+refusal of a batch beyond it depends on all batches before; all come from the one who has the token
+to write.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
-from counton.base.exact import name_alone, quote
-from counton.base.exact_sums import share_of
+from counton.base.errors import OldCopy, StreamConflict
+from counton.base.exact import name_alone
+from counton.base.exact_sums import MOST_SENT
 from counton.base.private import Private, open_private
 from counton.state import key_and_witness as keyfile
 from counton.state import schema
@@ -46,28 +46,6 @@ _WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
 _FOLDED = f"{_WAITING} AND fold = :fold"
 
 
-class Sender(NamedTuple):
-    """A sender of rows to a service, known by a token (a secret text that permits sending).
-
-    >>> Sender("6f0c11aa", 2).share
-    0.03125
-
-    Attributes:
-        id: id of the token by which the service knows the sender.
-        number: number of the sender, from 1; no other sender has it.
-    """
-
-    id: str
-    number: int
-
-    @property
-    def share(self) -> float:
-        """Largest sums that this sender's rows may add up to, as a fraction (0 to 1) of the largest
-        sums that a stream can hold.
-        """
-        return share_of(self.number)
-
-
 @name_alone
 class Batch(NamedTuple):
     """Checked rows that a client has sent at once.
@@ -81,11 +59,9 @@ class Batch(NamedTuple):
         rows: number of rows.
         body: the readable rows, encoded.
         aside: the unreadable rows, kept for the operator, as JSON values; None if there are none.
-        parts: how much of the sender's allowance (`Sender.share`) the rows use up: by the number of
-            a window, the sums of its rows as a fraction (0 or more) of the largest sums that the
-            stream can hold. If a release counts several windows, there is one fraction for all,
-            under key 0. None: nothing is used up.
-        sender: the sender, to whose allowance the ``parts`` are charged.
+        parts: how much of the largest sums that the stream can hold the rows take up, as a
+            fraction (0 or more), by the number of a window. If a release counts several windows,
+            there is one fraction for all, under key 0. None: nothing is taken up.
         over: number of the first window that still takes rows; earlier windows are released.
     """
 
@@ -98,7 +74,6 @@ class Batch(NamedTuple):
     body: Private[bytes]
     aside: Private[Sequence[Sequence[Any]]] | None = None
     parts: Private[Mapping[int, float]] | None = None
-    sender: Sender = Sender("", 1)
     over: int = 0
 
 
@@ -108,7 +83,7 @@ class Verdict(NamedTuple):
     Attributes:
         what: "accepted"; "known", if the same batch was accepted before; "other", if a different
             batch with this id was accepted; "closed", if the stream takes no more rows; or "full",
-            if its sums exceed what its sender may still fill (`Sender.share`).
+            if its sums exceed what may still be filled (`MOST_SENT`).
         answer: the service's answer when the batch was accepted, as JSON values.
     """
 
@@ -140,29 +115,6 @@ class Fold(NamedTuple):
     last: int
 
 
-@name_alone
-class LeftOut(NamedTuple):
-    """A batch that was accepted but that no run could count. Secret.
-
-    Attributes:
-        id: digest of its contents, by which the operator names it.
-        stream: name of the stream.
-        batch: id that the sender gave to it; None once that is forgotten.
-        arrived: time of arrival, in microseconds since 1970.
-        rows: number of rows.
-        body: encoded rows.
-        why: the reason why no run could count it.
-    """
-
-    id: str
-    stream: str
-    batch: str | None
-    arrived: int
-    rows: int
-    body: Private[bytes]
-    why: str
-
-
 class Load(NamedTuple):
     """Numbers of batches, rows and bytes that wait in an inbox. Exact: only for the operator."""
 
@@ -171,29 +123,16 @@ class Load(NamedTuple):
     bytes: int
 
 
-class HeldBatches(NamedTuple):
-    """The batches of a stream whose rows are still in the inbox.
-
-    Attributes:
-        waiting: batches that wait to be counted: number, digest and time of arrival of each.
-        left_out: whether there are also batches that no run could count.
+def waiting_batches(database: Database, stream: str) -> frozenset[tuple[int, bytes, int]]:
+    """Return the batches of a stream that wait to be counted: number, digest and time of arrival of
+    each.
     """
-
-    waiting: frozenset[tuple[int, bytes, int]]
-    left_out: bool
-
-
-def held_batches(database: Database, stream: str) -> HeldBatches:
-    """Return the batches of a stream whose rows are still in the inbox."""
     with database.transaction(write=False) as connection:
         if not connection.has("counton_inbox_waiting"):
-            return HeldBatches(frozenset(), left_out=False)
+            return frozenset()
         number = connection.value("SELECT id FROM counton_streams WHERE name = :name", name=stream)
         rows = connection.rows(f"SELECT id, digest, arrived {_WAITING}", stream=number)
-        found = frozenset((int(id), bytes(digest), int(came)) for id, digest, came in rows)
-        others = "SELECT id FROM counton_inbox_left_out WHERE stream_id = :stream"
-        left_out = connection.first(others, stream=number) is not None
-        return HeldBatches(found, left_out=left_out)
+        return frozenset((int(id), bytes(digest), int(came)) for id, digest, came in rows)
 
 
 class Inbox(Closing):
@@ -269,7 +208,7 @@ class Inbox(Closing):
         with self._taking_in(batch.stream for batch in given) as connection:
             entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
-            held, added = self._held_parts(connection, given), dict[_HeldPart, float]()
+            held, added = self._held_parts(connection, given), dict[_Place, float]()
             over: dict[int, int] = {}
             for batch in given:
                 stream = self._stream(connection, batch.stream)
@@ -278,14 +217,9 @@ class Inbox(Closing):
                     is_closed[stream] = self._is_closed(connection, stream)
                 if known is None and is_closed[stream]:
                     known = Verdict("closed", {})
-                parts = {
-                    _HeldPart(stream, step, batch.sender): part
-                    for step, part in _parts(batch).items()
-                }
-                # Only the batches of this sender decide.
+                parts = {(stream, step): part for step, part in _parts(batch).items()}
                 if known is None and any(
-                    held.get(place, 0.0) + part > batch.sender.share
-                    for place, part in parts.items()
+                    held.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
                 ):
                     known = Verdict("full", {})
                 if known is None and not connection.run(
@@ -311,51 +245,45 @@ class Inbox(Closing):
                 self._hold(connection, added, over)
         return verdicts
 
-    def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return, by stream, window and sender, the fraction of the stream's largest exact sums
-        that the sender has used so far. Only the streams and senders of these batches are included.
+    def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_Place, float]:
+        """Return, by stream and window, the fraction of the stream's largest exact sums that is
+        taken up so far, for the streams of these batches.
 
         On a server the streams are locked until the transaction ends.
         """
         wanted: dict[int, set[int]] = {}
-        senders = {batch.sender.id: batch.sender for batch in given}
         for batch in given:
             if parts := _parts(batch):
                 wanted.setdefault(self._stream(connection, batch.stream), set()).update(parts)
-        found = dict[_HeldPart, float]()
+        found = dict[_Place, float]()
         said = (
-            "SELECT step, part FROM counton_inbox_shares WHERE stream_id = :stream"
-            " AND sender = :sender AND step BETWEEN :first AND :last"
+            "SELECT step, part FROM counton_inbox_parts WHERE stream_id = :stream"
+            " AND step BETWEEN :first AND :last"
         )
         for stream, steps in sorted(wanted.items()):
             connection.lock(_HOLDING, stream)  # no two servers may add at once
-            for sender in senders.values():
-                within = {"first": min(steps), "last": max(steps)}
-                rows = connection.rows(said, stream=stream, sender=sender.id, **within)
-                found |= {_HeldPart(stream, step, sender): part for step, part in rows}
+            rows = connection.rows(said, stream=stream, first=min(steps), last=max(steps))
+            found |= {(stream, step): part for step, part in rows}
         return found
 
     def _hold(
-        self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
+        self, connection: Connection, held: Mapping[_Place, float], over: Mapping[int, int]
     ) -> None:
-        """Store, for each sender, the fraction of a stream's largest exact sums that the sender's
-        rows take up (``held``).
+        """Store the fractions of streams' largest exact sums that are taken up (``held``).
 
         The stored fractions of windows that have been released are deleted: ``over`` maps the row
         id of a stream to the number of its first window that still takes rows.
         """
-        for (stream, step, sender), part in held.items():
+        for (stream, step), part in held.items():
             connection.run(
-                "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
-                " VALUES (:stream, :step, :sender, :number, :part)"
-                " ON CONFLICT (stream_id, step, sender) DO UPDATE SET part = excluded.part",
+                "INSERT INTO counton_inbox_parts (stream_id, step, part)"
+                " VALUES (:stream, :step, :part)"
+                " ON CONFLICT (stream_id, step) DO UPDATE SET part = excluded.part",
                 stream=stream,
                 step=step,
-                sender=sender.id,
-                number=sender.number,
                 part=part,
             )
-        gone = "DELETE FROM counton_inbox_shares WHERE stream_id = :stream AND step > 0"
+        gone = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
         for stream, step in over.items():
             if step > 1:
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
@@ -470,7 +398,8 @@ class Inbox(Closing):
         if keep_aside and fold.has_aside:
             for row in [*connection.rows(f"SELECT * {_FOLDED}", **mine)]:
                 if row.aside != _NONE:
-                    self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
+                    kept = {"stream_id": row.stream_id, "aside": row.aside}
+                    connection.insert("counton_inbox_aside", kept)
         if connection.run(f"DELETE {_FOLDED}", **mine) != len(fold.batches):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
@@ -499,154 +428,26 @@ class Inbox(Closing):
         return sum(len(lines) for _, lines in self._unwritten(stream))
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
+        said = "SELECT id, aside FROM counton_inbox_aside WHERE stream_id = :stream ORDER BY id"
         with self._database.transaction(write=False) as connection:
-            rows = self._left_out(connection, stream)
-            return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
+            rows = connection.rows(said, stream=self._stream(connection, stream))
+            return [(int(row.id), json.loads(row.aside)) for row in rows]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
         """Forget the unreadable rows kept under these numbers, because a file holds them now."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
-                said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"
-                connection.run(said, id=number, none=_NONE)
-                said = "DELETE FROM counton_inbox_left_out WHERE id = :id AND rows = 0"
-                connection.run(said, id=number)
+                connection.run("DELETE FROM counton_inbox_aside WHERE id = :id", id=number)
 
-    def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
-        """Remove batches that no run can count from their fold (the group counted together), and
-        keep them for the operator.
-
-        ``why`` maps a batch's number to the reason. Return the number of rows in these batches.
-
-        Raises:
-            StreamConflict: the fold was counted or changed meanwhile.
-        """
-        rows = 0
-        with self._database.transaction(write=True) as connection:
-            mine = self._refuse_taken(connection, fold)
-            for number, reason in why.items():
-                this = f"{_FOLDED} AND id = :id"
-                row = connection.first(f"SELECT * {this}", **mine, id=number)
-                if row is None:  # pragma: no cover  # another process took it meanwhile
-                    raise _taken_by_another(fold)
-                self._keep(connection, row, int(row.rows), bytes(row.body), str(row.aside), reason)
-                if connection.run(f"DELETE {this}", **mine, id=number) != 1:
-                    raise _taken_by_another(fold)  # another process took them meanwhile
-                rows += int(row.rows)
-        return rows
-
-    def _keep(
-        self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
-    ) -> None:
-        """Store uncounted rows of a batch for the operator, in the table of batches left out, with
-        the id that the sender gave to the batch.
-
-        These are all rows of a batch that no run could count, or only the unreadable rows of a
-        batch that is counted.
-
-        Args:
-            row: database row of the batch, as it waits in the inbox.
-            rows, body: number of the readable rows to store, and these rows, encoded.
-            aside: the unreadable rows, as JSON text.
-            why: the reason why the rows are stored here.
-        """
-        came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
-        of = {"stream": row.stream_id, "arrived": row.arrived}
-        ids = [
-            one.batch
-            for one in connection.rows(f"SELECT batch, digest {came}", **of)
-            if _batch_digest(row.arrived, one.batch, bytes(one.digest)) == bytes(row.digest)
-        ]
-        kept = {"stream_id": row.stream_id, "batch": ids[0] if ids else None, "why": why}
-        kept |= {"arrived": row.arrived, "rows": rows, "body": body, "aside": aside}
-        connection.insert("counton_inbox_left_out", kept)
-
-    def left_out(self, stream: str) -> list[LeftOut]:
-        """Return a stream's batches that no run could count. Secret."""
-        with self._database.transaction(write=False) as connection:
-            rows = self._left_out(connection, stream)
-        return [
-            LeftOut(
-                *(_id_of(row), stream, row.batch, int(row.arrived), int(row.rows)),
-                *(Private(bytes(row.body)), row.why),
-            )
-            for row in rows
-            if row.rows
-        ]
-
-    def _left_out(self, connection: Connection, stream: str) -> list[Any]:
-        """Return the database rows of batches left out; those that keep only unreadable rows of a
-        counted batch have the number of rows 0.
-        """
-        said = "SELECT * FROM counton_inbox_left_out WHERE stream_id = :stream ORDER BY id"
-        return [*connection.rows(said, stream=self._stream(connection, stream))]
-
-    def put_back(self, stream: str, id: str, arrived: int) -> int:
-        """Let a batch that no run could count wait again, with ``arrived`` (microseconds since
-        1970) as its time of arrival; return its number of rows.
-
-        Raises:
-            InvalidInput: no left-out batch has this id.
-            StateError: the stream takes no rows any more, or the state is an old copy.
-        """
-        with self._taking_in([stream]) as connection:
-            row = self._found_left_out(connection, stream, id)
-            if self._is_closed(connection, row.stream_id):
-                raise RequestMismatch(
-                    f"stream {stream!r} has ended and counts no rows any more, so batch {id} "
-                    "cannot be put back; drop it, or send its rows to the stream that continues"
-                )
-            digest = hashlib.sha256(bytes(row.body)).digest()
-            if row.batch is not None:  # its sender may still ask, and a run may leave it out again
-                entry = {"stream": row.stream_id, "batch": row.batch}
-                known = connection.first(_BATCH, **entry)
-                digest = digest if known is None else bytes(known.digest)
-                connection.run(
-                    "UPDATE counton_inbox_batches SET arrived = :arrived"
-                    " WHERE stream_id = :stream AND batch = :batch",
-                    **entry,
-                    arrived=arrived,
-                )
-            waits = {"digest": _batch_digest(arrived, row.batch or "", digest), "arrived": arrived}
-            waits |= {"rows": row.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
-            waits |= {"sender": None}
-            connection.insert("counton_inbox_waiting", {"stream_id": row.stream_id, **waits})
-            self._let_go(connection, row)
-        return int(row.rows)
-
-    def drop(self, stream: str, id: str) -> int:
-        """Delete a batch that no run could count; return its number of rows, which are never
-        counted.
+    def drop_waiting(self, stream: str) -> int:
+        """Delete the waiting batches of a stream that has ended, and return their number of rows,
+        which count nowhere.
         """
         with self._database.transaction(write=True) as connection:
-            row = self._found_left_out(connection, stream, id)
-            self._let_go(connection, row)
-        return int(row.rows)
-
-    def _found_left_out(self, connection: Connection, stream: str, id: str) -> Any:
-        found = {_id_of(row): row for row in self._left_out(connection, stream) if row.rows}
-        if id in found:
-            return found[id]
-        raise InvalidInput(
-            f"batch {quote(id)} of stream {stream!r} is not among those that were left out; these "
-            f"are {', '.join(found) or 'none'}"
-        )
-
-    def _let_go(self, connection: Connection, row: Any) -> None:
-        """Delete the rows of a batch that was left out, after the operator dropped it or put it
-        back; its unreadable rows stay until a file holds them.
-        """
-        if row.aside != _NONE:
-            said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
-            connection.run(said, id=row.id, nothing=b"")
-        else:
-            connection.run("DELETE FROM counton_inbox_left_out WHERE id = :id", id=row.id)
-
-    def rows_left_out(self, stream: str) -> int:
-        """Count the rows of accepted batches that no run could count. Only for the operator."""
-        with self._database.transaction(write=False) as connection:
-            said = "SELECT sum(rows) FROM counton_inbox_left_out WHERE stream_id = :stream"
-            return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
+            of = {"stream": self._stream(connection, stream)}
+            rows = connection.value(f"SELECT sum(rows) {_WAITING}", **of)
+            connection.run(f"DELETE {_WAITING}", **of)
+            return int(rows or 0)
 
     def load(self, stream: str | None = None) -> Load:
         """Return how many batches, rows and bytes wait to be counted, for one stream, or for all if
@@ -660,34 +461,14 @@ class Inbox(Closing):
                 of["stream"] = self._stream(connection, stream)
             return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
-    def waiting_bytes(self) -> dict[str, int]:
-        """Return the number of waiting bytes for each sender, by the id of the sender's token (the
-        secret text that permits sending).
+    def part_filled(self, stream: str) -> float:
+        """Return the fraction (0 to 1) of what a stream takes that its batches fill; for one
+        window, where each release counts one, of the fullest. Only for the operator.
         """
-        said = (
-            "SELECT sender, sum(length(body)) FROM counton_inbox_waiting"
-            " WHERE sender IS NOT NULL GROUP BY sender"
-        )
+        said = "SELECT max(part) FROM counton_inbox_parts WHERE stream_id = :stream"
         with self._database.transaction(write=False) as connection:
-            return {sender: int(many) for sender, many in connection.rows(said)}
-
-    def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return, for each sender, the fraction (0 to 1) of the sender's allowance that is used up.
-        Only for the operator.
-
-        The allowance is the sender's share of the largest exact sums of the stream. The keys of the
-        result are ids of the senders' tokens (secret texts that permit sending).
-
-        If each release counts one window alone, each window has its own allowance, and the fraction
-        is that of the sender's fullest window.
-        """
-        said = (
-            "SELECT sender, number, max(part) FROM counton_inbox_shares"
-            " WHERE stream_id = :stream GROUP BY sender, number"
-        )
-        with self._database.transaction(write=False) as connection:
-            found = connection.rows(said, stream=self._stream(connection, stream))
-            return {sender: part / share_of(number) for sender, number, part in found}
+            part = connection.value(said, stream=self._stream(connection, stream))
+            return (part or 0.0) / MOST_SENT
 
     def forget(self, before: int) -> int:
         """Delete the ids of batches that arrived before this time (microseconds since 1970), and
@@ -732,35 +513,16 @@ _MAKING = schema.APPLICATION_ID + 1
 _FOLDING = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all who commit batches share, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
-#: Lock of PostgreSQL, one for each stream, under which senders' shares are filled.
+#: Lock of PostgreSQL, one for each stream, under which streams are filled.
 _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
-class _HeldPart(NamedTuple):
-    """The key of a stored fraction: stream, window and sender. The fraction says how much of the
-    stream's largest exact sums the sender's rows take up.
-
-    Attributes:
-        stream_id: row id of the stream.
-        step: number of the window; 0 stands for all windows together.
-        sender: the sender.
-    """
-
-    stream_id: int
-    step: int
-    sender: Sender
+#: Row id of a stream, and the number of a window; 0 stands for all windows together.
+_Place = tuple[int, int]
 
 
 def _parts(batch: Batch) -> Mapping[int, float]:
     return {} if batch.parts is None else open_private(batch.parts)
-
-
-def _id_of(row: Any) -> str:
-    """Return an id for a batch that no run could count, computed from its contents. A row id of the
-    database would not do, because the database uses it again after a deletion.
-    """
-    told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
-    return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
 
 
 def _digest(batches: Iterable[bytes]) -> bytes:
@@ -786,7 +548,6 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "body": open_private(batch.body),
         "aside": aside,
         "arrived": batch.arrived,
-        "sender": batch.sender.id,
     }
 
 

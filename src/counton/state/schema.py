@@ -122,7 +122,7 @@ TABLES: Final = (
 )
 
 #: Rows that wait to be counted by a service: see `counton.state.inbox`. Times are microseconds
-#: since 1970, and senders are ids of tokens.
+#: since 1970.
 INBOX: Final = (
     # Accepted batches by their senders' ids, with the answers to the senders. Secret: digests of
     # rows.
@@ -133,28 +133,22 @@ INBOX: Final = (
 );"""
     """CREATE INDEX counton_inbox_batches_arrived ON counton_inbox_batches (arrived);"""
     # Secret: rows of batches that wait; rows that are set aside, as JSON. No fold: in none yet.
-    # No sender: the operator put the batch back.
     """CREATE TABLE counton_inbox_waiting (
     id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, digest {bytes} NOT NULL, fold BIGINT,
-    rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, arrived BIGINT NOT NULL,
-    sender VARCHAR(200)
+    rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, arrived BIGINT NOT NULL
 );"""
     """CREATE INDEX counton_inbox_waiting_stream ON counton_inbox_waiting (stream_id);"""
-    # Secret: batches that no run could count, and rows that no file of set-aside rows holds yet.
-    # No batch: its id is forgotten.
-    """CREATE TABLE counton_inbox_left_out (
-    id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, batch VARCHAR(200), arrived BIGINT NOT NULL,
-    rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, why TEXT NOT NULL
+    # Secret: rows of counted batches that no file of set-aside rows holds yet.
+    """CREATE TABLE counton_inbox_aside (
+    id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, aside TEXT NOT NULL
 );"""
-    """CREATE INDEX counton_inbox_left_out_stream ON counton_inbox_left_out (stream_id);"""
     # Closed streams, which take no more batches.
     """CREATE TABLE counton_inbox_closed (stream_id BIGINT PRIMARY KEY);"""
-    # Secret: the largest share of a stream's sums that each sender's acknowledged rows fill. By
-    # window if a release is of one window, else under 0.
-    """CREATE TABLE counton_inbox_shares (
-    stream_id BIGINT NOT NULL, step BIGINT NOT NULL, sender VARCHAR(200) NOT NULL,
-    number BIGINT NOT NULL, part DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (stream_id, step, sender)
+    # Secret: the part of a stream's largest sums that acknowledged rows fill. By window if a
+    # release is of one window, else under 0.
+    """CREATE TABLE counton_inbox_parts (
+    stream_id BIGINT NOT NULL, step BIGINT NOT NULL, part DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (stream_id, step)
 )"""
 )
 

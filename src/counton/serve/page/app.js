@@ -1,9 +1,8 @@
 // The page: what is asked of the service, when, and which part shows it.
 
 import { COLOURS, Chart } from "./chart.js";
-import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
-import { element, showGroups, showHead, showLegend, showMethods, showPromise, showTable } from "./panels.js";
+import { element, showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
 import { Series, provisional, unitOf } from "./series.js";
 import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
@@ -22,8 +21,7 @@ const LEVELS = [0.5, 0.9, 0.95, 0.99];
 class App {
   constructor() {
     this.service = new Service();
-    this.chart = new Chart(find("#chart"), { marked: (from, to) => this.marked(from, to) });
-    this.difference = new Difference(page, (asked) => this.asked(asked));
+    this.chart = new Chart(find("#chart"));
     this.live = null;
     this.heard = null; // news that waits until what is shown has been asked anew; null: none does
     this.stream = null;
@@ -53,7 +51,6 @@ class App {
     });
     find("#search").addEventListener("input", () => this.groups());
     find("#downloads").addEventListener("click", (event) => this.download(event.target.dataset.format));
-    find("#copy").addEventListener("click", () => this.copy());
     find("#token-form").addEventListener("submit", () => {
       this.service.use(find("#token-field").value.trim());
       find("#token-field").value = "";
@@ -75,11 +72,11 @@ class App {
 
   /** In one column the long text comes last, and groups stand below their chart: for keys too. */
   place(narrow) {
-    const [groups, protection, download] = ["#groups-card", "#protected-card", "#download-card"].map(find);
+    const cards = ["#groups-card", "#protected-card", "#download-card"].map(find);
     if (narrow) {
-      find(".chart-card").after(groups);
-      find("#methods-card").before(protection, download);
-    } else find(".side-column").append(groups, protection, download);
+      find(".chart-card").after(cards[0]);
+      find(".main-column").append(...cards.slice(1));
+    } else find(".side-column").append(...cards);
   }
 
   get of() {
@@ -166,8 +163,7 @@ class App {
     this.picked.clear();
     this.span = {};
     this.loaded = new Set();
-    this.difference.reset();
-    find("#search").value = find("#methods").textContent = "";
+    find("#search").value = "";
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
     if (this.stated.get("stream") === name) this.restore();
@@ -175,12 +171,10 @@ class App {
     const { release } = this.stream;
     find("#of").hidden = !this.counts || release !== "both";
     if (this.counts && release !== "both") find(`input[name="of"][value="${release}"]`).checked = true;
-    find("#difference").hidden = !this.counts;
     this.spanOptions();
     find("#content").hidden = false;
     showPromise(page, this.stream);
     this.state("waiting", "connecting");
-    this.words(name);
     await this.reload();
   }
 
@@ -396,7 +390,6 @@ class App {
     const usual = this.level === level;
     const shown = usual && (!this.counts || this.of === this.usual);
     if (!this.series.latest.size) {
-      this.words(this.stream.name);
       this.reload();
       return;
     }
@@ -458,7 +451,6 @@ class App {
         showPromise(page, told);
         this.spanOptions();
         this.head();
-        this.words(told.name);
       } catch (error) {
         if (error instanceof NeedsToken) this.failed(error, () => this.start());
       }
@@ -507,9 +499,7 @@ class App {
     showTable(page, { spans, lines, clock, stepped, unit });
     find("#table").closest(".card").hidden = empty;
     find("#download-title").closest(".card").hidden = empty;
-    find("#methods").closest(".card").hidden = empty;
     find("#everything-label").hidden = (this.stream.groups?.length ?? 0) < 2;
-    if (this.counts) find("#difference").hidden = spans.length < 2;
     if (empty) {
       find("#nothing-words").textContent =
         `The first window is released when it has ended (${everyWords(this.stream.every)}). This page will show it by itself.`;
@@ -518,11 +508,6 @@ class App {
     }
     const drawn = this.chart.draw({ clock, windows: spans, lines, stepped, fromZero: this.counts });
     this.note(drawn, lines.some(({ rows }) => rows.some(provisional)));
-    if (this.counts && spans.length > 1) {
-      const groups = this.series.ranked();
-      const [first] = picked.keys();
-      this.difference.show({ clock, spans, groups, first, level: this.level, unit: this.unit() });
-    }
   }
 
   title() {
@@ -544,53 +529,6 @@ class App {
     if (open) words.push("Hatched windows are provisional: their late rows still come in, and their numbers change.");
     if (stride > 1) words.push(`One of ${stride} windows is drawn (${count(drawn)} of ${count(of)}); downloads have all.`);
     find("#chart-note").textContent = words.join(" ");
-  }
-
-  marked(from, to) {
-    if (!this.counts) return;
-    const spans = this.series.spans(this.most);
-    this.difference.mark(spans[from].end, spans[to].end);
-    find("#difference .fold").open = true;
-  }
-
-  asked({ group, from, to, level, against }) {
-    const [first, last] = [from, to].map((one) => new Date(one).toISOString());
-    const query = new URLSearchParams({ from: first, to: last, level: String(level) });
-    if ((this.stream.groups?.length ?? 0) > 1 || group !== "all") query.set("group", group);
-    if (against?.group !== undefined) query.set("against", against.group);
-    if (against?.span !== undefined) {
-      const [start, end] = against.span.map((one) => new Date(one).toISOString());
-      query.set("against_from", start);
-      query.set("against_to", end);
-    }
-    return this.service.difference(this.stream.name, query);
-  }
-
-  async words(name) {
-    if (!this.stream.steps) return; // there is nothing to tell of yet
-    let told;
-    try {
-      told = await this.service.methods(name);
-    } catch (error) {
-      told = { text: error.message, full: "" };
-    }
-    if (name !== this.stream.name) return;
-    this.methods = told.text;
-    showMethods(page, told);
-  }
-
-  async copy() {
-    try {
-      await navigator.clipboard.writeText(this.methods);
-    } catch {
-      // Without https there is no clipboard to write to: the text is marked for the reader to copy.
-      getSelection().selectAllChildren(find("#methods"));
-      find("#copied").textContent = "Selected: copy it with the keyboard.";
-      return;
-    }
-    find("#copy").textContent = "Copied";
-    find("#copied").textContent = "Copied to the clipboard.";
-    setTimeout(() => (find("#copy").textContent = "Copy"), 2000);
   }
 
   async download(format) {
@@ -654,21 +592,6 @@ function choice(name, checked) {
   const input = element("input", { type: "radio", name: "measure", value: name, checked });
   const words = name.charAt(0).toUpperCase() + name.slice(1);
   return element("label", {}, input, element("span", { textContent: words }));
-}
-
-for (const field of page.querySelectorAll('input[name="theme"]')) {
-  field.checked = field.value === (page.documentElement.dataset.theme ?? "auto");
-  field.addEventListener("change", () => {
-    if (field.value === "auto") delete page.documentElement.dataset.theme;
-    else page.documentElement.dataset.theme = field.value;
-    try {
-      if (field.value === "auto") localStorage.removeItem("counton-theme");
-      else localStorage.setItem("counton-theme", field.value);
-    } catch {
-      // The choice then holds until the page is loaded again.
-    }
-    dispatchEvent(new Event("counton-theme"));
-  });
 }
 
 new App().start();

@@ -7,7 +7,7 @@ const { uPlot } = globalThis;
 
 /** So many lines have colours that readers with any kind of colour vision tell apart. */
 export const COLOURS = 8;
-/** Below this width a chart is lower, and the names beside the ends of its lines are shorter. */
+/** Below this width a chart is lower. */
 const NARROW = 560;
 /** Seconds that ticks may be apart; each is at most about twice the one before, so that there are several. */
 const [MINUTE, HOUR, DAY, MONTH, YEAR] = [60, 3600, 86400, 30 * 86400, 365 * 86400];
@@ -29,47 +29,18 @@ export function thinned(length, most) {
   return { places, stride };
 }
 
-/** Places as near as possible to the wanted ones, at least `gap` apart, within 0 to `height`. */
-export function spread(wanted, gap, height) {
-  const order = wanted.map((_, place) => place).sort((a, b) => wanted[a] - wanted[b]);
-  const room = Math.min(gap, height / Math.max(order.length - 1, 1));
-  const blocks = []; // runs that touch, each at the mean of what its members want
-  order.forEach((place, rank) => {
-    blocks.push({ sum: wanted[place] - rank * room, size: 1 });
-    while (blocks.length > 1) {
-      const [upper, lower] = blocks.slice(-2);
-      if (upper.sum / upper.size <= lower.sum / lower.size) break;
-      blocks.splice(-2, 2, { sum: upper.sum + lower.sum, size: upper.size + lower.size });
-    }
-  });
-  const fitted = blocks.flatMap(({ sum, size }) => Array(size).fill(sum / size));
-  const most = height - room * (order.length - 1);
-  const placed = Array(order.length);
-  order.forEach((place, rank) => {
-    placed[place] = Math.min(Math.max(fitted[rank], 0), most) + rank * room;
-  });
-  return placed;
-}
-
 export class Chart {
-  /**
-   * `place` is an element with a role of slider: its keys and the pointer move through the windows.
-   * `marked(from, to)` is called with the places of two windows that were marked by dragging.
-   */
-  constructor(place, { marked }) {
-    Object.assign(this, { place, marked, plot: null, shape: null, shown: null, at: null });
+  /** The pointer moves through the windows; the same numbers stand as text in the table. */
+  constructor(place) {
+    Object.assign(this, { place, plot: null, shape: null, shown: null });
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
     this.holder = document.createElement("div");
-    this.holder.setAttribute("aria-hidden", "true");
     place.append(this.holder, this.tip);
-    place.addEventListener("keydown", (event) => this.key(event));
-    place.addEventListener("blur", () => this.leave());
     new ResizeObserver(() => this.resized()).observe(place);
     const again = () => this.repaint();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    addEventListener("counton-theme", again);
   }
 
   get width() {
@@ -110,12 +81,10 @@ export class Chart {
     ]);
     if (this.plot && shape === this.shape) {
       this.plot.setData(columns);
-      if (this.at !== null) this.move(this.at);
     } else {
       this.shape = shape;
       this.make(columns);
     }
-    this.describe();
     return { drawn: places.length, of: windows.length, stride };
   }
 
@@ -135,7 +104,7 @@ export class Chart {
   make(columns) {
     const colour = (name) => this.colour(name);
     const { clock, lines, stepped, fromZero } = this.shown;
-    const [ink, faint, grid] = ["--ink", "--faint", "--grid"].map(colour);
+    const [faint, grid] = ["--faint", "--grid"].map(colour);
     const few = columns[0].length < 40;
     const alone = this.shown.windows.length === 1;
     const paths = stepped ? uPlot.paths.stepped({ align: -1 }) : uPlot.paths.linear();
@@ -155,13 +124,12 @@ export class Chart {
       ticks: { show: false },
     };
     this.plot?.destroy();
-    const named = lines.length > 1 && !alone;
     this.plot = new uPlot(
       {
         width: this.width,
         height: this.height,
         tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), clock.zone),
-        padding: [12, named ? this.nameRoom() : 28, 0, 0],
+        padding: [12, 28, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,
@@ -170,7 +138,7 @@ export class Chart {
             show: (plot, index) =>
               point(index % 3 === 0 ? colour(`--series-${lines[index / 3 - 1].colour}`) : null),
           },
-          drag: { x: true, y: false, setScale: false, dist: 8 },
+          drag: { x: false, y: false },
         },
         scales: {
           x: { time: true, range: (plot, low, high) => widened(low, high, this.shown.windows) },
@@ -196,9 +164,8 @@ export class Chart {
         bands,
         hooks: {
           setCursor: [(plot) => this.pointed(plot)],
-          setSelect: [(plot) => this.selected(plot)],
           drawClear: [(plot) => this.hatch(plot)],
-          draw: [(plot) => (alone ? this.single(plot) : named && this.names(plot, ink))],
+          draw: [(plot) => alone && this.single(plot)],
         },
       },
       columns,
@@ -236,51 +203,6 @@ export class Chart {
   colour(name) {
     this.tip.style.outlineColor = `var(${name})`;
     return getComputedStyle(this.tip).outlineColor;
-  }
-
-  /** A name that fits beside the chart. */
-  short(name) {
-    const most = this.width < NARROW ? 10 : 18;
-    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
-  }
-
-  nameRoom() {
-    const context = (this.measure ??= document.createElement("canvas").getContext("2d"));
-    context.font = `600 12px ${FONT}`;
-    const widths = this.shown.lines.map(({ name }) => context.measureText(this.short(name)).width);
-    return Math.ceil(Math.max(...widths)) + 22;
-  }
-
-  /** Names beside the ends of the lines, moved apart where they would overlap. */
-  names(plot, ink) {
-    const ratio = devicePixelRatio;
-    const { ctx, bbox } = plot;
-    const ends = this.shown.lines.map((line, place) => {
-      const values = plot.data[3 * place + 3];
-      for (let last = values.length - 1; last >= 0; last -= 1) {
-        if (values[last] !== null) return plot.valToPos(values[last], "y", true) - bbox.top;
-      }
-      return null;
-    });
-    const there = ends.map((_, place) => place).filter((place) => ends[place] !== null);
-    const placed = spread(there.map((place) => ends[place]), 15 * ratio, bbox.height);
-    ctx.save();
-    ctx.font = `600 ${12 * ratio}px ${FONT}`;
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "left";
-    there.forEach((place, rank) => {
-      const right = bbox.left + bbox.width;
-      const line = this.shown.lines[place];
-      ctx.strokeStyle = this.colour(`--series-${line.colour}`);
-      ctx.lineWidth = 1.5 * ratio;
-      ctx.beginPath();
-      ctx.moveTo(right + 2 * ratio, bbox.top + ends[place]);
-      ctx.lineTo(right + 12 * ratio, bbox.top + placed[rank]);
-      ctx.stroke();
-      ctx.fillStyle = ink;
-      ctx.fillText(this.short(line.name), right + 16 * ratio, bbox.top + placed[rank]);
-    });
-    ctx.restore();
   }
 
   /** A single window makes no lines: dots with their intervals stand beside each other. */
@@ -350,65 +272,6 @@ export class Chart {
     const wide = this.tip.offsetWidth;
     const beside = left + 16 + wide > this.width ? left - wide - 16 : left + 16;
     this.tip.style.left = `${Math.max(4, Math.min(beside, this.width - wide - 4))}px`;
-  }
-
-  /** For those who do not see the chart: where they are, and what stands there. */
-  describe() {
-    const { windows, lines, clock } = this.shown;
-    const last = this.places.length - 1;
-    const place = Math.min(this.at ?? last, last);
-    const span = windows[this.places[place]];
-    this.place.setAttribute("aria-valuemin", "1");
-    this.place.setAttribute("aria-valuemax", String(Math.max(1, last + 1)));
-    this.place.setAttribute("aria-valuenow", String(Math.max(1, place + 1)));
-    const values = lines
-      .filter(({ rows }) => rows[this.places[place]])
-      .map(({ name, rows }) => `${name} ${number(rows[this.places[place]])} ${band(rows[this.places[place]])}`);
-    const when = span && (this.shown.stepped ? clock.window(span.start, span.end) : `until ${clock.until(span.end)}`);
-    const open = lines.some(({ rows }) => provisional(rows[this.places[place]])) ? " (provisional)" : "";
-    const text = span ? `${when}${open}: ${values.join(", ")}` : "nothing released yet";
-    this.place.setAttribute("aria-valuetext", text);
-  }
-
-  key(event) {
-    if (!this.plot || event.altKey || event.ctrlKey || event.metaKey) return;
-    const last = this.places.length - 1;
-    const leap = Math.max(1, Math.round(last / 10));
-    const from = this.at ?? last;
-    const to = {
-      ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1,
-      PageDown: from - leap, PageUp: from + leap, Home: 0, End: last,
-    }[event.key];
-    if (event.key === "Escape") {
-      this.leave();
-    } else if (to !== undefined) {
-      event.preventDefault();
-      this.move(Math.max(0, Math.min(to, last)));
-    }
-  }
-
-  move(place) {
-    this.at = Math.min(place, this.places.length - 1);
-    const left = this.plot.valToPos(this.plot.data[0][this.at + this.lead], "x");
-    this.plot.setCursor({ left, top: this.plot.over.clientHeight / 2 });
-    this.tell(this.at, left + this.plot.over.offsetLeft);
-    this.describe();
-  }
-
-  leave() {
-    this.at = null;
-    this.plot?.setCursor({ left: -10, top: -10 });
-    this.tip.hidden = true;
-    if (this.shown) this.describe();
-  }
-
-  selected(plot) {
-    const { left, width } = plot.select;
-    if (width < 2) return;
-    const [from, to] = [left, left + width].map(
-      (x) => this.places[Math.max(0, plot.posToIdx(x) - this.lead)],
-    );
-    if (from !== to) this.marked(from, to);
   }
 }
 

@@ -35,7 +35,7 @@ export function band(row) {
 }
 
 /** Both ends of an interval in words. */
-export function ends({ lower, upper }) {
+function ends({ lower, upper }) {
   const half = (upper - lower) / 2;
   const [low, high] = [lower, upper].map((one) => quantity(one, half, Number.isInteger(one)));
   return `${low} to ${high}`;
@@ -81,10 +81,6 @@ export class Clock {
       year: named({ year: "numeric" }),
       minute: named(hour),
       second: named({ ...hour, second: "2-digit" }),
-      local: named({
-        year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
-        second: "2-digit",
-      }),
     };
   }
 
@@ -116,7 +112,7 @@ export class Clock {
 
   /** Whether windows are of days, and a day begins at a moment. */
   midnight(moment) {
-    return this.daily && this.iso(moment).endsWith("T00:00:00");
+    return this.daily && this.forms.second.format(moment) === "00:00:00";
   }
 
   /** What stands below an axis whose ticks are so many seconds apart. */
@@ -127,45 +123,6 @@ export class Clock {
     if (apart >= 60) return below(moments, this.forms.minute, this.forms.dayMonth);
     const seconds = { format: (one) => `${Math.floor(one / 1000) % 60} s` };
     return below(moments, seconds, this.forms.minute);
-  }
-
-  _local(moment) {
-    const found = Object.fromEntries(
-      this.forms.local.formatToParts(moment).map(({ type, value }) => [type, value]),
-    );
-    return found;
-  }
-
-  /** What a moment is called by computers: local time without its zone. */
-  iso(moment) {
-    const at = this._local(moment);
-    return `${at.year}-${at.month}-${at.day}T${at.hour}:${at.minute}:${at.second}`;
-  }
-
-  /** A text that says a local time as computers write it; no time where it says none. */
-  plain(text) {
-    const found = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?$/.exec(text);
-    if (found) {
-      const [, year, month, day, hour = "00", minute = "00", second = "00"] = found;
-      return `${year}-${month}-${day}T${hour}:${minute}:${second}`;
-    }
-    const words = /^(\d{1,2}) (\p{L}+)\.? (\d{4})(?:,? (\d\d):(\d\d)(?::(\d\d))?)?$/u.exec(text);
-    const month = MONTHS.indexOf(words?.[2].slice(0, 3).toLowerCase()) + 1;
-    if (!words || !month) return "no time";
-    const [, day, , year, hour = "00", minute = "00", second = "00"] = words;
-    return `${year}-${two(month)}-${two(day)}T${hour}:${minute}:${second}`;
-  }
-
-  /** The moment that a text means in this zone, written as `full` does or as 2024-03-01T09:00. */
-  read(text) {
-    const wanted = Date.parse(`${this.plain(text.trim())}Z`);
-    // The offset at the guess may be that of the other side of a change of clocks: twice is enough.
-    let guess = wanted;
-    for (let round = 0; round < 2; round += 1) {
-      if (Number.isNaN(guess)) return NaN;
-      guess += wanted - Date.parse(`${this.iso(guess)}Z`);
-    }
-    return guess;
   }
 }
 
@@ -178,13 +135,6 @@ function below(moments, form, whole) {
     before = part;
     return shown;
   });
-}
-
-const MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");
-
-/** A number of two digits. */
-function two(number) {
-  return String(number).padStart(2, "0");
 }
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800, mo: 2592000 };

@@ -34,7 +34,6 @@ export function showHead(page, { stream, series, clock, names, label, measure, l
   page.querySelector("#title").textContent = stream.name;
   const words = [lead, everyWords(stream.every), `times in ${stream.timezone}`];
   page.querySelector("#lead").textContent = words.filter(Boolean).join(" · ");
-  page.querySelectorAll(".zone").forEach((one) => (one.textContent = stream.timezone));
   const facts = [];
   const [first] = names;
   const row = first === undefined ? null : series.latest.get(first);
@@ -208,22 +207,6 @@ function moment(text) {
   const [day, ...time] = text.split(", ");
   const whole = (words) => element("span", { className: "whole", textContent: words });
   return time.length ? [whole(`${day},`), " ", whole(time.join(", "))] : [whole(day)];
-}
-
-/** What to print; then the whole account: paragraphs, and of lines with two columns names and what they say. */
-export function showMethods(page, { text, full }) {
-  const blocks = full.split("\n\n").filter(Boolean).map((block) => {
-    const lines = block.split("\n").map((line) => /^(\S.*?) {2,}(.+)$/.exec(line));
-    if (!lines.some(Boolean)) return element("p", { textContent: block });
-    const told = block.split("\n").flatMap((line, place) => {
-      if (!lines[place]) return [element("dt", { className: "all", textContent: line })];
-      const [, name, said] = lines[place];
-      return [element("dt", { textContent: name }), element("dd", { textContent: said })];
-    });
-    return element("dl", {}, ...told);
-  });
-  const more = blocks.length ? [element("h3", { textContent: "The whole account" })] : [];
-  page.querySelector("#methods").replaceChildren(element("p", { textContent: text }), ...more, ...blocks);
 }
 
 /** The same numbers as text, newest first. */

@@ -43,14 +43,10 @@ export class Service {
     const headers = { ...options.headers };
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
     let answer;
-    for (;;) {
-      try {
-        answer = await fetch(path, { ...options, headers, cache: "no-store" });
-      } catch (error) {
-        throw new Unreachable(error.message);
-      }
-      if (answer.status !== 429) break;
-      await pause(answer.headers.get("Retry-After"));
+    try {
+      answer = await fetch(path, { ...options, headers, cache: "no-store" });
+    } catch (error) {
+      throw new Unreachable(error.message);
     }
     if (answer.status === 401 || answer.status === 403) throw new NeedsToken(await words(answer));
     if (!answer.ok) throw new Refused(answer.status, await words(answer));
@@ -73,14 +69,6 @@ export class Service {
     return this.json(`${at(name)}/series?${query}`, options);
   }
 
-  difference(name, query) {
-    return this.json(`${at(name)}/difference?${query}`);
-  }
-
-  async methods(name) {
-    return this.json(`${at(name)}/methods`);
-  }
-
   async file(name, query) {
     return (await this.ask(`${at(name)}/series?${query}`)).blob();
   }
@@ -88,12 +76,6 @@ export class Service {
 
 export function at(name) {
   return `v1/streams/${encodeURIComponent(name)}`;
-}
-
-/** Too many ask: each comes again when it is told to, and not all at once. */
-function pause(told) {
-  const seconds = Math.min(Number(told) || 1, 60);
-  return new Promise((done) => setTimeout(done, 1000 * seconds * (1 + Math.random())));
 }
 
 async function words(answer) {
@@ -139,7 +121,7 @@ export class Live {
         await this.read(answer.body, attempt);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof NeedsToken || (error instanceof Refused && error.status < 429)) {
+        if (error instanceof NeedsToken || (error instanceof Refused && error.status < 500)) {
           this.refused(error);
           return;
         }

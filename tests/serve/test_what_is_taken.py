@@ -1,0 +1,72 @@
+"""How much a stream takes of sent rows, so that whatever is acknowledged can be counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inside import EXACT, inside, metric, visit
+
+from counton.base.exact_sums import MOST_SENT
+from counton.base.private import Private
+from counton.run.changes import SumBounds
+from counton.state.inbox import Batch
+
+#: Counts of 2^32, of which a few dozen together can be read with this noise.
+LARGE = {
+    "statistic": "ranges",
+    "label": "page",
+    "value": "number",
+    "by": None,
+    "unit": "visit",
+    "release": "windows",
+    "steps": 60,
+    "epsilon": 1,
+}
+
+
+def batch(name: str, part: float, step: int = 0, over: int = 0) -> Batch:
+    rows = Private(b"body"), None, Private({step: part})
+    return Batch("visits", name, name.encode(), 0, {}, 1, *rows, over=over)
+
+
+def test_what_a_stream_takes_ends_exactly_where_it_is_said_to(tmp_path: Path) -> None:
+    """With what the batch itself comes to, in its own window, and no more."""
+    with inside(tmp_path, **EXACT) as service:
+        inbox = service.service.state_of("visits").inbox
+        for name, halves, step, what in (
+            ("1", 1 / 2, 0, "accepted"),
+            ("2", 1 / 2 + 2**-40, 0, "full"),
+            ("3", 1 / 2, 0, "accepted"),
+            ("4", 0.0, 0, "accepted"),
+            ("5", 2**-40, 0, "full"),
+            ("6", 1.0, 1, "accepted"),
+            ("7", 2**-40, 1, "full"),
+        ):
+            (verdict,) = inbox.put([batch(name, halves * MOST_SENT, step)])
+            assert (name, verdict.what) == (name, what)
+        # Several at once, and of windows that are over nothing is kept.
+        told = inbox.put([batch(f"x{n}", MOST_SENT / 2, 5, over=5) for n in range(3)])
+        assert [verdict.what for verdict in told] == ["accepted", "accepted", "full"]
+        assert metric(service, "filled_ratio") == 1
+
+
+def test_a_window_that_waits_for_late_rows_is_filled_once(tmp_path: Path) -> None:
+    """Rows that come within the watermark count in their own window, and not in the next one."""
+    with inside(tmp_path, **LARGE, watermark="1h") as service:
+        (served,) = service.service.served.values()
+        most = int(SumBounds.of(served.definition).read * MOST_SENT)
+        size, taken = max(1, most // 2**32 // 3), 0
+        for minute in range(8):
+            service.at(minute)
+            answer = service.post(f"{minute}", [visit(0.1, number=2**32)] * size)
+            taken += size if answer.status_code == 202 else 0
+        assert 0 < taken * 2**32 <= most
+
+
+def test_many_small_batches_of_a_window_are_added_up(tmp_path: Path) -> None:
+    with inside(tmp_path, **LARGE) as service:
+        for number in range(3):
+            service.post(f"{number}", [visit(0.1, number=100)])
+        (served,) = service.service.served.values()
+        bounds = SumBounds.of(served.definition)
+        assert metric(service, "filled_ratio") >= 300 / MOST_SENT / bounds.read > 0
