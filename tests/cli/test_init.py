@@ -151,7 +151,8 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
         ("zone_of_days", "timezone=Berlin", "timezone=Europe/Berlin", "'Berlin'"),
         ("zone_of_days", "every=soon", "every=1d", "window length 'soon' is not a whole number"),
         ("zone_of_days", "start=yesterday", "start=2020-10-24", "'yesterday'"),
-        ("zone_of_days", "time_format=%Y", "", "no time in column 'borrowed_at' has the format"),
+        ("zone_of_days", "time_format=%Y", "", "does not say a day and its year"),
+        ("zone_of_days", "time_format=%d.%m.%Y", "", "no time in column 'borrowed_at' has"),
         ("which", "4", "1", "'4' is none of 1, 2 and 3"),
         ("a_column_and", "shop", "none", "there is no column 'shop'"),
         ("column_of_people", "user=who", "user=reader", "there is no column 'who'"),
@@ -340,10 +341,10 @@ def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) ->
     (loans / "till.csv").write_text("when\n2020|10|24\n")
     done = terminal(
         *("till.csv", "--epsilon", "1", "--unit", "sale"),
-        zone_of_days=["", "time=when start=2020-10-24"], how_its_times=["%Y", "%Y|%m|%d"],
+        zone_of_days=["", "time=when start=2020-10-24"], how_its_times=["%d.%m.%Y", "%Y|%m|%d"],
     )  # fmt: skip
     assert done.code == 0
-    assert "no time in column 'when' has the format '%Y'" in done.out
+    assert "no time in column 'when' has the format '%d.%m.%Y'" in done.out
     assert job_of(loans)["time-format"] == "%Y|%m|%d"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,9 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counton.base.errors import InvalidInput
 from counton.base.windows import NO_MOMENT
+from counton.job.job import Job
 from counton.rows.sources import write_lines
-from counton.rows.timestamps import UNREADABLE_TIME, _from_any_shape, as_text, moments
+from counton.rows.timestamps import (
+    EPOCH_FORMATS,
+    UNREADABLE_TIME,
+    _from_any_shape,
+    as_text,
+    moments,
+)
 
 HOUR = 3_600_000_000
 
@@ -83,6 +92,68 @@ def test_local_times_are_those_of_the_zone() -> None:
 )
 def test_stated_formats_with_and_without_an_offset(time_format: str, text: str) -> None:
     assert read([text], "America/New_York", time_format) == [5 * HOUR]
+
+
+@pytest.mark.parametrize(
+    ("form", "right"),
+    [
+        ("%Y-%m-%d %H:%M:%S %Z", "'%Y-%m-%d %H:%M:%S %z'"),
+        ("%Y-%m-%dT%H:%M:%SZ", "'%Y-%m-%dT%H:%M:%S%z'"),
+        ("%Y-%m-%dT%H:%M:%S%.3fz", "'%Y-%m-%dT%H:%M:%S%.3f%z'"),
+        ("%H:%M", "'%Y-%m-%d %H:%M'"),
+        ("%d %b %H:%M", "of both"),
+        ("%Y-%m", "of both"),
+        ("noon", "of both"),
+        ("", "of both"),
+        ("%d/%m/%y", "'%d/%m/%Y'"),
+        ("%D %T", "'%m/%d/%Y %T'"),
+        ("%x", "'%m/%d/%Y'"),
+        ("%g-W%V-%u", "'%G-W%V-%u'"),
+        ("%Y-%m-%d %H:%M:%S.%f", "'%Y-%m-%d %H:%M:%S%.f'"),
+        ("%s", "'epoch'"),
+        ("%Y-%m-%d %I:%M", "no format by which"),
+        ("%Y-%m-%d %H", "no format by which"),
+        ("%Q", "no format by which"),
+        ("%", "no format by which"),
+    ],
+)
+def test_formats_that_cannot_say_an_instant_are_refused_when_stated(form: str, right: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(right)) as said:
+        Job("count", "events.csv", "s.db", time="at", time_format=form)
+    assert said.value.fields[0] == "time_format"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *EPOCH_FORMATS, "%d.%m.%Y", "%d/%m/%Y %H.%M %z", "%Y-%m-%d %H:%M:%S%:z", "%+", "%F %T",
+        "%Y-%m-%d %I:%M %p", "%-d.%-m.%Y %k:%M", "%Y-%j", "%G-W%V-%u", "%Y%m%d%H%M%S", "%c",
+        "%A %d %B %Y", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M:%S EST", "%d.%m.%Y %H:%M Uhr",
+        "%Y-%m-%d %H:%M:%S UTC",
+    ],
+)  # fmt: skip
+def test_formats_that_say_an_instant_are_taken(form: str) -> None:
+    Job("count", "events.csv", "s.db", time="at", time_format=form)
+
+
+def test_a_z_is_read_as_an_offset() -> None:
+    assert read(["1970-01-01T05:00:00Z"], "America/New_York", "%Y-%m-%dT%H:%M:%S%z") == [5 * HOUR]
+
+
+def test_a_word_for_utc_is_not_read_in_another_zone() -> None:
+    text, form = "1970-01-01 05:00:00 UTC", "%Y-%m-%d %H:%M:%S UTC"
+    assert read([text], "UTC", form) == [5 * HOUR]
+    with pytest.raises(InvalidInput, match=r"has the word UTC.*read in America/New_York"):
+        read([text], "America/New_York", form)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("%d/%m/%Y", "01/03/24"), (None, "24-03-01"), (None, "24-03-01T08:30"), ("%F", "24-3-1")],
+)
+def test_a_year_of_fewer_digits_is_no_time(form: str | None, text: str) -> None:
+    """It was read as a year of the first century."""
+    assert read([text], time_format=form) == [None]
 
 
 SHAPES = [

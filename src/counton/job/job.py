@@ -727,6 +727,14 @@ class RowFormat(JobPart):
         form = CsvForm.read(self.separator or ",", self.decimal or ".", self.comment)
         return open_source(events, self.file_format, form)
 
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.time_format is not None:
+            from counton.rows.timestamps import check_time_format  # needs polars
+
+            check_time_format(self.time_format)
+
     def policies(self) -> Policies:
         """Return the policies for rows that cannot be counted, such as unreadable rows."""
         from counton.rows.policies import Policies

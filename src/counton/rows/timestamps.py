@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+import warnings
+from contextlib import suppress
+from datetime import datetime
+from functools import cache, partial
 from typing import Literal, cast, get_args
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
 from counton.base.windows import NO_MOMENT
 
@@ -78,6 +81,7 @@ def moments(
     True
     """
     column = pl.col(name)
+    _refuse_other_zone(time_format, timezone)
     missing = pl.when(column.is_null()).then(NO_TIME)
     if time_format == "epoch_ns" and dtype.is_float():
         raise InvalidInput(
@@ -106,6 +110,104 @@ def moments(
         return _from_text(texts, timezone, clock_change, time_format)
 
     return column.map_batches(read, return_dtype=pl.Int64, is_elementwise=True)
+
+
+#: Matches one directive of a strftime format.
+_DIRECTIVE = re.compile(r"%[-_0]?(?::{1,3}|#|\.?[0369]?)([A-Za-z%+])")
+#: Directives of years of two digits, each with what says the century.
+_TWO_DIGITS = {"%y": "%Y", "%D": "%m/%d/%Y", "%x": "%m/%d/%Y", "%g": "%G"}
+#: Times that a format has to say so that they are read as they were.
+_PROBES = [datetime(year, month, 23, 15, 45) for year, month in ((1961, 7), (1999, 2), (2024, 11))]
+
+
+def check_time_format(form: str) -> None:
+    """Refuse a format of times that cannot say an instant: without a date, with years of two
+    digits, or with a zone that is ignored.
+
+    >>> check_time_format("%d.%m.%Y %H:%M"), check_time_format("epoch")
+    (None, None)
+    >>> check_time_format("%H:%M")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: time_format='%H:%M' does not say a day and its year, so ...
+    """
+    if form in _EPOCHS:
+        return
+    letters = set(_DIRECTIVE.findall(form))
+    said = _as_format(form)
+    if "Z" in letters:
+        raise InvalidInput(
+            f"{said} has %Z, the name of a zone, which would be ignored: if times have their "
+            f"offset, as in +0100, give {_as_format(form.replace('%Z', '%z'))}; if all "
+            "are of one zone, write its name in place of %Z, and name the zone in "
+            f"{field('timezone')}"
+        )
+    if not letters & set("z+") and re.search(r"(?<![A-Za-z])[Zz]\s*$", _DIRECTIVE.sub("0", form)):
+        right = re.sub(r"[Zz](\s*)$", r"%z\1", form)
+        raise InvalidInput(
+            f"{said} ends in Z, which means UTC, but would be read as any other sign: give "
+            f"{_as_format(right)}"
+        )
+    for short, right in _TWO_DIGITS.items():
+        if short in form:
+            raise InvalidInput(
+                f"{said} has {short}, a year of two digits, whose century nobody can tell: write "
+                "years of four digits into the events, and give "
+                f"{_as_format(form.replace(short, right))}"
+            )
+    if "%f" in form:
+        right = form.replace(".%f", "%f").replace("%f", "%.f")
+        raise InvalidInput(
+            f"{said} has %f, which would be read as nanoseconds: give "
+            f"{_as_format(right)}, where %.f is the point and the fraction of a second"
+        )
+    if "s" in letters:
+        raise InvalidInput(
+            f"{said} has %s, seconds since 1970: give {_as_format('epoch')}, and a column of such "
+            "numbers alone"
+        )
+    read = list(map(partial(_read_back, form), _PROBES))
+    if None in read:
+        raise InvalidInput(
+            f"{said} is no format by which a time can be read; give one such as "
+            f"{_as_format('%d.%m.%Y %H:%M')}"
+        )
+    if [one and one.date() for one in read] != [probe.date() for probe in _PROBES]:
+        clock_alone = letters & set("HIklTRXr") and not letters & set("YmdbBhej")
+        more = f"%Y-%m-%d {form}" if clock_alone else "%d.%m.%Y %H:%M"
+        raise InvalidInput(
+            f"{said} does not say a day and its year, so all events would be on the wrong day: "
+            f"give a format of both, such as {_as_format(more)}"
+        )
+
+
+def _as_format(form: str) -> str:
+    return field("time_format", f"'{form}'")
+
+
+def _read_back(form: str, moment: datetime) -> datetime | None:
+    """Return what is read of a time that is written in a format; None if nothing can be read."""
+    with warnings.catch_warnings(), suppress(pl.exceptions.PolarsError, ValueError):
+        warnings.simplefilter("ignore")  # polars warns of formats that it understands otherwise
+        written = pl.Series([moment]).dt.replace_time_zone("UTC")
+        text = written.dt.strftime(re.sub(r"%[:#]+z", "%z", form))
+        found = text.str.to_datetime(form, time_unit="us", strict=False)[0]
+        return None if found is None else found.replace(tzinfo=None)
+    return None
+
+
+def _refuse_other_zone(form: str | None, timezone: str) -> None:
+    """Refuse a format that writes UTC or GMT as a word, if its times would be read in another
+    zone.
+    """
+    word = re.search(r"\b(UTC|GMT)\b", _DIRECTIVE.sub("0", form or ""))
+    if form is None or word is None or timezone in ("UTC", "GMT", "Etc/UTC"):
+        return
+    if not any(offset in form for offset in _OFFSETS):
+        raise InvalidInput(
+            f"{_as_format(form)} has the word {word[0]}, which is not read, and times would be "
+            f"read in {timezone}: leave {field('timezone')} out, or write offsets, as in +0000, "
+            "and %z"
+        )
 
 
 def format_like(text: str) -> str | None:
@@ -338,6 +440,8 @@ def _from_any_shape(
             text = text.str.replace(pattern, replacement)
     elif any(offset in time_format for offset in _OFFSETS):
         with_offset, local = (time_format,), ()
+        if time_format.endswith("z"):
+            text = text.str.replace("[Zz]$", "+00:00")
     else:
         with_offset, local = (), (time_format,)
     nothing = pl.lit(None, dtype=pl.Int64)
@@ -351,6 +455,10 @@ def _from_any_shape(
     whole = pl.lit(True)
     if time_format is None or _OTHER_CLOCK.search(time_format) is None:
         whole = ~text_column.str.contains(_ONE_DIGIT)
+    # Polars also reads a year of fewer digits, as in the first century.
+    if time_format is None or "%s" not in time_format:
+        digits = "^[0-9]{4}" if time_format is None else "[0-9]{4}"
+        whole &= text_column.str.contains(digits)
     # In stages, so that each text is normalised and parsed once.
     return (
         pl.LazyFrame({"given": texts})
