@@ -37,7 +37,6 @@ COMMANDS = {
     "init": "e.csv --save n.toml",
     "run": "n.toml",
     "serve": "n.toml --listen nowhere",
-    "send": "e.csv --to http://127.0.0.1:9/v1/streams/a --token a --patience 0",
     "plan": "n.toml",
     "plan-expiring": "--epsilon 1d:1 --every 1h",
     "ledger": "s.db",

@@ -30,7 +30,7 @@ def free_port() -> int:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     commands = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(commands) == 3
+    assert len(commands) == 2
     port = str(free_port())
     wait = f"until curl -sf http://127.0.0.1:{port}/health; do kill -0 $!; sleep 0.1; done\n"
     script = "set -eu\ntrap 'kill $!; wait $!' EXIT\n" + wait.join(commands)

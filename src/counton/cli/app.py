@@ -122,7 +122,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "init": (RELEASE, "init.perform", ("init_options.InitOptions",)),
     "run": (RELEASE, "run_command.perform", ("run_options.RunOptions",)),
     "serve": (RELEASE, "serve_commands.perform", ("serve_options.ServeOptions",)),
-    "send": (RELEASE, "send_command.perform", ("serve_options.SendOptions",)),
     "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
     "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
     "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),

@@ -1,0 +1,120 @@
+"""The recipe ``recipes/send.py``: each row counts once, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "send.py"
+
+
+class Counts:
+    """A service that counts each batch once, by its id."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, bytes] = {}
+        self.fates: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        fate = self.fates.pop(0) if self.fates else ""
+        if fate == "lost":
+            raise httpx.ConnectError("no service")
+        if fate == "busy":
+            return httpx.Response(503, headers={"Retry-After": "0"})
+        if fate == "refused":
+            return httpx.Response(422, text="row 1 has a time that cannot be read")
+        assert request.headers["Authorization"] == "Bearer token"
+        id, rows = request.url.path.rpartition("/")[2], request.read()
+        known = id in self.batches
+        assert self.batches.setdefault(id, rows) == rows
+        if fate == "unanswered":
+            raise httpx.ReadError("the connection broke")
+        if fate == "killed":
+            raise KeyboardInterrupt
+        return httpx.Response(200 if known else 202, json={"counted": rows.count(b"\n")})
+
+    @property
+    def rows(self) -> list[int]:
+        return sorted(
+            json.loads(line)["n"] for rows in self.batches.values() for line in rows.splitlines()
+        )
+
+
+@pytest.fixture
+def service() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def send(service: Counts, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], int]:
+    real = httpx.Client
+    monkeypatch.setattr(
+        httpx, "Client", lambda **given: real(transport=httpx.MockTransport(service), **given)
+    )
+    recipe: dict[str, Any] = runpy.run_path(str(RECIPE), run_name="recipe")
+    monkeypatch.setitem(recipe["send"].__globals__, "BYTES", 30)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return lambda file: recipe["send"](file, "http://service/v1/streams/visits", "token")
+
+
+def write(file: Path, numbers: range) -> None:
+    with file.open("a") as rows:
+        rows.writelines(f'{{"n": {number}}}\n' for number in numbers)
+
+
+def test_new_lines_are_sent_and_a_line_that_is_being_written_waits(
+    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+) -> None:
+    file = tmp_path / "visits.jsonl"
+    write(file, range(10))
+    with file.open("a") as rows:
+        rows.write('{"n": 1')
+    assert send(file) == 10
+    assert send(file) == 0
+    with file.open("a") as rows:
+        rows.write("0}\n")
+    write(file, range(11, 20))
+    assert send(file) == 10
+    assert service.rows == [*range(20)]
+    assert len(service.batches) > 4
+
+
+@pytest.mark.parametrize("fate", ["lost", "busy", "unanswered"])
+def test_a_batch_is_sent_until_it_is_acknowledged(
+    tmp_path: Path, service: Counts, send: Callable[[Path], int], fate: str
+) -> None:
+    file = tmp_path / "visits.jsonl"
+    write(file, range(20))
+    service.fates = ["", fate, fate, "", fate]
+    send(file)
+    assert service.rows == [*range(20)]
+
+
+def test_a_sender_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+) -> None:
+    """Its last batch was taken, and lines have come since: it is the same batch once more."""
+    file = tmp_path / "visits.jsonl"
+    write(file, range(8))
+    service.fates = ["", "killed"]
+    with pytest.raises(KeyboardInterrupt):
+        send(file)
+    write(file, range(8, 30))
+    send(file)
+    assert service.rows == [*range(30)]
+
+
+def test_a_refusal_ends_it(tmp_path: Path, service: Counts, send: Callable[[Path], int]) -> None:
+    file = tmp_path / "visits.jsonl"
+    write(file, range(3))
+    service.fates = ["refused"]
+    with pytest.raises(SystemExit, match="422: row 1 has a time"):
+        send(file)
+    send(file)
+    assert service.rows == [*range(3)]
