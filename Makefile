@@ -208,8 +208,7 @@ bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and 
 
 LIVE_EXTRAS := serve,postgresql
 
-# Manifests are judged by schemas of Kubernetes, and the package for R by R (Debian: r-base-core,
-# r-cran-jsonlite).
+# Manifests are judged by schemas of Kubernetes.
 DEPLOY := .venv-deploy/bin/python
 DEPLOY_READY := .venv-deploy/.ready
 
@@ -225,29 +224,26 @@ $(DEPLOY_READY): pyproject.toml requirements.lock tests/deploy/requirements.lock
 deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (test-deploy does it by itself)
 
 .PHONY: test-deploy
-test-deploy: $(DEPLOY_READY) ## files for operators and for R, by the programs that read them, in .venv-deploy
-	$(ALONE) $(DEPLOY) -m pytest -n 0 -q \
-		tests/deploy/test_kubernetes.py tests/deploy/test_r.py
+test-deploy: $(DEPLOY_READY) ## files for operators, by schemas of the programs that read them, in .venv-deploy
+	$(ALONE) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py
 
-# Programs that run nights, and one that reads published numbers: each in an environment of its own,
-# apart from counton, whose command they call.
-ORCHESTRATORS := airflow dagster dbt
-ORCHESTRATORS_READY := $(ORCHESTRATORS:%=.venv-%/.ready)
+# Airflow runs nights in an environment of its own, apart from counton, whose command it calls.
+AIRFLOW_READY := .venv-airflow/.ready
 
-$(ORCHESTRATORS_READY): .venv-%/.ready: tests/orchestrators/%.lock
-	$(call environment,.venv-$*,$* (a minute, once))
-	$(call locked,.venv-$*,$(<:.lock=.hashes))
-	@.venv-$*/bin/python -m pip install --quiet --requirement $<
+$(AIRFLOW_READY): tests/orchestrators/airflow.lock
+	$(call environment,.venv-airflow,Airflow (a minute, once))
+	$(call locked,.venv-airflow,tests/orchestrators/airflow.hashes)
+	@.venv-airflow/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 .PHONY: orchestrators-ready
-orchestrators-ready: $(ORCHESTRATORS_READY) ## make .venv-airflow, .venv-dagster, .venv-dbt (test-orchestrators does it by itself)
+orchestrators-ready: $(AIRFLOW_READY) ## make .venv-airflow (test-orchestrators does it by itself)
 
 # Days that are run in a backfill.
 BACKFILL ?= 6
 
 .PHONY: test-orchestrators
-test-orchestrators: $(READY) $(ORCHESTRATORS_READY) ## recipes for Airflow, Dagster and dbt: killed, failed, BACKFILL=6 days at once
+test-orchestrators: $(READY) $(AIRFLOW_READY) ## the recipe for Airflow: killed, failed, BACKFILL=6 days at once
 	COUNTON_BACKFILL=$(BACKFILL) $(PYTEST) -n 2 tests/orchestrators
 
 # Others' auditors are run from checkouts of their sources, at the commits for which the tests were

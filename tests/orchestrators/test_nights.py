@@ -1,6 +1,6 @@
-"""Nights of a job file under Airflow and Dagster: thirty at once, failed in the middle, killed.
+"""Nights of a job file under Airflow: thirty at once, failed in the middle, killed.
 
-Each program runs in an environment of its own, with the recipe's file; counton runs in this one.
+Airflow runs in an environment of its own, with the recipe's file; counton runs in this one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DAYS = [f"2024-03-{day:02}" for day in range(2, 32)]
 #: How many of the days are run in a backfill, and how often a run is killed.
 BACKFILL = int(os.environ.get("COUNTON_BACKFILL", "6"))
 KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
-RECIPES = [("airflow", "in_python"), ("airflow", "in_bash"), ("dagster", "counts")]
+RECIPES = [("airflow", "in_python"), ("airflow", "in_bash")]
 
 
 @dataclass
@@ -125,16 +125,13 @@ def program(
         "COUNTON_LOG": str(tmp_path / "nightly.log"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "DAGSTER_HOME": str(tmp_path / "home"),
-        "DAGSTER_DISABLE_TELEMETRY": "1",
         "AIRFLOW_HOME": str(tmp_path / "home"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "deploy" / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
     }
     env.pop("PYTHONPATH", None)
-    if kind == "airflow":
-        _make_home(env, tmp_path_factory)
+    _make_home(env, tmp_path_factory)
     return Program(kind, name, tmp_path, env)
 
 
@@ -176,7 +173,7 @@ def test_after_a_failed_night_the_next_one_releases_both(program: Program) -> No
     assert program.steps() == 3
 
 
-@pytest.mark.parametrize("program", RECIPES[:2], indirect=True, ids=" ".join)
+@pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
 def test_a_run_begun_by_hand_without_a_date_releases_what_is_due(program: Program) -> None:
     jobs = JOBS.replace("steps = 60", "steps = 36600") + "yes = true\n"
     (program.folder / "nightly.toml").write_text(jobs)
@@ -192,9 +189,8 @@ def test_a_killed_night_is_run_again(program: Program) -> None:
         assert program.steps() == kill + 1
 
 
-@pytest.mark.parametrize("kind", ["airflow", "dagster"])
-def test_recipes_know_the_exit_codes(kind: str) -> None:
-    tree = ast.parse((ROOT / "deploy" / kind / "nightly.py").read_text())
+def test_the_recipe_knows_the_exit_codes() -> None:
+    tree = ast.parse((ROOT / "deploy" / "airflow" / "nightly.py").read_text())
     values = (node for node in tree.body if isinstance(node, ast.Assign))
     (codes,) = (
         ast.literal_eval(node.value) for node in values if "AGAIN" in ast.unparse(node.targets[0])

@@ -1,3 +1,0 @@
-select stream, step, "group"
-from {{ source('counton', 'counton_releases') }}
-where estimate < lower or estimate > upper
