@@ -42,10 +42,7 @@ def in_memory(key: ct.Key) -> None:
 def from_rows(folder: Path) -> ct.Release:
     days = [f"2024-01-{day:02}" for day in range(1, 31)]
     visits = pl.DataFrame({"day": days, "reader": ["ann", "bob"] * 15})
-    job: ct.Job = ct.init(
-        visits, time="day", every="1d", timezone="UTC", start="2024-01-01", steps=365, epsilon=1,
-        unit="visit", until="newest",
-    )  # fmt: skip
+    job = ct.Job("count", visits, folder / "v.db", time="day", until="newest")
     released = ct.release(
         "count", visits, time="day", every="1d", start="2024-01-01", steps=365, epsilon=1,
         unit="visit", until="newest", name="visits", state=folder / "v.db", out=folder / "v.csv",

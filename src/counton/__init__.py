@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from counton.privacy import PureDP as PureDP
     from counton.run import Job as Job
     from counton.run import Release as Release
-    from counton.run import init as init
     from counton.run import read as read
     from counton.run import release as release
     from counton.state import Stream as Stream
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 _load, __dir__, __all__ = attach(__name__, __file__)
 # By name they can be asked for, and the error then names the missing extra.
 if find_spec("polars") is None:  # the extra "cli"
-    _OF_ROWS = ("Release", "init", "read", "release")
+    _OF_ROWS = ("Release", "read", "release")
     __all__ = [name for name in __all__ if name not in _OF_ROWS]
 
 

@@ -19,7 +19,7 @@ from counton.base.errors import InvalidInput
 from counton.cli.command_list import BESIDE
 from counton.job.public_tables import tree_of
 from counton.released.screen import largest_rows
-from counton.run.first_job import state_beside
+from counton.run.default_state import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
@@ -323,53 +323,6 @@ def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
     for stated, level in (["--level", "0.9"], 0.9), ([], 0.9), (["--level", "0.95"], 0.95):
         assert json.loads(loans.plain(*run, *stated).out)["level"] == level
     assert json.loads(loans.plain(*run).out)["level"] == 0.95
-
-
-MESSY = [
-    "2024-10-27 02:30,north,r1,3,a", "2024-10-27 03:30,south,,3,b", "2024-10-28 09:00,,r2,1,a",
-    "2024-10-28 10:00,norht,r3,2,b", "2024-10-28 11:00,north,r1,4,a", "2024-10-28 12:00,east,r2,1,",
-]  # fmt: skip
-OLD = ["--time", "borrowed_at", "--every", "1d", "--start", "2024-01-01", "--steps", "999"]
-PEOPLE, NAMES = ["--user", "reader_id", "--most", "3"], ["--domain", "north,south"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["count", "loans.csv"],
-        ["count", "loans.csv", *OLD, "--epsilon", "1", *PEOPLE, "--by", "branch", *NAMES],
-        ["init", "loans.csv", "--yes"],
-        ["init", "loans.csv", "--by", "branch"],
-        ["count", "loans.csv", "--by", "branch"],
-        ["count", "loans.csv", "--user", "reader_id", "--release", "windows"],
-        ["count", "loans.csv", "--by", "branch", *PEOPLE, "--timezone", "Europe/Berlin"],
-        ["count", "loans.csv", *OLD, *PEOPLE, "--by", "branch"],
-        ["count", "loans.csv", *OLD, "--epsilon", "1", "--by", "branch", *NAMES],
-        ["init", "loans.csv", "--yes", "--by", "branch", "--user", "reader_id"],
-        ["init", "loans.csv", "--yes", "--domain", "north,south", "--by", "branch"],
-        ["init", "loans.csv", "--yes", "--unit", "loan", "--within", "15"],
-        ["init", "loans.csv", "--yes", "--revise", "2d"],
-        ["init", "loans.csv", "--yes", "--domain", "north,south", "--most", "2"],
-        ["count", "loans.csv", "--domain", "north,south", "--most", "2"],
-        ["init", "loans.csv", "--yes", "--user", "reader_id", "--first", "--around", "99"],
-    ],
-)
-def test_whoever_does_what_a_refusal_says_meets_no_second_one(words: list[str], loans: Any) -> None:
-    """Times without a zone, rows of a past year, without a reader or a branch, a misspelt name."""
-    (loans.folder / "loans.csv").write_text(HEADER + "\n".join(MESSY) + "\n")
-    done = loans.plain(*command_in(refused(loans.plain(*words))))
-    assert done.code == 0, done.err
-    if words[0] == "init":
-        done = loans.plain("run", "nightly.toml")
-    assert (done.code, " new windows (1 to " in done.out) == (0, True), done.err
-
-
-def test_a_refusal_of_rows_stays_short_where_it_says_all(loans: Any) -> None:
-    (loans.folder / "loans.csv").write_text(HEADER + "\n".join(MESSY[:2]) + "\n")
-    run = ["count", "loans.csv", *OLD, "--epsilon", "1", "--until", "newest", *PEOPLE]
-    (line,) = refused(loans.plain(*run))
-    assert line.endswith("or leave them out (--missing skip)")
-    assert not (loans.folder / "loans.counton.db").exists()
 
 
 def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:

@@ -53,7 +53,11 @@ BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
 _ROOM = "counton.statistics"
 #: The job of a file that says no statistic, and the first one of a new user.
-DEFAULTS = {("job/jobfile.py", "count"), ("run/first_job.py", "count")}
+DEFAULTS = {
+    ("job/jobfile.py", "count"),
+    ("run/first_job.py", "count"),
+    ("cli/run_words.py", "count"),
+}
 
 
 def named_in(text: str) -> Iterator[str]:

@@ -118,7 +118,7 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "come out in these functions, some 600 lines:\n\n"
+OPENS = "come out in these functions:\n\n"
 TOLD = "the operator sees exact numbers of rows:\n\n"
 
 
@@ -167,7 +167,6 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/first_look.py: FirstLook.for_operator", "sample.rows.height"): "told to the operator",
     ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
     ("run/ordered_rows.py: rows_in_order", "len(events.stops)"): "each row is a step, released",
     ("run/ordered_rows.py: rows_in_order", "len(events.events)"): "in a tally, which is closed",

@@ -171,7 +171,7 @@ def takes(
                     wanted = {item.name for _, item in fields_of(kind)}
                     wanted |= own_names if kind is Job else set()
                     if kind is Job and given["state"] is None:
-                        from counton.run.first_job import state_beside
+                        from counton.run.default_state import state_beside
 
                         given["state"] = state_beside(given["events"], append=given["append"])
                     values.append(kind(**{name: given[name] for name in given if name in wanted}))

@@ -27,6 +27,7 @@ from counton.cli.print_forms import (
 )
 from counton.cli.run_words import (
     EXACT,
+    counted_column,
     distinct_lines,
     next_release,
     operator_notes,
@@ -163,6 +164,8 @@ def carried_out(
             notes = operator_notes(outcome, new, waits=waits)
             if (differing := outcome.differing_rows) is not None:
                 notes.insert(0, differing)
+            if (said := counted_column(rows.columns, settled.job)) is not None:
+                report_lines.write_line(f"{about}note: {said}")
             if isinstance(report_lines, ReportLines):
                 return as_json(outcome, written, outputs, warnings=report_lines.lines, notes=notes)
             for note in notes:
@@ -208,7 +211,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 def is_beside(job: Job) -> bool:
     """Return whether a job's state (database) has the default path, beside the events."""
-    from counton.run.first_job import state_beside
+    from counton.run.default_state import state_beside
 
     try:
         return str(job.keeping.state) == state_beside(job.events, append=job.rows.append)

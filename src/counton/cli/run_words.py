@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from counton.run import Definition, Job, Outcome
     from counton.run.definition import Continuation
     from counton.run.dry_run import DryRun
-    from counton.run.first_job import ReadSample
 
 
+#: Names of columns that often say how many things a row stands for.
+_COUNTED = ("count", "n", "total")
 #: Heading of exact numbers, which go to standard error.
 EXACT = "exact, not to be published"
 
@@ -103,7 +104,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     return lines
 
 
-def notes_on_names(found: Outcome | DryRun | ReadSample, definition: Definition) -> list[str]:
+def notes_on_names(found: Outcome | DryRun, definition: Definition) -> list[str]:
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt. Exact, for the operator only.
     """
@@ -116,6 +117,27 @@ def notes_on_names(found: Outcome | DryRun | ReadSample, definition: Definition)
     )
     names = "; ".join(f"{short_repr(name)}, {rows:,}" for name, rows in counts.unlisted)
     return [f"{line} (most often {names})" if names else line for line in lines]
+
+
+def counted_column(columns: Collection[str], job: Job) -> str | None:
+    """Return a sentence on a column that seems to say how many things a row stands for, such as
+    ``count``, while a job counts each row as one; None if there is none.
+
+    >>> from counton.run import Job
+    >>> job = Job("count", "passages.csv", "p.db", time="at", by="site")
+    >>> counted_column(["at", "site", "count"], job)
+    "each row is counted as one; if 'count' says how many it stands for, use counton hierarchy ..."
+    >>> counted_column(["at", "count"], job.having(by="count")) is None
+    True
+    """
+    used = {job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(",")}
+    found = [one for one in columns if one.lower() in _COUNTED and one not in used]
+    if job.what != "count" or not found:
+        return None
+    return (
+        f"each row is counted as one; if {found[0]!r} says how many it stands for, use counton "
+        f"hierarchy with --value {found[0]}, which adds these numbers up"
+    )
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:

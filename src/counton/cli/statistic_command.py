@@ -111,16 +111,15 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     app.command(name=name, cls=page)(takes(*kinds, unneeded=_BESIDE_FILE, **of)(command))
 
 
-#: A command may omit its state (`counton.run.first_job.state_beside`).
+#: A command may omit its state (`counton.run.default_state.state_beside`).
 _BESIDE_FILE = {"state": None}
 
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Within the ``with`` block, extend an error about missing options, or about rows that a new
-    stream cannot count.
+    """Within the ``with`` block, extend an error about missing options: it then lists them all, and
+    shows a whole command to edit.
 
-    The longer message lists all that the first run needs, and shows a whole command to edit.
     Standard input can be read only once, so its errors stay as they are.
 
     Args:
@@ -130,70 +129,61 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
     """
     try:
         yield
-    except InvalidInput as error:
-        lacks = isinstance(error, MissingOptions)
-        if job.events in ("-", ["-"]) or not (lacks or type(error) is InvalidInput):
+    except MissingOptions as error:
+        if job.events in ("-", ["-"]):
             raise
         message = error.translate(words_of(*kinds_of(name)))
-        names = error.names if isinstance(error, MissingOptions) else ()
-        if (longer := _longer(message, name, job, others, names)) is None:
-            raise
-        raise MissingOptions(longer, names) if lacks else InvalidInput(longer)  # noqa: B904
+        raise MissingOptions(  # noqa: B904
+            _longer(message, name, job, others, error.names), error.names
+        )
 
 
 def _longer(
     message: str, name: str, job: Job, others: Sequence[object], missing: Sequence[str]
-) -> str | None:
-    """Extend the message of a refused job of the statistic ``name`` by all that its first run
-    needs, and a whole command to edit.
-
-    None: the message alone is enough, because it names the only option to change, or the stream
-    exists already.
+) -> str:
+    """Extend the message about missing options of a job of the statistic ``name`` by the columns of
+    its events, by an example of each option, and by a whole command to edit.
 
     Args:
         others: options of the command besides the job.
-        missing: names of missing options; empty: the message is about something else.
+        missing: names of missing options.
     """
-    from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
+    from counton.run.first_job import look_at, with_examples
 
     card, names = statistic_class(name).card, words_of(*kinds_of(name))
     if isinstance(job.events, list) and len(job.events) == 1:
         job = job.having(events=job.events[0])
-    held = _streams_there(job)
-    if not missing and (card.is_table or held is None or job.keeping.name in held):
-        return None
     try:
         look = look_at(job)
     except (CountonError, OSError) as unread:
         why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
-        return f"{why}\n{message}" if missing else None
-    needed, whole = needs_of_first_run(job, look, missing)
-    if not missing and len(needed) < 2:
-        return None
+        return f"{why}\n{message}"
+    needed, whole = with_examples(job, missing, look)
     where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
-    lines = [f"the columns of {where}: {', '.join(look.columns)}"]
-    if same := [stream for stream, what in (held or {}).items() if what == name]:
+    lines = [message]
+    held = _streams_there(job)
+    if same := [stream for stream, what in held.items() if what == name]:
         going_on = command_line(_command_words(name), job.having(name=same[0]), *others)
-        lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(same)}; to go on: {going_on}")
-    lines += [InvalidInput(f"  {one.line}").translate(names) for one in needed]
-    plain = card.additive and not card.options  # like init's jobs
-    if plain and missing and whole.groups.by is None:
-        lines.append(InvalidInput(groups_to_add(job, look, other="other")).translate(names))
+        lines.append(f"{job.keeping.state} keeps stream {', '.join(same)}; to go on: {going_on}")
+    lines.append(f"the columns of {where}: {', '.join(look.columns)}")
+    lines += [InvalidInput(f"  {one}").translate(names) for one in needed]
+    if card.additive and job.people.user is None:
+        lines.append("single rows are protected; to protect people: --user COLUMN --most N")
     lines += ["as in:", command_line(_command_words(name), whole, *others)]
-    if plain and missing:
-        lines.append("counton init asks for these options one by one, and suggests values")
-    return "\n".join([message, *lines])
+    if card.additive and not card.options:  # like init's jobs
+        lines.append("counton init asks for these options one by one")
+    return "\n".join(lines)
 
 
-def _streams_there(job: Job) -> dict[str, str | None] | None:
-    """Return the statistic of each existing stream in a job's state (database), by the stream's
-    name, because the user may have meant to continue one; None if the state is no file.
+def _streams_there(job: Job) -> dict[str, str | None]:
+    """Return the statistic of each existing stream in a job's state (SQLite database), by the
+    stream's name, because the user may have meant to continue one.
     """
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
     if file is None or not file.exists():
-        return None if file is None else {}
+        return {}
     with Store(job.keeping.state) as store:
         return {stream: facts.get("what") for stream, facts in sorted(store.details.items())}
 

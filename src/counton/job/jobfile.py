@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -64,6 +64,10 @@ SERVICE = "serve"
 REPORT = "report"
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
+
+
+#: Keys that ``counton init`` leaves empty where only the operator can say their values.
+MUST_BE_SAID = ("time", "timezone", "start", "until", "by", "domain", "user", "most", "unit")
 
 
 class _ValueOfFile(NamedTuple):
@@ -400,6 +404,15 @@ def _jobs(
             f"{', '.join(keywords())}"
         )
     known = _keys(own_options(what))
+    if empty := [key for key in MUST_BE_SAID if (defaults | own).get(key) == ""]:
+        whom = (
+            "; whom to protect is never guessed: user names the column of the person, with most; "
+            'or unit = "visit" in its place protects single rows'
+        )
+        raise InvalidInput(
+            f"{where} leaves empty: {', '.join(empty)}; fill in what the comment above each line "
+            f"says{whom if 'user' in empty else ''}"
+        )
     taken: dict[str, Any] = {"name": name}
     for shared, table in ((True, defaults), (False, own)):
         for key, value in table.items():
@@ -529,6 +542,7 @@ def save(
     comments: Mapping[str, str] | None = None,
     *,
     anew: bool = False,
+    empty: Collection[str] = (),
 ) -> None:
     """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
 
@@ -539,6 +553,8 @@ def save(
     Args:
         comments: comments by the key that they stand above; "" is the comment above the job.
         anew: replace the whole content of the file.
+        empty: options that somebody has still to state: their keys stand first, with an empty text,
+            which `load` refuses by name.
 
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as an object), or
@@ -577,7 +593,7 @@ def save(
             f"({', '.join(shared)}), and they would change the job; state them in the job, or save "
             "it into another file"
         )
-    for key, value in stated.items():
+    for key, value in (dict.fromkeys(empty, "") | stated).items():
         if key in comments:
             written.add(tomlkit.comment(comments[key]))
         written.add(key, value)

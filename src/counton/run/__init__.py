@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from counton.run.exports import export_all as export_all
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
-    from counton.run.first_job import init as init
     from counton.run.job_plan import planned_jobs as planned_jobs
     from counton.run.progress import Progress as Progress
     from counton.run.read_back import read as read

@@ -14,7 +14,7 @@ from counton.base.options import MissingOptions, refuse_unknown
 from counton.job.job import Events, Job, fields_of
 from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields
-from counton.job.stated_options import all_options, kind_of, own_options
+from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
 from counton.run.outputs import Outputs
@@ -113,7 +113,7 @@ def release(
     named = cast("dict[str, Any]", more)
     unnamed = False
     if state is None:
-        from counton.run.first_job import default_state, is_named, state_beside
+        from counton.run.default_state import default_state, is_named, state_beside
 
         in_file, append = is_named(events), bool(more.get("append"))
         state = state_beside(events, append=append) if in_file else default_state(events)
@@ -173,7 +173,7 @@ def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
     The error is returned unchanged if the events cannot be read, or are standard input, which can
     be read only once.
     """
-    from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
+    from counton.run.first_job import look_at, with_examples
 
     if isinstance(job.events, str) and job.events == "-":  # can be read only once
         return error
@@ -181,14 +181,10 @@ def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
         look = look_at(job)
     except (CountonError, OSError):
         return error
-    needed, whole = needs_of_first_run(job, look, error.names)
-    lines = [error.template, f"the columns are {', '.join(look.columns)}"]
-    lines += [f"  {one.line}" for one in needed]
-    if kind_of(job.what).card.additive and whole.groups.by is None:
-        lines.append(groups_to_add(job, look, other="other"))
-    examples = {name: whole.option(name) for one in needed for name in one.example}
-    lines.append(f"as in: {', '.join(f'{name}={value!r}' for name, value in examples.items())}")
-    return MissingOptions("\n".join(lines), error.names)
+    lines, _ = with_examples(job, error.names, look)
+    columns = f"the columns are {', '.join(look.columns)}"
+    told = "\n  ".join([f"{error.template}\n{columns}", *lines])
+    return MissingOptions(told, error.names)
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

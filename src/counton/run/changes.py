@@ -146,12 +146,14 @@ class ReadRows(ABC):
             steps that the rows make.
         outputs: digest of the output files as the last run left them, if that run read the same
             rows and released nothing; None: they must be written.
+        columns: names of the columns of the events of a new stream; else empty.
     """
 
     counts: Private[Counts]
     until: int | None
     ended: int
     outputs: str | None = None
+    columns: tuple[str, ...] = ()
 
     @abstractmethod
     def beside(self, stream: Stream | None) -> Changes:

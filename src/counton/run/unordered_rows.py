@@ -129,6 +129,7 @@ class AddedRows(ReadRows):
     counts: Private[Counts]
     until: int | None
     ended: int
+    columns: tuple[str, ...] = ()
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
@@ -375,7 +376,9 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
         if counts.unknown or others:
             rows, names = unlisted_names(source, reading_of(job, definition))
             counts = replace(counts, others=others * rows, unlisted=names)
-    return AddedRows(settled, found, labels, bounder, marks, Private(counts), until, ended)
+    columns = () if saved is not None else tuple(source.columns())
+    counted_rows = Private(counts)
+    return AddedRows(settled, found, labels, bounder, marks, counted_rows, until, ended, columns)
 
 
 #: Function that returns whether a stream has counted the file with a digest.
