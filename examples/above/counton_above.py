@@ -9,7 +9,7 @@ import numpy as np
 from counton.base.exact import Number, exact, text
 from counton.base.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import Card, ChartSpec, Part, TallyStatistic
+from counton.statistics import Card, Part, TallyStatistic
 
 
 class Above(TallyStatistic):
@@ -20,7 +20,7 @@ class Above(TallyStatistic):
         keyword="above",
         says="How many values lie above a threshold.",
         options=(VALUE, Option("threshold", "values above it count", exact=True, needed=True)),
-        chart=ChartSpec("Running number of values above a threshold", "values"),
+        unit_word="values",
         event="value",
     )
     parts = (Part("value"),)

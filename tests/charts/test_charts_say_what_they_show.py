@@ -13,7 +13,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from counton import Average, PureDP, release
+from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.charts import Caption, Curves, plot_totals
 from counton.charts.style import PALETTE, colours_at
@@ -89,26 +89,6 @@ def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
         assert list(line.get_xdata()) == pytest.approx(wanted)
         values = list(line.get_ydata())
         assert values[::2] == values[1::2]
-
-
-def test_an_average_of_each_window_stands_on_it_and_a_running_one_at_its_end(
-    tmp_path: Path,
-) -> None:
-    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db"}
-    average = Average(0, 90, resolution=1)
-    running = release(average, VISITS, value="age", **asked, **BY).figures()["statistic"]
-    axes = running.axes[0]
-    assert np.asarray(axes.lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 2))
-    assert "Running average of age, by museum" in words(running)
-    again = {"value": "age", "state": asked["state"], "until": asked["until"]}
-    each = release(average, VISITS, over=1, **again).figures()["statistic"]
-    assert np.asarray(each.axes[0].lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 1))
-    said = words(each)
-    assert "Average of age, by museum" in said
-    assert "Running" not in said
-    assert "in each day" in said
-    week = words(release(average, VISITS, over=7, **again).figures()["statistic"])
-    assert "in the 7 days up to each point" in week
 
 
 def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
@@ -199,59 +179,6 @@ def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
             found.figures(width=width)
 
 
-def test_what_a_ranking_draws_is_the_largest_of_the_whole_time(tmp_path: Path) -> None:
-    """The zoo has all of the last day, and next to nothing before."""
-    rows = [(date(2024, 3, day), name) for day in range(1, 11) for name in GROUPS[:2] * 200]
-    rows += [(date(2024, 3, 11), "Zoo")] * 300
-    events = pl.DataFrame(rows, schema=["at", "museum"], orient="row")
-    asked = {**BASE, "every": "1d", "until": date(2024, 3, 12), "state": tmp_path / "s.db", **BY}
-    release("top-k", events, top=2, **asked)
-    figure = release("top-k", events, top=2, over=1, **asked).figures()["statistic"]
-    assert set(drawn_colours(figure)) == {"Cathedral", "Harbour"}
-    assert "the 2 largest" in words(figure)
-    assert "the largest over the whole time" in words(figure)
-    table = release("top-k", events, top=2, over=1, **asked).numbers.last_rows()
-    assert table["group"][0] == "Zoo"
-
-
-def test_distinct_users_are_called_so(tmp_path: Path) -> None:
-    people: dict[str, Any] = {
-        "user": "visitor",
-        "most": 3,
-        "per": "1d",
-        "distinct": True,
-        "unit": "visitor",
-    }
-    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db", **BY}
-    found = release("top-k", VISITS, top=2, **asked, **people)
-    said = words(found.figures()["statistic"])
-    assert "Running number of visitors, each once in a window, by museum: the 2 largest" in said
-    found = release("top-k", VISITS, top=2, over=1, **asked, **people)
-    assert "Number of distinct visitors, by museum: the 2 largest" in words(
-        found.figures()["statistic"]
-    )
-
-
-def test_a_report_names_what_it_shows_and_says_what_it_leaves_out(tmp_path: Path) -> None:
-    """Of 8 groups the 6 largest at the end, though the others come first."""
-    names = [f"g{n}" for n in range(8)]
-    order = [name for number, name in enumerate(names) for _ in range(10 * number + 1)]
-    events = VISITS.with_columns(museum=pl.Series([order[n % len(order)] for n in range(620)]))
-    asked = {**BASE, "every": "1d", "until": date(2024, 4, 1), "state": tmp_path / "s.db"}
-    asked["guarantee"] = PureDP(40)
-    statistics: dict[str, Any] = {
-        "visits": {"statistic": "count", "by": "museum", "domain": names},
-        "age": {"statistic": "average", "value": "age", "lower": 0, "upper": 90, "resolution": 1},
-    }
-    figure = release("report", events, statistics=statistics, **asked).figures()["statistic"]
-    said = words(figure)
-    assert "Visits and age so far" in said
-    assert "of visits the 6 largest of 8 groups" in said
-    headings = [axes.get_title("left").replace("\n", "   ") for axes in figure.axes]
-    shown = [heading.split("   ")[0] for heading in headings if heading]
-    assert shown == [*(f"visits: {name}" for name in names[2:]), "age: mean of age"]
-
-
 @pytest.mark.parametrize(
     ("unit", "several"),
     [
@@ -269,9 +196,3 @@ def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, severa
     found = counted(tmp_path, date(2024, 3, 8), unit=unit)
     drawn = words(found.figures()["totals"]).split(" | ")
     assert {f"Running number of {several}", f"number of {several}", several} <= {*drawn}
-    table = release(
-        "contingency", pl.DataFrame({"sex": ["f", "m"]}), columns=["sex"], unit=unit,
-        state=tmp_path / "t.db", domain={"sex": ["f", "m"]}, epsilon=1,
-    )  # fmt: skip
-    axes = table.figures()["table"].axes
-    assert f"number of {several}" in [one.get_xlabel() for one in axes]

@@ -6,23 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation, Text
-from once import line as line_of
 
 import counton
-from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
-from counton.charts import Caption, Curves, plot_loss, plot_ranges, plot_totals
+from counton.charts import Caption, Curves, plot_loss, plot_totals
 from counton.charts.style import PALETTE, colours, save_figure, shorten, tick
-from counton.charts.table_charts import squarify
 from counton.charts.totals import split_by_size, spread
-from counton.noise import InsecureKeyWarning, InsecureSeededKey
-from counton.run import export
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -226,32 +220,6 @@ def test_the_picture_shows_what_the_table_says() -> None:
         assert drawn == pytest.approx([float(loss[0]) for loss in said])
 
 
-@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=40))
-def test_the_map_has_areas_like_the_counts_and_no_overlaps(sizes: list[float]) -> None:
-    ordered = np.sort(np.array(sizes))[::-1]
-    boxes = squarify(ordered, (1.0, 2.0, 7.0, 4.0))
-    areas = np.array([box.wide * box.tall for box in boxes])
-    assert areas == pytest.approx(28 * ordered / ordered.sum())
-    for number, one in enumerate(boxes):
-        assert one.x >= 1 - 1e-6
-        assert one.y >= 2 - 1e-6
-        assert one.x + one.wide <= 8 + 1e-6
-        assert one.y + one.tall <= 6 + 1e-6
-        for other in boxes[:number]:
-            across = min(one.x + one.wide, other.x + other.wide) - max(one.x, other.x)
-            along = min(one.y + one.tall, other.y + other.tall) - max(one.y, other.y)
-            assert across < 1e-6 or along < 1e-6
-
-
-def test_the_noise_of_cells_can_be_seen_or_is_stated() -> None:
-    with pytest.warns(InsecureKeyWarning):
-        key = InsecureSeededKey(1)
-    small = line_of([40, 30, 2, 9], PureDP(1), key, name="small")
-    large = line_of([90_000, 10, 50_000], PureDP(1), key, name="large")
-    assert "two standard deviations" in plot_ranges(small, WORDS).axes[0].get_title("left")
-    assert "thinner than the line" in plot_ranges(large, WORDS).axes[0].get_title("left")
-
-
 def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     shown = replace(curves([5.0, 7.0]), groups=["$\\frac$", "a_b^c"])
     parts = {name: getattr(shown, name)[-1:] for name in ("times", "estimates", "lower", "upper")}
@@ -283,22 +251,3 @@ def test_names_of_losses_stay_beside_the_axis_and_apart(
     for line in ax.lines:
         ends = np.asarray(line.get_ydata(), np.float64)
         assert low <= ends[-1] <= high
-
-
-def test_tables_say_what_their_axis_shows(tmp_path: Path) -> None:
-    state, axis = tmp_path / "s.db", "heads $in$ thousands"
-    counts = pl.DataFrame({"sex": ["f", "m"], "count": [30, 40]})
-    domain = {"sex": ["f", "m"]}
-    asked: Any = {"guarantee": PureDP(1), "state": state, "value": "count"}
-    release("ranges", counts, **asked)
-    release("hierarchy", counts, domain=domain, levels=["sex"], **asked)
-    release("contingency", counts, columns=["sex"], domain=domain, **asked)
-    for name in ("ranges", "hierarchy", "contingency"):
-        for words in (None, axis):
-            (figure,) = export(state, name=name).figures(axis=words).values()
-            shown = [
-                text
-                for ax in figure.axes
-                for text in (ax.get_xlabel(), ax.get_ylabel(), ax.get_title("left"))
-            ]
-            assert any(axis in text for text in shown) == (words is not None), name

@@ -21,7 +21,6 @@ from counton.charts import Caption, Curves, plot_totals, style
 from counton.charts.style import save_figure
 from counton.charts.totals import reach
 from counton.cli.app import app
-from counton.run import export
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -59,20 +58,6 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "heading_inches", fail)
 
 
-@pytest.mark.parametrize("bounds", ["0:7,0:5", "0:70000,0:50000"])
-def test_moments_are_drawn_where_early_intervals_hold_all_that_is_possible(
-    folder: Path, bounds: str
-) -> None:
-    words = f"--columns x,y --bounds {bounds} --state s.db --out t.csv --plot c.png"
-    done = counton("statistic", "moments", "visits.csv", *STREAM.split(), *words.split())
-    assert done.exit_code == 0, done.stderr
-    table = pl.read_csv("t.csv")
-    slopes = table.filter(pl.col("name").str.starts_with("slope"))
-    assert max((slopes["upper"] - slopes["lower"]).to_list()) > 2 * 256 * 5 / 7 - 1
-    assert (folder / "c.png").stat().st_size > 10_000
-    assert "<img" in export("s.db")._repr_html_()
-
-
 def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
     estimates = np.linspace(4, 6, 20)[:, None]
     half = np.where(np.arange(20) < 5, np.inf, 1000.0 / 10.0 ** np.arange(20))[:, None]
@@ -88,8 +73,6 @@ def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
     "words",
     [
         f"count visits.csv {STREAM}",
-        f"statistic average visits.csv --value x --lower 0 --upper 7 --resolution 1 {STREAM}",
-        "contingency visits.csv --columns page,x --domain page=home,店舗~☂;x=0,1,2,3,4,5,6 --rho 1",
     ],
 )
 def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words: str) -> None:

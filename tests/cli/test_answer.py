@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import polars as pl
 import pytest
@@ -59,11 +58,6 @@ def test_answers_in_words_have_dates_and_shares_per_cent(place: Workplace, table
         said,
     )
     assert asked(place, table, *words)["estimate"] == pytest.approx(2 / 3)
-    chart = place.folder / "c.svg"
-    assert place.plain("answer", table, *words, "--plot", str(chart)).code == 0
-    drawn = chart.read_text()
-    assert "share in per cent" in drawn
-    assert "<!-- 67 (50 to 100) -->" in drawn
 
 
 def test_published_tables_answer_as_their_state_does(place: Workplace, table: str) -> None:
@@ -178,15 +172,6 @@ def test_questions_with_rows_for_an_answer(place: Workplace, table: str) -> None
     assert "--other-steps" in done.err
     done = place.plain("answer", table, "--hidden")
     assert "shows all groups that were listed" in done.err
-    chart = place.folder / "changes.svg"
-    done = place.plain("answer", table, *words, "--plot", str(chart))
-    assert done.code == 0, done.err
-    assert chart.read_text().count("<svg") == 1
-    place.plain("answer", table, "--difference", "a,b", "--plot", str(chart))
-    done = place.plain("answer", table, "--difference", "a,b", "--plot", "t.csv")
-    assert "is not a file for a chart" in done.err
-    done = place.plain("answer", table, "--plot", str(chart))
-    assert "draws an answer, and nothing is asked" in done.err
     done = place.plain("answer", table, "--hidden", "--band")
     assert "two questions" in done.err
 
@@ -197,41 +182,7 @@ def test_no_such_source_is_said(place: Workplace) -> None:
     assert "is not a file" in done.err
 
 
-def test_a_chart_of_answers_says_of_what_and_of_when_it_is(
-    place: Workplace, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from counton.charts import style
-
-    drawn: list[Any] = []
-    monkeypatch.setattr(style, "save_figure", lambda figure, path: drawn.append(figure))
-    days = ("--steps", "3:3", "--other-steps", "1:1")
-    for words, title, when, axis, names in (
-        (
-            ("--largest-change", *days), "Number of events: changes, by group",
-            "1 January 2013, 02:00 to 03:00, against 1 January 2013, 00:00 to 01:00; with 95% "
-            "intervals, which hold together",
-            "change of number of events", {"a", "b"},
-        ),
-        (
-            ("--difference", "a,b"), "Number of events: difference",
-            "1 January 2013, 00:00 to 03:00; with 95% intervals",
-            "difference in number of events", {"a minus b"},
-        ),
-    ):  # fmt: skip
-        done = place.plain("answer", table, *words, "--plot", str(place.folder / "c.png"))
-        assert done.code == 0, done.err
-        figure = drawn.pop()
-        above, below = (" ".join(text.get_text().split()) for text in figure.texts[:2])
-        assert (above, below) == (title, when)
-        (axes,) = figure.axes
-        assert axes.get_title("left") == axis
-        assert {one.get_text().replace("\n", " ") for one in axes.get_yticklabels()} == names
-        figure.draw_without_rendering()
-        for name in axes.get_yticklabels():
-            assert name.get_window_extent().x1 <= axes.bbox.x0, "a name lies across the chart"
-
-
-def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str) -> None:
+def test_patterns_and_totals_are_answered(place: Workplace, table: str) -> None:
     rows = asked(place, table, "--by", "hour")["rows"]
     assert isinstance(rows, list)
     assert [row["hour"] for row in rows if row["group"] == "a"] == [0, 1, 2]
@@ -241,18 +192,6 @@ def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str
     assert "a and b" not in place.plain("answer", table, "--total", "all").out
     found = asked(place, table, "--total", "all", "--steps", "2:3")
     assert (found["estimate"], str(found["what"])[:10]) == (3, "all groups")
-    for words, said in (
-        (("--by", "hour"), "Number of events, by group"),
-        (("--band",), "Running number of events"),
-        (("--total", "a", "--total", "b"), "intervals, which hold together"),
-    ):
-        chart = place.folder / "c.svg"
-        done = place.plain("answer", table, *words, "--plot", str(chart))
-        assert done.code == 0, done.err
-        assert said in chart.read_text()
-    done = place.plain("answer", table, "--sums", "1d", "--plot", str(place.folder / "c.svg"))
-    assert done.code == 2
-    assert f"counton export {table} to draw what was released" in " ".join(done.err.split())
 
 
 def test_hours_and_days_of_the_week_make_one_table(place: Workplace) -> None:
@@ -268,10 +207,10 @@ def test_hours_and_days_of_the_week_make_one_table(place: Workplace) -> None:
     new = place.new(start="2013-01-07", steps="336", epsilon="1000000")
     done = place.plain("count", str(events), *new, "--until", "2013-01-21", "--out", str(out))
     assert done.code == 0, done.err
-    week, chart = place.folder / "week.csv", place.folder / "week.png"
+    week = place.folder / "week.csv"
     for given in (["hour", "weekday"], ["weekday", "hour"]):
         asked = [word for one in given for word in ("--by", one)]
-        done = place.plain("answer", str(out), *asked, "--out", str(week), "--plot", str(chart))
+        done = place.plain("answer", str(out), *asked, "--out", str(week))
         assert done.code == 0, done.err
         told = done.out.partition("table written to")[0]
         assert max(map(len, told.splitlines())) <= 80
@@ -282,7 +221,6 @@ def test_hours_and_days_of_the_week_make_one_table(place: Workplace) -> None:
         assert table.columns[:4] == ["weekday", "hour", "times", "group"]
         assert table.height == 2 * 7 * 24
         assert table["times"].unique().to_list() == [2]
-        assert chart.read_bytes().startswith(b"\x89PNG")
         all_rows = json.loads(place.plain("answer", str(out), *asked, "--json").out)["rows"]
         assert len(all_rows) == table.height
 

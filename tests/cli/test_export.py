@@ -108,7 +108,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
         assert found.table().columns == ["step", "cell", "estimate", "std", "lower", "upper"]
         assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
         assert stream.release([7, 8]).step == 4
-        with pytest.raises(InvalidInput, match="steps have no times"):
+        with pytest.raises(InvalidInput, match=r"was not made from events|a chart shows"):
             found.figures()
 
 

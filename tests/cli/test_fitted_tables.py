@@ -10,8 +10,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.run.exports import export
-
 Contents = Callable[[], dict[str, bytes]]
 
 
@@ -96,9 +94,6 @@ def test_one_table_has_one_number_a_cell_everywhere(desk: Desk) -> None:
     assert done.code == 0, done.err
     for out in ("again.parquet", "export.parquet"):
         assert desk.table(out).select(numbers.columns).equals(numbers), out
-    (figure,) = export("s.db").figures().values()
-    written = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert any(f"{states['NY']:,}" in text and "NY" in text for text in written), written
     desk.write("others.csv", "state,total\nCA,41\n")
     for words in (
         desk.hierarchy("--known", "others.csv", out="other.parquet"),

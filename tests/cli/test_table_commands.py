@@ -154,8 +154,7 @@ def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
 
 def test_an_older_output_is_replaced(desk: Desk) -> None:
     desk.write("out.csv", "something else")
-    desk.write("old.png", "no picture")
-    done = desk.hierarchy("--rho", "1", "--plot", str(desk.path("old.png")))
+    done = desk.hierarchy("--rho", "1")
     assert done.exit_code == 0, done.stderr
     assert desk.path("out.csv").read_text().startswith("level,state")
 
@@ -200,17 +199,6 @@ def test_targets_give_the_cost(desk: Desk) -> None:
     assert [*stds.values()] == pytest.approx([50, 50, 100], rel=1e-5)
     moved = desk.hierarchy("--rho", "1", "--move", "--name", "moved", "--json")
     assert "replaced by another" in json.loads(moved.stdout)["protected"]
-
-
-@pytest.mark.slow
-def test_pictures(desk: Desk) -> None:
-    for name in ("a.png", "a.svg"):
-        done = desk.hierarchy("--rho", "5", "--plot", str(desk.path(name)))
-        assert done.exit_code == 0, done.stderr
-        assert desk.path(name).stat().st_size > 1000
-    done = desk.ranges("--rho", "5", "--plot", str(desk.path("b.png")), out="line.out.csv")
-    assert done.exit_code == 0, done.stderr
-    assert desk.path("b.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,6 @@ OTHER_WORDS = {
     ("planning/largest_error.py", "ranges"),  # a workload
     ("planning/ranges_plan.py", "ranges"),  # a workload
     ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
-    ("charts/statistic_charts.py", "count"),  # a column
-    ("charts/table_charts.py", "count"),  # an axis
-    ("released/screen.py", "count"),  # a placeholder of a sentence
     ("released/stream_words.py", "edges"),  # a parameter
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }

@@ -298,7 +298,7 @@ FACES = {
         "counton.run.outputs",
     ),
     "a workbook": ("counton.released.workbooks",),
-    "a chart": ("counton.charts.totals", "counton.charts.table_charts", "counton.charts.style"),
+    "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),

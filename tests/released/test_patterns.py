@@ -13,8 +13,6 @@ import pytest
 from counton import PureDP, read, release
 from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
-from counton.charts.answer_charts import plot_pattern
-from counton.charts.style import Caption
 from counton.numbers import Answer
 from counton.released.periods import WEEKDAYS, occurrences_of
 from counton.released.release import Release
@@ -102,31 +100,6 @@ def test_hours_of_the_week_are_averages_of_the_same_hours(tmp_path: Path) -> Non
         assert std == pytest.approx(together.std)
         half = together.half(found.numbers.level)
         assert (lower, upper) == pytest.approx((estimate - half, estimate + half))
-
-
-@pytest.mark.parametrize("groups", [2, 7])
-@pytest.mark.parametrize("by", ["hour", "weekday"])
-def test_the_names_of_groups_lie_over_no_point(by: str, groups: int) -> None:
-    names = [f"group {n}" for n in range(groups)]
-    labels = [*range(24)] if by == "hour" else [*WEEKDAYS]
-    rows = [
-        (label, 3, name, float(place + n), 1.0, place + n - 2.0, place + n + 2.0)
-        for place, label in enumerate(labels)
-        for n, name in enumerate(names)
-    ]
-    columns = [by, "times", "group", "estimate", "std", "lower", "upper"]
-    figure = plot_pattern(pl.DataFrame(rows, columns, orient="row"), Caption("Visits", "of a week"))
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    legend = axes.get_legend()
-    assert legend is not None
-    told = [one.get_text() for one in legend.get_texts()]
-    assert told == names
-    box, plot = legend.get_window_extent(), axes.get_window_extent()
-    assert box.y0 >= plot.y1 - 1  # above all points
-    assert box.x1 <= figure.bbox.x1
-    heading = min(one.get_window_extent().y0 for one in figure.texts[:2])
-    assert box.y1 <= heading
 
 
 def test_what_has_no_pattern_says_so(tmp_path: Path) -> None:

@@ -489,8 +489,10 @@ def test_labels_of_groups_not_shown_are_nowhere(
     for out in files[:3]:
         for as_json in (False, True):
             job = asked(tmp_path, [], events=str(events), what=what)
-            job = job.having(out=str(out), plot=str(files[3]))
+            job = job.having(out=str(out), plot=str(files[3]) if what == "count" else None)
             perform(job, Printing(json=as_json))
+    if what != "count":  # only counts and sums are drawn
+        files[3].write_text("svg")
     summary = state_summary(state)
     print_state(str(state), None, as_json=False, full=True)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]

@@ -106,7 +106,6 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
         assert outcome.definition.strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"step", "window_start", "window_end"} & {*shown.columns}
-        assert outcome.read().figures()
     assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
 
 
@@ -384,8 +383,7 @@ def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path)
     assert export(job.keeping.state).table().equals(done.table())
     assert "was published once" in methods(job.keeping.state)[job.keeping.name]
     assert "was released once" in methods(job.keeping.state, full=True)[job.keeping.name]
-    if ending == "json":  # whatever the file is, the chart is made of what was read
-        assert read.figures()
+    if ending == "json":
         assert done._repr_html_()
 
 
@@ -393,7 +391,7 @@ def asked_of(release: Any) -> list[Any]:
     """Numbers of all kinds: the table, its intervals, and what is made of several cells."""
     reading, level = release.reading, 0.8
     found = [release.table().to_dict(as_series=False), reading.release.value.tolist()]
-    found += [release.figures().keys(), release.methods(full=True)]
+    found += [release.methods(full=True)]
     if isinstance(reading, HierarchyReading):
         together = reading.sum_of({("N",): 1, ("S",): -1}), reading.sum_of([("N", "a"), ("S",)])
         found += [*together, reading.total, reading.interval(("N", "b"), level), reading.std()]

@@ -72,7 +72,6 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         assert [a - b for a, b in zip(whole[5:], whole[:5], strict=True)] == window[-5:]
         assert whole[5] == whole[6] + whole[7] == whole[7] + whole[8] + whole[9]
         assert outcome.stream.name == "hierarchy"
-        assert outcome.read().figures()
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
     with run(again.having(key=tmp_path / "key", until="2024-04-01")) as outcome:
@@ -220,8 +219,6 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
-        assert outcome.read().figures()
-        assert outcome.read(shown=View(("0:3",))).figures()
         with pytest.raises(InvalidInput, match="is not an interval"):
             outcome.read(shown=View(("x",)))
     with run(
@@ -246,7 +243,6 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         ]
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
-        assert outcome.read().figures()
     with run(job.having(value="number", name="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))

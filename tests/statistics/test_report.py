@@ -540,19 +540,6 @@ def test_a_report_answers_differences_and_ratios(tmp_path: Path) -> None:
     assert visits.value == pytest.approx(len(exact_means[0]) / len(exact_means[1]), abs=0.02)
 
 
-def test_a_chart_has_a_panel_for_each_statistic_and_group(tmp_path: Path) -> None:
-    by_page: dict[str, Any] = {"by": "page", "domain": ["home", "shop"]}
-    for more, panels in ((dict[str, Any](), 4), (by_page, 6)):
-        report = daily()
-        if more:
-            kept = {name: one for name, one in report.statistics.items() if name != "places"}
-            report = Report(kept, columns={"paid": "paid", "spread": "paid"})
-        found = released(report, tmp_path, epsilon=2, **more)
-        (figure,) = found.figures().values()
-        drawn = [axes for axes in figure.axes if axes.lines]
-        assert len(drawn) == panels
-
-
 FILE = """
 [defaults]
 state = "{folder}/v.db"

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.charts.answer_charts import plot_answers as plot_answers
     from counton.charts.plan_charts import plot_loss as plot_loss
     from counton.charts.plan_charts import plot_over as plot_over
     from counton.charts.plan_charts import plot_plan as plot_plan
     from counton.charts.style import Caption as Caption
-    from counton.charts.table_charts import plot_hierarchy as plot_hierarchy
-    from counton.charts.table_charts import plot_ranges as plot_ranges
     from counton.charts.totals import Curves as Curves
     from counton.charts.totals import plot_totals as plot_totals
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.besides_noise import besides_noise
-from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
 from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
@@ -27,10 +25,7 @@ from counton.released.stream_words import promise_in_words
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
 from counton.run.written_files import (
-    PICTURES,
     check_output,
-    draw_release,
-    write_figure,
     write_table,
 )
 
@@ -38,10 +33,12 @@ from counton.run.written_files import (
 _QUESTIONS = ("difference", "ratio", "change", "share", "total")
 #: Questions answered by rows, and ``hidden``, which asks about groups that are not shown.
 _TABLES = ("sums", "by", "changes", "band", "hidden")
-#: Tables that have a chart.
-_DRAWABLE = (["changes"], ["by"], ["band"])
-#: Largest number of changes in a chart.
-_DRAWN = 20
+#: Words for averages by time, by the name of the pattern.
+_AVERAGES = {
+    "hour": "of each hour of the day, over the days that have it whole",
+    "weekday": "of each day of the week, over those that are there whole",
+    "weekday,hour": "of each hour of the week, over those that are there whole",
+}
 #: Largest number of rows on the screen.
 _ROWS = 40
 
@@ -62,25 +59,11 @@ def perform(options: AnswerOptions) -> None:
             f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
             "two questions, and one command answers one: leave one of them out"
         )
-    if options.plot is not None and not questions and tables not in _DRAWABLE:
-        raise InvalidInput(
-            f"{field('plot', str(options.plot))} draws an answer, and nothing is asked: ask for a "
-            f"difference, a ratio, a share, a total, the largest change, {field('by')} "
-            f"or {field('band')}; or give counton export "
-            f"{options.source} to draw what was released"
-        )
-    if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
-        raise InvalidInput(
-            f"{field('plot', str(options.plot))} is not a file for a chart; its name must end in "
-            f"{', '.join(PICTURES)}"
-        )
     if options.out is not None:
         inputs = [Path(one) for one in options.source.split(",") if Path(one).is_file()]
         check_output(options.out, tuple(TABLES), inputs=inputs)
     if not questions and tables != ["hidden"]:
         table = _table(released, options, steps)
-        if options.plot is not None:
-            _draw(table, released, options, steps)
         if options.out is not None:
             write_table(table, options.out, _about(released))
         _print_table(table, released, options)
@@ -90,8 +73,6 @@ def perform(options: AnswerOptions) -> None:
         answers = jointly(answers)
     if not questions:
         answers = [released.most_of_hidden()]
-    if options.plot is not None:
-        _draw(answers, released, options, steps)
     if options.out is not None:
         columns = [pl.DataFrame(_numbers(one)) for one in answers]
         write_table(pl.concat(columns, how="diagonal_relaxed"), options.out, _about(released))
@@ -107,7 +88,7 @@ def perform(options: AnswerOptions) -> None:
         level = f"{percent(released.numbers.level)}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         Console().write_line(text)
-    Console().write_files(options.out, options.plot)
+    Console().write_files(options.out, None)
 
 
 def _about(released: Release) -> dict[str, Any]:
@@ -115,32 +96,6 @@ def _about(released: Release) -> dict[str, Any]:
     them in a file.
     """
     return {"answers_from": released.numbers.design.name, **promise_of(released.numbers)}
-
-
-def _draw(
-    found: Sequence[Answer] | pl.DataFrame, released: Release, options: AnswerOptions, steps: range
-) -> None:
-    """Write a chart of answers, or of a table of selected rows, to a file."""
-    assert options.plot is not None
-    if options.band:
-        draw_release(_steps_of(released, options).numbers.with_band(), options.plot)
-        return
-    other = None
-    if options.other_steps is not None and options.beside is None:
-        other = released.numbers.steps_named(options.other_steps)
-    questions = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
-    if options.changes and isinstance(found, pl.DataFrame):
-        rows = found.head(_DRAWN).drop("sure").rows()
-        found = [
-            Answer(value, std, low, high, released.numbers.level, name)
-            for name, value, std, low, high in rows
-        ]
-    figure = (
-        figure_of_pattern(released.numbers, found, options.by or (), steps)
-        if isinstance(found, pl.DataFrame)
-        else figure_of_answers(released.numbers, found, questions, steps, other)
-    )
-    write_figure(figure, options.plot)
 
 
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
@@ -250,7 +205,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     console.write_line("")
     if options.by is not None and "weekday" in table.columns and "hour" in table.columns:
         _print_week(console, table, released)
-        console.write_files(options.out, options.plot)
+        console.write_files(options.out, None)
         return
     shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
     console.write_released(shown)
@@ -261,13 +216,13 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
         )
     if options.by is not None:
         message = (
-            f"The average {AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
+            f"The average {_AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
         )
         console.write_folded(message)
     if options.changes or options.band:
         level = f"{percent(released.numbers.level)}%"
         console.write_line(f"All intervals hold together with probability {level}.")
-    console.write_files(options.out, options.plot)
+    console.write_files(options.out, None)
 
 
 #: Largest number of groups whose weeks the screen shows.
@@ -299,7 +254,7 @@ def _print_week(console: Console, table: pl.DataFrame, released: Release) -> Non
         )
     level = f"{percent(released.numbers.level)}%"
     console.write_folded(
-        f"The average {AVERAGES[','.join(WEEK)]}. With a probability of {level} each, a number "
+        f"The average {_AVERAGES[','.join(WEEK)]}. With a probability of {level} each, a number "
         f"is within {quantity(far, far)} of the true one; --json and --out have the interval of "
         f"each."
     )

@@ -208,9 +208,6 @@ class AnswerOptions:
     out: Path | None = option(
         None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
     )
-    plot: Path | None = option(
-        None, "file for a chart of the answers, with their intervals: .png, .svg or .pdf"
-    )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )

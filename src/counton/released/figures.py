@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, field
-from counton.base.exact import percent, quantity
+from counton.base.errors import InvalidInput
+from counton.base.exact import percent
 from counton.numbers import Releases
-from counton.privacy.guarantees import plural
-from counton.released.besides_noise import adds_users_up
-from counton.released.periods import WEEK, patterns_of, periods_of
+from counton.released.periods import periods_of
 from counton.released.read_options import Look
 from counton.released.revisions import final_windows
-from counton.released.series import CellValues, Series
+from counton.released.series import Series
 from counton.released.stream_words import (
-    besides_as_sentence,
-    counted_in_words,
     foot_of,
     groups_in_words,
     series_in_words,
@@ -29,34 +23,12 @@ from counton.released.stream_words import (
     times_in_words,
     title_in_words,
 )
-from counton.statistics import Statistic
-from counton.statistics.catalogue import statistic_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.charts import Curves
-    from counton.numbers.contrasts import Answer
     from counton.released.released_numbers import ReleasedNumbers
-
-#: Approximate number of steps that a chart of a statistic shows.
-_DRAWN = 500
-#: For each kind of question: the title of a chart of its answers, and the label of its axis.
-_DRAWN_AS = {
-    "difference": ("differences", "difference in {subject}"),
-    "ratio": ("ratios", "ratio: 1 is as many"),
-    "change": ("changes in per cent", "change in per cent"),
-    "share": ("shares", "share in per cent"),
-    "total": ("totals", "{subject}"),
-    "changes": ("largest changes", "change of {subject}"),
-    "hidden": ("groups that are not shown", "{subject}"),
-}
-#: Words for averages by time, by the name of the pattern.
-AVERAGES = {
-    "hour": "of each hour of the day, over the days that have it whole",
-    "weekday": "of each day of the week, over those that are there whole",
-    "weekday,hour": "of each hour of the week, over those that are there whole",
-}
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
@@ -72,23 +44,13 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
             f"stream {released.design.name!r} was not made from events, so its steps have no "
             "times, and no chart can be drawn: write a table"
         )
-    if panels and not released._by_group:
+    if not released._by_group:
         raise InvalidInput(
-            f"{field('panels', True)} draws the groups of counts and sums, and this release has "
-            "none: leave it out"
+            f"a chart shows counts and sums over time, and {released.design.name!r} releases "
+            f"{released.definition.kind}: draw the table, as recipes/chart_of_groups.py does"
         )
     released._check_released()
-    definition = released.definition
-    if definition.ranks:
-        ranking: Any = statistic_named(definition.what)
-        statistic = ranking(list(released.groups), released.shown.top)
-        return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
-    if isinstance(released.published, CellValues):
-        return _charts_of_cells(released, look, panels=panels)
-    if not definition.cut.goes_on:
-        return {"table": _chart_of_table(released, look)}
-    drawn = _drawn_rows(released)
-    return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
+    return _charts_of_cells(released, look, panels=panels)
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
@@ -199,161 +161,3 @@ def _curves(
     place = {group: number for number, group in enumerate(names)}
     places = [place[group] for group in released.groups]
     return Curves(times, released.groups, estimates, lower, upper, places=places)
-
-
-def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
-    """Return the rows of a statistic's table that a chart shows: evenly spaced steps, including the
-    last step.
-    """
-    if released.statistic.card.on_demand and released.shown.ask is None:
-        return released.table()
-    count, after = released.steps.stop - released.first, released.steps.stop - 1
-    stride = max(1, count // _DRAWN)
-    steps = range(released.first + (count - 1) % stride, released.steps.stop, stride)
-    drawn = released.table(steps)
-    if "rank" not in drawn.columns:
-        return drawn
-    # The same groups in all steps: the largest by the whole shown time.
-    over = None if released.first == 1 else released.steps.stop - released.first
-    whole = replace(released, shown=replace(released.shown, over=over))
-    largest = whole.table(range(after, after + 1))["group"].to_list()
-    return replace(released, shown=replace(released.shown, ask=tuple(largest))).table(steps)
-
-
-def _chart_of_readings(
-    released: ReleasedNumbers, statistic: Statistic, table: pl.DataFrame, look: Look
-) -> Figure:
-    """Return a chart of a statistic's table over time.
-
-    Args:
-        released: the release that has the table.
-        statistic: the statistic of the table.
-        table: the rows to draw.
-        look: words and width of the chart.
-    """
-    from counton.charts.statistic_charts import plot_statistic
-
-    definition, over = released.definition, released.over
-    return plot_statistic(
-        statistic,
-        {name: table[name].to_numpy() for name in table.columns},
-        released._times,
-        level=released.level,
-        words=look.around(
-            times_in_words(definition, over), foot_of(definition, look.source, released.notes)
-        ),
-        by=groups_in_words(definition),
-        of=definition.value,
-        counted=subject_in_words(counted_in_words(definition, over)),
-        over=over,
-        begins=released._begins_of_periods(np.unique(table["step"].to_numpy())),
-        anew=adds_users_up(definition),
-    )
-
-
-def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
-    """Return a chart of a table that was released once.
-
-    Raises:
-        InvalidInput: the release was read from a file in which rows were left out.
-    """
-    from counton.charts.table_charts import plot_table
-
-    if released.rows_there is not None:
-        raise InvalidInput(
-            f"rows of {released.design.name!r} are missing from the file, and a chart needs all "
-            "rows: give the complete file, or use its table instead of a chart"
-        )
-    definition = released.definition
-    promise = f"{definition.guarantee} protects each single {definition.unit} "
-    promise += f"({definition.contribution.neighbours})"
-    foot = [] if look.source is None else [f"Source: {look.source}."]
-    foot += [f"{note}." for note in released.notes]
-    foot += besides_as_sentence(definition)
-    return plot_table(
-        released.reading,
-        look.around(promise, " ".join(foot)),
-        what=plural(definition.unit),
-        fit=released.shown.fit,
-        level=released.level,
-    )
-
-
-def figure_of_answers(
-    released: ReleasedNumbers,
-    answers: Sequence[Answer],
-    questions: Sequence[str],
-    steps: range,
-    other_steps: range | None = None,
-) -> Figure:
-    """Return a chart of answers to questions about groups, whose heading states subject and time.
-
-    Args:
-        released: the release that answered.
-        answers: the answers.
-        questions: kinds of the questions, such as ``"difference"`` and ``"share"``.
-        steps: the steps to which the answers refer.
-        other_steps: earlier steps with which the answers compare; None: there are none.
-    """
-    from counton.charts.answer_charts import plot_answers
-    from counton.charts.style import Caption
-
-    definition = released.definition
-    subject = definition.subject if definition.statistic.card.additive else released.design.name
-    kind, axis = _DRAWN_AS[questions[0]] if len(questions) == 1 else ("answers", "")
-    if [*questions] == ["changes"]:
-        several = len(released.groups)
-        some = f"the {len(answers)} {kind} of {several:,} groups"
-        kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
-    elif len(answers) == 1:
-        kind = kind.replace("changes", "change").removesuffix("s")
-    when = definition.cut.span(steps)
-    if other_steps is not None:
-        when += f", against {definition.cut.span(other_steps)}"
-    drawn = []
-    for one in answers:  # the heading states the time; shares of groups in all are in per cent
-        times = 100 if one.per_cent else 1
-        ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
-        drawn.append(replace(one, what=one.what.removesuffix(f" ({when})"), **ends))
-    subtitle = f"{when}; with {percent(released.level)}% intervals"
-    subtitle += ", which hold together" if len(answers) > 1 else ""
-    return plot_answers(
-        drawn,
-        Caption(
-            title_in_words(f"{subject}: {kind}", None),
-            subtitle,
-            axis.format(subject=subject),
-            foot_of(definition, None, released.notes),
-        ),
-    )
-
-
-def figure_of_pattern(
-    released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
-) -> Figure:
-    """Return a chart of averages by hour or weekday.
-
-    Args:
-        released: the release.
-        table: the averages, from `Release.pattern`.
-        by: "hour", "weekday", or both for each hour of the week.
-        steps: the steps over which the averages were taken.
-    """
-    from counton.charts.answer_charts import plot_pattern, plot_week
-    from counton.charts.style import Caption
-
-    definition, named = released.definition, patterns_of(by)
-    subject, grouped = definition.subject, groups_in_words(definition)
-    times, level = definition.cut.span(steps), f"{percent(released.level)}%"
-    intervals = f"with {level} intervals"
-    if named == WEEK:
-        half = max(((table["upper"] - table["lower"]) / 2).to_list(), default=0.0)
-        far = quantity(half, half)
-        intervals = f"each is within {far} of the true one with probability {level}"
-    words = Caption(
-        title_in_words(subject, grouped),
-        f"the average {AVERAGES[','.join(named)]}, {times}; {intervals}",
-        subject,
-        foot_of(definition, None, released.notes),
-    )
-    return plot_week(table, words) if named == WEEK else plot_pattern(table, words)

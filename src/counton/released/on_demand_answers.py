@@ -73,7 +73,7 @@ class Answers:
     @staticmethod
     def named_by(statistic: Statistic, shown: View) -> str:
         """Return the name of the table column that has the names of requested cells."""
-        return "cell" if shown.ask is None else statistic.card.chart.cells
+        return "cell" if shown.ask is None else statistic.card.cell_column
 
     def readings(self, statistic: Statistic) -> Readings:
         """Return the statistic's numbers at the steps 1 to ``step``, computed from the cells in the

@@ -877,7 +877,9 @@ class Release:
 
     def _repr_html_(self) -> str:
         words = self.describe()
-        return page(self.numbers, words, self.figures) if self.numbers.steps else html(words, {})
+        if not self.numbers.steps:
+            return html(words, {})
+        return page(self.numbers, words, self.figures if self.numbers.drawable else dict)
 
 
 def _check_steps(numbers: ReleasedNumbers, steps: range) -> None:

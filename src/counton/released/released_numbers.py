@@ -1027,7 +1027,7 @@ class ReleasedNumbers:
             for name, column in zip(found, (every, std, every - half, every + half), strict=True):
                 found[name].append(column)
         columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
-        return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
+        return {statistic.card.cell_column: np.array(names * len(steps)), **columns}
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
         """Return a row for each step and group, with the same column names for totals and for
@@ -1237,11 +1237,7 @@ class ReleasedNumbers:
     @property
     def drawable(self) -> bool:
         """True if the release has numbers that a chart can draw."""
-        if self._by_group:
-            return bool(self.groups)
-        if self.definition.ranks:
-            return self.table().height > 0
-        return not isinstance(self.published, Releases) and self._last.height > 0
+        return self._by_group and bool(self.groups)
 
     @property
     def _cut(self) -> Windows:

@@ -112,7 +112,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         )
         return Screen(heading=heading, notes=[none, *_below(released)])
     table, left_out = largest_rows(
-        rows.drop(WHEN, strict=False), released.definition.inner.card.chart.rows or ()
+        rows.drop(WHEN, strict=False), released.definition.inner.card.on_screen
     )
     return Screen((), heading, [table], left_out, _below(released))
 

@@ -521,16 +521,6 @@ def series_in_words(definition: Description) -> str:
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
-def counted_in_words(definition: Description, over: int | str | None = None) -> str:
-    """Return words for the number in one cell, such as "number of loans".
-
-    Args:
-        definition: the description of the stream.
-        over: number of last steps that each number covers; None: all steps so far.
-    """
-    return definition.counting.cells_count(definition.unit, alone=over == 1)
-
-
 def groups_in_words(definition: Description) -> str | None:
     """Return the names of the grouping columns, such as "region and sex"; None if there are no
     groups.

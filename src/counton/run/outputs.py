@@ -123,6 +123,11 @@ class Outputs:
         cannot have; called before a release.
         """
         check_shown(self.shown, definition, self.level)
+        if self.plot is not None and not definition.shows_cells:
+            raise InvalidInput(
+                f"{field('plot', str(self.plot))} draws counts and sums over time, and this is "
+                f"{definition.kind}: leave it out, and draw the table"
+            )
         if self.out is not None and is_folder(self.out):
             from counton.run.written_files import check_foldable
 

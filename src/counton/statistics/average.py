@@ -44,7 +44,7 @@ from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
 from counton.statistics.count import ClippedValues, Sum, besides_clipped, units_of_values
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic
+from counton.statistics.statistic import Card, ErrorScale, Statistic
 from counton.statistics.tally_statistic import X
 
 _NAMES: tuple[str, ...] = ("mean", "sum", "count")
@@ -96,7 +96,8 @@ class Average(ClippedValues):
         column="name",
         says="The mean of clipped values, and their sum and number.",
         phrase="average of {value}, each value clipped to [{lower}, {upper}],",
-        chart=ChartSpec("Running average", "mean", ("mean",), of_values=True, from_zero=False),
+        unit_word="{value}",
+        on_screen=("mean",),
         event="value",
         also_called=("mean", "avg"),
         options=(
@@ -128,7 +129,6 @@ class Average(ClippedValues):
         self.row_total = self.width if number is None else None
         self.card = replace(
             self.card,
-            chart=replace(self.card.chart, bounds=(float(self.lower), float(self.upper))),
             known_beforehand=("sum", "count") if number is None else None,
         )
 
@@ -339,7 +339,8 @@ class SumBesideNumber(Average):
         keyword="sum",
         says="The sum of clipped values, and their number.",
         phrase="sum of {value}, each value clipped to [{lower}, {upper}],",
-        chart=ChartSpec("Running sum", "sum", ("sum",), of_values=True),
+        unit_word="{value}",
+        on_screen=("sum",),
         also_called=(),
         options=Average.card.options[:-1],
     )
@@ -348,8 +349,7 @@ class SumBesideNumber(Average):
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
         super().__init__(lower, upper, resolution, unit=unit)
-        chart = replace(self.card.chart, bounds=None)
-        self.card = replace(self.card, chart=chart, known_beforehand=None)
+        self.card = replace(self.card, known_beforehand=None)
 
     @property
     @override

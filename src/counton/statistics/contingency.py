@@ -26,7 +26,7 @@ from counton.numbers.table_fit import clip_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
+from counton.statistics.statistic import Card, ErrorScale, Statistic
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
 
@@ -183,18 +183,6 @@ def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
     return ", ".join(told) or "total"
 
 
-def _chart_rows(table_of: Contingency, table: Table) -> Table:
-    """Select the rows of single values, such as "sex f": all other columns add up all values."""
-    columns = table_of.columns
-    named = [
-        [f"{name} {one}" for name, one in zip(columns, row, strict=True) if one is not None]
-        for row in zip(*(table[name] for name in columns), strict=True)
-    ]
-    kept = np.array([len(names) == 1 for names in named])
-    found = {name: column[kept] for name, column in table.items() if name not in columns}
-    return {**found, "group": np.array([names[0] for names in named if len(names) == 1])}
-
-
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
@@ -236,7 +224,6 @@ class Contingency(GridCells):
         f"all values.",
         phrase="contingency table of {columns}",
         label=_label,
-        chart=ChartSpec("Running {counted}", "{counted}", once="margins", choose=_chart_rows),
         also_called=("crosstab", "table"),
         options=(
             TABLE_COLUMNS,
@@ -260,8 +247,7 @@ class Contingency(GridCells):
     ) -> None:
         self.equal = bool(equal)
         super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        chart = replace(self.card.chart, by=tuple(self.columns))
-        self.card = replace(self.card, domain=self.columns, chart=chart)
+        self.card = replace(self.card, domain=self.columns)
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
             raise InvalidInput(

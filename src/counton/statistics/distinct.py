@@ -16,7 +16,7 @@ from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.count import Count
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
+from counton.statistics.statistic import Card, Events, Exact, Statistic
 from counton.statistics.users import (
     DIGEST,
     comes_or_goes,
@@ -104,7 +104,7 @@ class Distinct(Statistic):
         example={"user": "visitor"},
         says="How many users there are: so far, in each window, or now.",
         phrase="number of distinct {units}",
-        chart=ChartSpec("Running number of distinct users", "users"),
+        unit_word="users",
         also_called=("unique", "uniques", "users", "visitors"),
         options=(
             Option("window", "count users anew in each run of this many steps", "whole"),
@@ -139,7 +139,7 @@ class Distinct(Statistic):
                 self.card,
                 of_now=True,
                 phrase="number of {units} who are there",
-                chart=ChartSpec("Number of users who are there", "users"),
+                unit_word="users",
             )
         if window is None and windows is not None:
             raise InvalidInput(

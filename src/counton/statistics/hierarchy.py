@@ -45,7 +45,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import table_arguments
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
+from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
@@ -254,14 +254,6 @@ class HierarchyReading(Reading):
         return all_levels(tree, [self._level_numbers(depth) for depth in range(len(tree.levels))])
 
 
-def _chart_rows(hierarchy: Hierarchy, table: Table) -> Table:
-    levels = list(dict.fromkeys(table["level"].tolist()))
-    shown = levels[min(1, len(levels) - 1)]
-    kept = table["level"] == shown
-    found = {name: values[kept] for name, values in table.items() if name != "level"}
-    return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
-
-
 class Hierarchy(TableStatistic):
     """Counts at every node of a tree, over time; children add up to their parents.
 
@@ -318,7 +310,6 @@ class Hierarchy(TableStatistic):
         f"numbers. Without {field('target')} every level is equally accurate; with "
         f"{field('target')} and no guarantee the command computes what the wanted accuracy costs.",
         phrase="table of counts at the levels {levels} of a hierarchy",
-        chart=ChartSpec("Running {counted}", "{counted}", once="tree", choose=_chart_rows),
         options=(
             Option(
                 "levels",
@@ -357,8 +348,7 @@ class Hierarchy(TableStatistic):
     ) -> None:
         self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
         self.size = f"{sum(self.tree.sizes):,} nodes"
-        by = tuple(self.tree.levels[1:2])
-        self.card = replace(self.card, domain=self.tree, chart=replace(self.card.chart, by=by))
+        self.card = replace(self.card, domain=self.tree)
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)

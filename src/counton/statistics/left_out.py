@@ -32,7 +32,6 @@ from counton.privacy import value_grid
 from counton.statistics.average import Average
 from counton.statistics.catalogue import statistic_named
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import ChartSpec
 from counton.statistics.tally_statistic import X
 
 _NAMES = {"share": "mean", "rows": "sum"}
@@ -77,7 +76,8 @@ class ShareLeftOut(Average):
         keyword="left-out",
         says="The share of rows that bounds leave out.",
         phrase="share of rows that bounds leave out",
-        chart=ChartSpec("Share of rows that bounds leave out", "share", ("share",)),
+        unit_word="share",
+        on_screen=("share",),
         event="row",
         also_called=(),
         options=(

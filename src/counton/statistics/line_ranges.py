@@ -22,7 +22,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
+from counton.statistics.statistic import Card, ErrorScale, Statistic
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time
 from counton.strategies.lines.workloads import NAMED, Workload, workload
@@ -98,13 +98,6 @@ class RangesReading(GridReading):
         return TableNumbers(about, self.of_boxes(place, place + 1), beside=lambda _: so_far)
 
 
-def _chart_rows(ranges: Ranges, table: Table) -> Table:
-    if "from_cell" in table:
-        ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
-        return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
-    return {**table, "group": table[ranges.name]}
-
-
 class Ranges(GridCells):
     """Counts in any interval of a line of cells, such as the hours of a day, over time.
 
@@ -152,13 +145,6 @@ class Ranges(GridCells):
         f"are measured. Without {field('time')} the line is released once: the same command again "
         f"shows the same numbers. The number of cells is published, and so are their labels.",
         phrase="line of counts, for sums over any of its ranges,",
-        chart=ChartSpec(
-            "Running {counted}",
-            "{counted}",
-            once="line",
-            choose=_chart_rows,
-            profile=lambda line, table: None if "from_cell" in table else line.name,
-        ),
         options=(
             Option("label", "column that names the cells of a line", column="label", needed=True),
             COUNTS,
@@ -199,8 +185,7 @@ class Ranges(GridCells):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
-        chart = replace(self.card.chart, by=(name,))
-        self.card = replace(self.card, domain=self.labels, chart=chart)
+        self.card = replace(self.card, domain=self.labels)
 
     @classmethod
     @override

@@ -65,7 +65,7 @@ from counton.statistics.moment_intervals import (
     variance_ends,
 )
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
+from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -426,17 +426,6 @@ class MomentsReading(Reading):
         return self._half(height.slopes, level) * over + abs(away) * second + steep * mean_on
 
 
-def _chart_rows(moments: Moments, table: Table) -> Table:
-    words = {"count": "rows"}
-    for one in moments.columns:
-        words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
-        for other in moments.columns:
-            words[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
-            words[f"slope {one} {other}"] = f"slope of {one} on {other}"
-    names = table["name"].astype(str).tolist()
-    return {**table, "name": np.array([words.get(name, name) for name in names])}
-
-
 class Moments(TallyStatistic):
     """Number of rows, means, variances and covariances of their columns, and least-squares lines.
 
@@ -483,13 +472,7 @@ class Moments(TallyStatistic):
         reading=MomentsReading,
         column="name",
         phrase="table of means, variances, covariances and least-squares slopes of {columns}",
-        chart=ChartSpec(
-            "Running means, variances and slopes",
-            "",
-            panels=True,
-            from_zero=False,
-            choose=_chart_rows,
-        ),
+        unit_word="",
         also_called=("variance", "var", "std", "correlation"),
         known_beforehand=("count",),
         options=(

@@ -45,7 +45,7 @@ from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic
+from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time, serves
@@ -298,9 +298,7 @@ class Quantiles(TableStatistic):
         example={"value": "seconds", "lower": "0", "upper": "600", "cells": "60"},
         says="How values are distributed: median and other quantiles.",
         phrase="distribution of {value} over ranges from {first} to {last}, with its quantiles,",
-        chart=ChartSpec(
-            "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
-        ),
+        unit_word="{value}",
         also_called=("median", "quantile", "percentile", "percentiles"),
         in_rank=True,
         known_beforehand=(),
@@ -338,8 +336,6 @@ class Quantiles(TableStatistic):
         self.edges = ends = _edges_of(edges, lower, upper, cells)
         self.places = len(ends) - 1
         self.size = f"quantiles over {self.places:,} cells"
-        bounds = float(ends[0]), float(ends[-1])
-        self.card = replace(self.card, chart=replace(self.card.chart, bounds=bounds))
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
         self._named: str | None = None

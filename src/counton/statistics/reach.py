@@ -24,7 +24,7 @@ from counton.base.exact import quote
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact
+from counton.statistics.statistic import Card, Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of, records_of, user_digests
 
@@ -84,14 +84,7 @@ class Reach(UsersByRank):
                 several=True,
             ),
         ),
-        chart=ChartSpec(
-            "Running number of users by how many rows they have",
-            "users",
-            choose=lambda reach, table: {
-                name: values[np.char.endswith(table["name"].astype(str), " or more")]
-                for name, values in table.items()
-            },
-        ),
+        unit_word="users",
         event="user",
         column="name",
     )

@@ -65,7 +65,7 @@ from counton.statistics.report_members import (
     tables_of,
     whole_weights,
 )
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
+from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 
 
@@ -176,11 +176,6 @@ class FollowedReading(Reading):
 #: Largest number of different codes of a row. A row's code is one integer for all statistics.
 _MOST_CODES = 2**62
 _MOST_STATISTICS = 64
-#: Of a statistic with several numbers, a chart draws the first of these that it has, or else the
-#: statistic's first number.
-_SHOWN_FIRST = ("mean", "0.5")
-#: Largest number of groups that a chart draws for a statistic by group.
-_MOST_SHOWN = 6
 
 
 def _by_groups(report: Report, groups: Sequence[str]) -> None:
@@ -192,34 +187,6 @@ def _by_groups(report: Report, groups: Sequence[str]) -> None:
                 f"{field('by')} and {field('domain')} inside the statistics that need groups, and "
                 "not to the report"
             )
-
-
-def _chart_rows(report: Report, table: Table) -> Table:
-    names = table["name"].astype(str)
-    kept, called = np.zeros(len(names), np.bool_), names.astype(object)
-    for one, shown in report._names_to_draw(table).items():
-        own = table["statistic"].astype(str) == one
-        words = {"mean": "mean", "0.5": "median"}
-        for column in report.columns.get(one, ())[-1:]:
-            value = column
-            words = {number: f"{said} of {value}" for number, said in words.items()}
-        for name in shown[:_MOST_SHOWN]:
-            rows = own & (names == name)
-            kept |= rows
-            plain = name in ("all", "total")
-            group, _, number = name.rpartition(" ")
-            told = " ".join([group, words.get(number, number)]).strip()
-            called[rows] = one if plain else f"{one}: {told}"
-    found = {name: values[kept] for name, values in table.items() if name != "statistic"}
-    return {**found, "name": called[kept]}
-
-
-def _left_out(report: Report, table: Table) -> str:
-    return "; ".join(
-        f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
-        for one, shown in report._names_to_draw(table).items()
-        if len(shown) > _MOST_SHOWN
-    )
 
 
 class Report(TallyStatistic):
@@ -285,15 +252,8 @@ class Report(TallyStatistic):
         says="Several statistics of the same rows, under one guarantee and one bound on people.",
         phrase="report of {statistics}",
         also_called=("several", "dashboard"),
-        chart=ChartSpec(
-            "{statistics} so far",
-            "",
-            panels=True,
-            from_zero=False,
-            cells="name",
-            choose=_chart_rows,
-            left_out=_left_out,
-        ),
+        unit_word="",
+        cell_column="name",
         event="row",
         shows=("over", "sums"),
         reads=("size",),
@@ -410,28 +370,6 @@ class Report(TallyStatistic):
     def own_columns(self) -> OwnColumns:
         numbers = [part.name for part in self.parts if part.kind != "label"]
         return OwnColumns(self.column_names, tuple(numbers))
-
-    def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """Return, for each statistic by its name, the names of the numbers that a chart shows.
-
-        If there are too many groups, the chart shows the largest. A group's size is its number in
-        the table's last row; if the rows are of single windows, it is the mean over all windows.
-        """
-        names, found = table["name"].astype(str), {}
-        for one, statistic in self.statistics.items():
-            own = table["statistic"].astype(str) == one
-            there = [*dict.fromkeys(names[own].tolist())]
-            groups = statistic.groups if isinstance(statistic, GroupedRows) else ("",)
-            wanted = [f"{group} {name}".strip() for group in groups for name in _SHOWN_FIRST]
-            shown = [name for name in wanted if name in there]
-            if not shown:  # one kind of number: every group's, or the first
-                shown = there if len(groups) == len(there) else there[:1]
-            if len(shown) > _MOST_SHOWN:
-                numbers = {name: table["estimate"][own & (names == name)] for name in shown}
-                size = np.nanmean if "over" in table else lambda rows: rows[-1]
-                shown.sort(key=lambda name: -float(size(numbers[name])))
-            found[one] = shown
-        return found
 
     @property
     @override

@@ -69,58 +69,6 @@ NO_EVENTS = ("user", "edge", "letter")
 Table = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class ChartSpec:
-    """The way a chart shows a statistic: title, axes, and the rows to draw.
-
-    Attributes:
-        title: the title. "Running" and "so far" are left out if the chart shows some steps only.
-            "{counted}" is replaced by the word for the cells, "{statistics}" by a report's
-            statistics. "": the statistic's own name.
-        axis: the label of the value axis, with the placeholders of ``title``; "": each panel has
-            its own label.
-        rows: names of the table rows to draw; None: all.
-        of_values: True if the numbers are in the units of a column's values, such as a mean; the
-            chart then names the column.
-        bars: True if the chart shows the cells after the last step as bars, instead of curves over
-            time.
-        panels: True if each curve has its own panel.
-        from_zero: True if the axis begins at 0.
-        jointly: True if the intervals hold for all groups at once with the stated probability.
-        cells: name of the table column that holds the names of cells.
-        once: the kind of chart for a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
-            ``"quantiles"``; "": no such chart.
-        by: words at the end of a title that say how cells differ: "by region and by sex".
-        bounds: lowest and highest value that the numbers can have. An interval that reaches from
-            the lowest to the highest value tells nothing and is not drawn.
-        choose: function from a statistic and its table to the rows to draw, with a column ``group``
-            of names if needed; None: all rows.
-        left_out: function that returns a text naming the groups that ``choose`` leaves out; None:
-            it leaves out none.
-        profile: function that returns the column by which cells are ordered on the horizontal axis;
-            None: they have no order.
-
-    >>> ChartSpec("Running number of large values", "values").from_zero
-    True
-    """
-
-    title: str = ""
-    axis: str = "count"
-    rows: tuple[str, ...] | None = None
-    of_values: bool = False
-    bars: bool = False
-    panels: bool = False
-    from_zero: bool = True
-    jointly: bool = False
-    cells: str = "cell"
-    once: str = ""
-    by: tuple[str, ...] = ()
-    bounds: tuple[float, float] | None = None
-    choose: Callable[[Any, Table], Table] | None = None
-    left_out: Callable[[Any, Table], str] | None = None
-    profile: Callable[[Any, Table], str | None] | None = None
-
-
 def label_of_row(names: Mapping[str, Any]) -> str:
     """Join the names in a row's columns to one text.
 
@@ -159,7 +107,10 @@ class Card:
         reads: options of every job that are also arguments of the statistic's constructor, such as
             "domain".
         shows: names of the options that change how its released numbers are shown.
-        chart: the way a chart shows it.
+        unit_word: the word for the unit of its numbers; "{counted}" stands for the plural word for
+            rows, "{value}" for the name of the column of values; "": unknown.
+        on_screen: names of the numbers that a screen shows first.
+        cell_column: name of the table column that holds the names of cells.
         label: function that returns the label of a table row, given the names in its columns.
         besides_noise: function that returns sentences on errors other than noise, such as clipping;
             None: there are no such errors.
@@ -229,7 +180,9 @@ class Card:
     options: tuple[Option, ...] = ()
     reads: tuple[str, ...] = ()
     shows: tuple[str, ...] = ("over", "sums")
-    chart: ChartSpec = ChartSpec()
+    unit_word: str = "{counted}"
+    on_screen: tuple[str, ...] = ()
+    cell_column: str = "cell"
     label: Callable[[Mapping[str, Any]], str] = label_of_row
     besides_noise: Callable[[Any], Sequence[str]] | None = None
     units: Callable[[str | None, str], dict[str, str]] | None = None
@@ -563,10 +516,9 @@ def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, s
     card = statistic.card
     if card.units is not None:
         return card.units(column, rows)
-    if card.chart.of_values:
+    if card.unit_word == "{value}":
         return {} if column is None else {"": column}
-    axis = card.chart.axis.replace("{counted}", rows)
-    return {"": rows if axis == ChartSpec().axis else axis} if axis else {}
+    return {"": card.unit_word.replace("{counted}", rows)} if card.unit_word else {}
 
 
 def neighbours_differ(statistic: Statistic) -> str:

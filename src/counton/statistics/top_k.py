@@ -22,7 +22,7 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic, distinct_names
+from counton.statistics.statistic import Card, Events, Exact, Statistic, distinct_names
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, records_of, split_user
 
@@ -122,7 +122,6 @@ class TopK(TallyStatistic):
         ranks=True,
         says="The largest groups of a histogram, with intervals that hold for all of them at once.",
         phrase="ranking of the {k} largest groups",
-        chart=ChartSpec("Running {counted}", "{counted}", jointly=True),
         also_called=("top", "topk", "top_k", "largest"),
         options=(
             Option(

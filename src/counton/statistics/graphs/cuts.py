@@ -33,7 +33,7 @@ from counton.statistics.graphs.graph_statistic import (
     unpack_edges,
 )
 from counton.statistics.readings import OnDemandReading
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, NamedCells, Statistic
+from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -158,7 +158,8 @@ class Cuts(NamedCells):
         example={"edge": "page,device", "domain": "home,shop,phone,desk"},
         says="A noisy weight for every pair of nodes: any cut is a sum of them.",
         phrase="weight of the cuts of a growing graph",
-        chart=ChartSpec("Cuts of a growing graph", "weight of a cut", cells="cut"),
+        unit_word="weight of a cut",
+        cell_column="cut",
         options=(EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION))),
         reads=("domain",),
         shows=("cut",),

@@ -25,7 +25,6 @@ from counton.statistics.graphs.graph_statistic import (
     ranks_of,
 )
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import ChartSpec
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -102,12 +101,7 @@ class Degrees(GraphStatistic):
         example={"edge": "visitor,page", "degree": "3"},
         says="How many nodes of a growing graph have each number of edges.",
         phrase="number of nodes of each degree up to {degree} of a growing graph",
-        chart=ChartSpec(
-            "Degrees of a growing graph",
-            "nodes of each degree",
-            bars=True,
-            profile=lambda degrees, table: "degree",
-        ),
+        unit_word="nodes of each degree",
         options=(
             DEGREE,
             Option("nodes", "how many nodes there are, if that is public", "whole"),

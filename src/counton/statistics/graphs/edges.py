@@ -12,7 +12,6 @@ from typing_extensions import override
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond
 from counton.statistics.graphs.subgraphs import Subgraphs
-from counton.statistics.statistic import ChartSpec
 
 
 class Edges(Subgraphs):
@@ -56,7 +55,7 @@ class Edges(Subgraphs):
         example={"edge": "visitor,page"},
         says="How many edges a growing graph has.",
         phrase="number of edges of a growing graph",
-        chart=ChartSpec("Edges of a growing graph", "edges"),
+        unit_word="edges",
         options=OF_GRAPHS,
         sources=("constants",),
     )

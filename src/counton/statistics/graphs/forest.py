@@ -30,7 +30,7 @@ from counton.statistics.graphs.graph_statistic import (
     unpack_edges,
 )
 from counton.statistics.readings import Cells, place_of_name
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic
 
 _MOST_WEIGHT = 2**32
 
@@ -85,7 +85,7 @@ class Forest(Statistic):
         example={"edge": "visitor,page", "weight": "seconds", "largest": "600"},
         says="The weight of a minimum spanning forest of a growing graph.",
         phrase="weight of a minimum spanning forest of a growing graph",
-        chart=ChartSpec("Weight of a minimum spanning forest", "weight"),
+        unit_word="weight",
         options=(
             EDGE,
             replace(WEIGHT, needed=True),

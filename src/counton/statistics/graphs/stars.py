@@ -16,7 +16,6 @@ from counton.base.options import DEGREE, Option
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
-from counton.statistics.statistic import ChartSpec
 
 #: Largest number of stars that contain one edge; sums of more could exceed int64.
 _MOST_STARS = 2**40
@@ -50,7 +49,7 @@ class Stars(Subgraphs):
         example={"edge": "visitor,page", "degree": "3", "leaves": "2"},
         says="How many stars with a given number of edges a growing graph has.",
         phrase="number of stars with {leaves} leaves of a growing graph",
-        chart=ChartSpec("Stars of a growing graph", "stars"),
+        unit_word="stars",
         options=(DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS),
         sources=("constants",),
         counted="stars",

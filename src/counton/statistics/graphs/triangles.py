@@ -14,7 +14,6 @@ from counton.base.options import DEGREE
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
-from counton.statistics.statistic import ChartSpec
 
 #: Number of pairs of edges that are checked at a time.
 _WEDGES = 2**20
@@ -75,7 +74,7 @@ class Triangles(Subgraphs):
         example={"edge": "visitor,page", "degree": "3"},
         says="How many triangles a growing graph has.",
         phrase="number of triangles of a growing graph",
-        chart=ChartSpec("Triangles of a growing graph", "triangles"),
+        unit_word="triangles",
         options=(DEGREE, *OF_GRAPHS),
         sources=("constants",),
     )

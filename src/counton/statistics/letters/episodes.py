@@ -15,7 +15,6 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
-from counton.statistics.statistic import ChartSpec
 
 #: Number of letters that are read at a time, each a bit of an integer.
 _BLOCK = 2**16
@@ -94,7 +93,7 @@ class Episodes(Words):
         example={"letter": "page", "alphabet": "home,shop", "longest": "2"},
         says="How often each word occurred, with other letters in between.",
         phrase="number of times that each word came as an episode of a stream of letters",
-        chart=ChartSpec("Episodes so far", "times that each episode came"),
+        unit_word="times that each episode came",
         sources=("constants",),
     )
 

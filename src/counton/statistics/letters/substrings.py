@@ -12,7 +12,6 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
-from counton.statistics.statistic import ChartSpec
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -92,7 +91,7 @@ class Substrings(Words):
         example={"letter": "page", "alphabet": "home,shop", "longest": "2"},
         says="How often each word occurred as a part of the letters.",
         phrase="number of times that each word came in a stream of letters",
-        chart=ChartSpec("Words so far", "times that each word came"),
+        unit_word="times that each word came",
         sources=("constants",),
     )
 

@@ -1,0 +1,45 @@
+"""The recipe ``recipes/chart_of_groups.py`` draws tables of every kind from their file alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import PureDP, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "chart_of_groups.py"
+ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid": [1, 7] * 20})
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        ("count", {"by": "shop", "domain": "a,b", "release": "windows"}),
+        ("quantiles", {"value": "paid", "lower": 0, "upper": 10, "cells": 10}),
+        ("hierarchy", {"levels": "shop", "domain": pl.DataFrame({"shop": ["a", "b"]})}),
+    ],
+)
+def test_a_file_is_drawn(what: str, more: dict[str, Any], tmp_path: Path) -> None:
+    if what == "hierarchy":
+        more["domain"].write_csv(tmp_path / "shops.csv")
+        more = {**more, "domain": str(tmp_path / "shops.csv")}
+    else:
+        more |= {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9}
+        more |= {"until": "2024-03-02"}
+    release(
+        what, ROWS, guarantee=PureDP(1), state=tmp_path / "s.db", out=tmp_path / "t.csv",
+        unit="sale", **more,
+    )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "t.svg").read_text()
+    assert "</svg>" in drawn
