@@ -67,7 +67,11 @@ def streams(
     """What two streams release, one after the other, and whether no unit is said to be in both."""
     released = []
     for number, more in enumerate((first, {"continues": "events", "name": "next", **then})):
-        rows = [("o", *one) for one in OTHERS if not (more.get("append") and one.at < DAY + "03")]
+        # Of new events the first has one row: a first run without a row in a window is refused.
+        early = (
+            (DAY + "00:30" if number == 0 else "", DAY + "03") if more.get("append") else ("", "")
+        )
+        rows = [("o", *one) for one in OTHERS if not early[0] <= one.at < early[1]]
         rows += [("u", *one) for one in unit if number in one.files]
         lines = [f"{user},{at},{paid},{id}\n" for user, at, paid, id, _ in rows]
         events = folder / "events.csv"

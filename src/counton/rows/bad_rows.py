@@ -16,7 +16,7 @@ from counton.base.private import open_private
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread
 from counton.rows.sources import Rows, Source
-from counton.rows.timestamps import as_text, format_like
+from counton.rows.timestamps import EPOCH_FORMATS, as_text, format_like
 from counton.rows.window_marks import (
     Columns,
     KeptPart,
@@ -196,6 +196,11 @@ def _explain(
     remedy = problem.remedy(reading.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
+    if problem == Problem.UNREADABLE_TIME and reading.time_format in EPOCH_FORMATS:
+        remedy = (
+            "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
+            "since 1899-12-30, as Excel counts them: write these as dates, as in 2024-03-01"
+        )
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
         remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
     return InvalidInput(

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
@@ -401,6 +402,9 @@ class Tally:
         unknown: number of rows of undeclared groups, counted nowhere.
         skipped: number of rows with a missing value, counted nowhere.
         quarantined: number of unreadable rows, set aside.
+        moments: newest times of the cells up to the last window, int64, in any order. A row after
+            the last window, such as one of the year 9999, does not show that no night is missing.
+        within: number of rows within the windows, also of rows that count nowhere.
     """
 
     cells: pl.DataFrame
@@ -411,6 +415,8 @@ class Tally:
     unknown: int
     skipped: int = 0
     quarantined: int = 0
+    moments: ArrayLike = ()
+    within: int = 0
 
 
 def tally(
@@ -479,6 +485,8 @@ def tally(
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
+            moments=found["us"].to_numpy()[~late],
+            within=int(found["rows"].to_numpy()[~(early | late)].sum()),
         )
     )
 

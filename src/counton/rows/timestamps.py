@@ -210,6 +210,14 @@ def _refuse_other_zone(form: str | None, timezone: str) -> None:
         )
 
 
+def is_serial(column: pl.Expr) -> pl.Expr:
+    """Return whether numbers may be days as Excel counts them, of the years 1954 to 2119. As
+    seconds since 1970 they would be times of its first day.
+    """
+    number = column.cast(pl.Float64, strict=False)
+    return number.is_between(20_000, 80_000).fill_null(False)
+
+
 def format_like(text: str) -> str | None:
     """Return the strftime format of a time that is written with points between day, month and year;
     None for other texts.

@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
-from counton.base.windows import NO_MOMENT, Windows
+from counton.base.windows import NO_MOMENT, Windows, microseconds
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Rows, Source, unreadable_errors
-from counton.rows.timestamps import ClockChange, as_text, moments
+from counton.rows.timestamps import (
+    EPOCH_FORMATS,
+    UNREADABLE_TIME,
+    ClockChange,
+    as_text,
+    is_serial,
+    moments,
+)
 
 Unknown = Literal["refuse", "drop", "discover"]
 
@@ -326,6 +333,10 @@ def mark_part(
             reading.clock_change,
             reading.time_format,
         )
+        if reading.time_format in EPOCH_FORMATS and not types[columns.time].is_temporal():
+            serial = is_serial(pl.col(columns.time))
+            early = us < microseconds(reading.windows.start)
+            us = pl.when(serial & early).then(UNREADABLE_TIME).otherwise(us)
     if watch is not None:
         us = _watch(us, watch)
     if part.unread:

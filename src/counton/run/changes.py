@@ -24,15 +24,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counton.base.arrays import narrowest
-from counton.base.errors import field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
 from counton.base.lazy_polars import polars as pl
@@ -234,10 +234,11 @@ def ended_steps(
         return None, tally.rows
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
-    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job))
+    last = _last_moment(tally.moments, now)
+    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
-    return clock.windows_ended(
+    until, ended = clock.windows_ended(
         job.times.until,
         definition.windows,
         told,
@@ -246,6 +247,32 @@ def ended_steps(
         watermark=job.lateness.watermark,
         now=now,
     )
+    first = released is None and definition.course.continues is None and not source.live
+    if first and ended and tally.rows and not tally.within:
+        raise _no_row_within(source, definition.windows, tally.newest)
+    return until, ended
+
+
+def _no_row_within(source: Source, windows: Windows, newest: int | None) -> InvalidInput:
+    """Build the error for a first run none of whose rows lies in a window: its options are probably
+    wrong.
+    """
+    last = "none can be counted"
+    if newest is not None:
+        last = f"the newest row that can be read is of {windows.to_the_minute(newest)}"
+    return InvalidInput(
+        f"no row of {source.name} lies in a window of the stream, from "
+        f"{windows.at(windows.start)} to {windows.at(windows.end)}, so nothing was released; "
+        f"{last}: correct {field('start')}, {field('steps')} or the format of times "
+        f"({field('time_format')}), or give the events of these windows"
+    )
+
+
+def _last_moment(moments: ArrayLike, now: datetime | None) -> int | None:
+    """Return the newest of some times that are not in the future; None if there is none."""
+    known = np.asarray(moments, np.int64)
+    past = known[known <= microseconds(datetime.now(UTC) if now is None else now)]
+    return int(past.max()) if len(past) else None
 
 
 def repeats_all_rows(job: Job) -> bool:
@@ -396,7 +423,9 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
 _LITTLE = 2.0**-20
 
 
-def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
+def counts_of(
+    tally: Tally, cut: Windows, until: int | None, ended: int, released: int, now: datetime | None
+) -> Counts:
     """Return the numbers of rows that are known before the rows are compared with the rows that the
     stream has counted. All other numbers of the result are 0.
 
@@ -406,10 +435,12 @@ def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, release
         until, ended: time up to which windows are released, and number of steps that ended by then:
             see `ended_steps`.
         released: number of released steps.
+        now: current time; None: this machine's clock.
     """
     empty = 0
     if until is not None and cut.goes_on:
-        moments = np.array([] if tally.newest is None else [tally.newest], np.int64)
+        last = _last_moment(tally.moments, now)
+        moments = np.array([] if last is None else [last], np.int64)
         empty = max(ended - int(cut.in_time.step_of(moments).max(initial=released)), 0)
     return Counts(
         *(tally.rows, tally.before, tally.beyond, tally.unknown),

@@ -33,6 +33,8 @@ class ClockFacts(NamedTuple):
         newest: time of the newest event in microseconds since 1970; None if there is none.
         beyond: True if an event lies after the last window.
         released: number of steps released before; None for a new stream.
+        last: time of the newest event that is neither after the last window nor in the future; None
+            if there is none. By it missing nights are noticed.
         all_of_them: True if these are all events since the first window, not only new ones.
     """
 
@@ -41,6 +43,7 @@ class ClockFacts(NamedTuple):
     beyond: bool
     released: int | None
     all_of_them: bool = True
+    last: int | None = None
 
 
 def windows_ended(
@@ -171,11 +174,11 @@ def _refuse_quiet(
     if new <= 0 or since <= most:
         return
     last = "there is no event"
-    if seen.newest is not None:
+    if seen.last is not None:
         ended = (
             f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
         )
-        last = f"the newest event is of {windows.to_the_minute(seen.newest)}: {ended}"
+        last = f"the newest event is of {windows.to_the_minute(seen.last)}: {ended}"
     said = f"without {field('until')}, this run" if until is None else field("until", until)
     raise InvalidInput(
         f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}; "
@@ -195,7 +198,7 @@ def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int,
     ``count`` is the number of windows that have ended. If only new events are known, the second
     number is equal to the first.
     """
-    newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
+    newest = 0 if seen.last is None else windows.ended_by(seen.last)
     new = count - max(newest, seen.released or 0)
     return new, count - newest if seen.all_of_them else new
 

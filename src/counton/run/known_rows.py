@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import StateUnavailable, StreamConflict
@@ -37,11 +39,13 @@ class TimesFound(NamedTuple):
         newest: time of the newest row, in microseconds since 1970.
         beyond: number of rows after the last window.
         rows: number of all rows.
+        moments: see `counton.rows.tally.Tally`.
     """
 
     newest: int | None
     beyond: int
     rows: int
+    moments: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def look_up(
     if kept is None or source.changed_part() is not None:
         return request, None
     found = open_private(kept)
-    times = Private(TimesFound(**found["times"]))
+    moments = np.array(found["times"]["moments"], np.int64)
+    times = Private(TimesFound(**found["times"] | {"moments": moments}))
     until, ended = ended_steps(settled.job, definition, source, times, saved.step, now)
     if ended > saved.step:
         return request, None
@@ -101,7 +106,7 @@ def look_up(
 
 
 #: A higher number makes records of earlier versions void, if rows come to be read otherwise.
-_READING = 2
+_READING = 3
 _EMPTY = Private(Addition())
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import cast
 
+import numpy as np
 import polars as pl
 from typing_extensions import override
 
@@ -194,7 +195,10 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
                 f"so nothing is released; give {give}"
             )
         events = events.until(horizon)._replace(beyond=rows - horizon)
-    found = Tally(pl.DataFrame(), events.newest, len(events.events), *events[3:])
+    newest = np.array([] if events.newest is None or events.beyond else [events.newest], np.int64)
+    within = len(events.events) + events.left_out
+    numbers = (len(events.events), *events[3:])
+    found = Tally(pl.DataFrame(), events.newest, *numbers, moments=newest, within=within)
     until, ended = ended_steps(job, definition, source, Private(found), released, now)
-    counts = counts_of(found, definition.cut, until, ended, released or 0)
+    counts = counts_of(found, definition.cut, until, ended, released or 0, now)
     return OrderedRows(settled, Private(events), Private(counts), until, ended)

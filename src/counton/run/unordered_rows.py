@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from typing_extensions import override
@@ -213,7 +213,11 @@ class AddedRows(ReadRows):
 
         seen, nameless = None, replace(counts, unlisted=())  # names in rows are not for the state
         if not tallied.quarantined:
-            times = {"newest": tallied.newest, "beyond": tallied.beyond, "rows": tallied.rows}
+            times: dict[str, Any] = {"newest": tallied.newest, "beyond": tallied.beyond}
+            times |= {
+                "rows": tallied.rows,
+                "moments": np.asarray(tallied.moments, np.int64).tolist(),
+            }
             of_rows = {"read": {**vars(read), "unlisted": ()}, "counts": vars(nameless)}
             seen = Private({"times": times, **of_rows, "again": again})
         if not (marks or intake.changed or intake.target > intake.released):
@@ -367,7 +371,7 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     released = settled.steps_released or 0
-    counts = counts_of(open_private(found), definition.cut, until, ended, released)
+    counts = counts_of(open_private(found), definition.cut, until, ended, released, now)
     if definition.columns.group is not None and definition.cells.named_beforehand:
         others = 0
         if definition.roster.other is not None:
