@@ -21,7 +21,7 @@ from inside import EXACT, inside, metric
 from made_up_batches import JOBS, check, drawn_batches
 from worlds import drawn_acts, nights
 
-from tests.attack import deliveries, neighbours, noise, reference
+from tests.attack import deliveries, lines, neighbours, noise, reference
 
 Case = dict[str, Any]
 
@@ -163,5 +163,6 @@ KINDS: dict[str, Kind] = {
     "reference": Kind(reference.draw, reference.run, (), 4),
     "histories": Kind(draw_history, run_history, ("moves",), 2),
     "copies": Kind(draw_world, run_world, ("acts",), 2),
+    "lines": Kind(lines.draw, lines.run, ("files",), 4),
     "requests": Kind(draw_requests, run_requests, ("batches", "asked"), 2),
 }

@@ -285,8 +285,8 @@ def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
     """The others would move up: which rows could be read would show in all of them."""
     line: dict[str, Any] = {"label": None, "domain": None, "value": "number"}
     lines = {
-        "N,a,u1,2,i2,more": r"row 6 of .*e.csv cannot be read as csv \(it has 6 fields",
-        "N,a,u1,2,\xff": "row 6 of .*e.csv cannot be read as csv .it has bytes that are not UTF-8",
+        "N,a,u1,2,i2,more": r"line 7 of .*e.csv cannot be read as csv \(it has 6 fields",
+        "N,a,u1,\xff,i2": "line 7 of .* cannot be read as csv .it has bytes that are not UTF-8",
     }
     policies: tuple[dict[str, Any], ...] = ({}, {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}"})
     for policy in policies:

@@ -67,7 +67,7 @@ COMMON: list[dict[str, Any]] = [
     {**USERS, "most": None, "first": True},
     {**USERS, **BY, "first": True},
     {**ROWS_ARE, "watermark": "1h", "quiet": 9},
-    {"separator": ";", "decimal": ",", "comment": "#"},
+    {"separator": ";", "decimal": ",", "comment": "#", "quotes": "backslash"},
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
     {"late": "drop"},
     {"id": "id"},

@@ -15,6 +15,7 @@ OTHERWISE: dict[str, Any] = {
     "separator": ";",
     "decimal": ",",
     "comment": "#",
+    "quotes": "backslash",
     "most_a_window": 1,
     "measure_left_out": 0.5,
     "measure_most": 9,

@@ -207,7 +207,7 @@ def as_texts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _csv(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     as_texts(rows).write_csv(folder / "rows.csv")
-    return {"events": folder / "rows.csv"}
+    return {"events": folder / "rows.csv", "quotes": "multiline"}
 
 
 def _jsonl(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _several(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     folder /= str(len([*folder.iterdir()]))  # a counted file keeps its bytes
     folder.mkdir()
     files = [_csv(folder, rows[:half])["events"], _parquet(folder, rows[half:])["events"]]
-    return {"events": files}
+    return {"events": files, "quotes": "multiline"}
 
 
 def _pandas(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:

@@ -87,6 +87,7 @@ NEEDED = {
     "typer": ("the command line needs typer", "cli"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
     "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
+    "zstandard": ("files compressed by zstd are read with zstandard", "cli"),
 }
 
 

@@ -39,6 +39,7 @@ from counton.privacy.contribution import base_unit, states_period
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen, screen_of
+from counton.rows.paths import left_in_folders
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
@@ -156,6 +157,8 @@ def carried_out(
                 outcome.definition,
                 job.promise.epsilon or job.promise.rho or job.promise.within,
             )
+            if (unread := left_in_folders(job.events, job.format.file_format)) is not None:
+                report_lines.write_line(f"{about}{unread}")
             warn_of_weak(report_lines, definition.guarantee, definition.unit, stated, about)
             # Of the rows that cannot be read, those that no earlier run has written to their file.
             added = len(distinct_lines(file) - aside)

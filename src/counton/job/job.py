@@ -688,6 +688,15 @@ class RowFormat(JobPart):
         "of CSV: skip lines that begin with this, as in #",
         served=False,
     )
+    quotes: str | None = option(
+        None,
+        "of CSV: how a field in quotation marks holds such a mark: doubled (the default), or after "
+        "a backslash; multiline: doubled, and fields hold line ends: then one fault refuses the "
+        "whole file",
+        choices=("doubled", "backslash", "multiline"),
+        served=False,
+        usual="doubled",
+    )
     time_format: str | None = option(
         None,
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
@@ -724,7 +733,9 @@ class RowFormat(JobPart):
         from counton.rows.files import open_source
         from counton.rows.paths import CsvForm
 
-        form = CsvForm.read(self.separator or ",", self.decimal or ".", self.comment)
+        form = CsvForm.read(
+            self.separator or ",", self.decimal or ".", self.comment, self.quotes or "doubled"
+        )
         return open_source(events, self.file_format, form)
 
     @override

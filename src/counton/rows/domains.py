@@ -225,7 +225,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
         with path.open(encoding="utf-8-sig") as file:
             # some lines at a time, so that a long text is never in memory as a whole
             parts = [
-                GroupNames([name for one in "".join(some).splitlines() if (name := one.strip())])
+                GroupNames([name for one in some if (name := one.strip())])
                 for some in iter(lambda: file.readlines(_TEXT), [])
             ]
     except UnicodeDecodeError as error:

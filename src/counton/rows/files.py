@@ -4,20 +4,19 @@ frames.
 
 from __future__ import annotations
 
-import csv
 import filecmp
 import gzip
 import hashlib
 import io
-import json
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -26,33 +25,31 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.lazy_polars import polars as pl
 from counton.base.sqlite_header import sqlite_header
-from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database, place_of_file
-from counton.rows.readable_lines import (
-    FileRows,
-    LinesOfRows,
-    csv_rows,
-    has_short_line,
-    is_beyond_floats,
-    json_rows,
+from counton.rows.lines import (
+    NO_UTF8,
+    BrokenFile,
+    Fault,
+    Piece,
+    Unzstd,
+    blocks,
+    csv_pieces,
+    header_of,
+    json_pieces,
     keys_of,
-    sift,
+    whole_lines,
 )
+from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database, place_of_file
 from counton.rows.sources import Rows, Source, UnreadableRow, name_of, open_frame, unreadable_errors
 
 CSV = CsvForm()
-#: First bytes of files compressed by gzip and zstd, which polars decompresses.
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+#: First bytes of files compressed by gzip; and by zstd, also of a frame to be skipped.
+_GZIP = b"\x1f\x8b"
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 
 _LOOKED_AT = 4096
 
 #: Number of first JSON lines from which names of columns are collected.
 _JSON_ROWS = 10_000
-
-
-#: Number of first lines of a zstd file to decompress at first.
-_FIRST_LINES = 2**16
-
-NO_UTF8 = "has bytes that are not UTF-8"
 
 
 def refuse_sqlite(path: str) -> None:
@@ -152,13 +149,14 @@ class EventFile(Rows):
                 ``size`` + 1 if the file is longer than ``size``.
         """
         try:
-            with self._content(size + 1) as lines:
+            with self._content() as lines:
                 held = lines.read(size + 1)
         except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
         whole = len(held) <= size
         found = copy(self)
-        found._bytes = held if whole else held[: held.rfind(b"\n") + 1]
+        multiline = self.form.quotes == "multiline"
+        found._bytes = held if whole else whole_lines(held, multiline=multiline)
         found._stamp = found._present()
         return found, whole, len(held)
 
@@ -180,51 +178,71 @@ class EventFile(Rows):
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
         if self.kind == "parquet":
-            return pl.scan_parquet(source, glob=False)
+            return pl.scan_parquet(
+                Path(self.path) if self._bytes is None else io.BytesIO(self._bytes), glob=False
+            )
+        from polars.io.plugins import register_io_source
+
+        every = self._header if self.kind == "csv" else self._keys if columns is None else columns
+        wanted = list(every if columns is None else columns)
+
+        def read(
+            names: list[str] | None, which: pl.Expr | None, most: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for piece in self._pieces(names if names else wanted):
+                if piece.faults and not self.unread:
+                    raise self._refusal(piece.faults[min(piece.faults)])
+                rows = piece.rows if most is None else piece.rows.head(most)
+                yield rows if which is None else rows.filter(which)
+                if most is not None and (most := most - rows.height) <= 0:
+                    return
+
+        # Texts only: the meaning of a row must not be guessed from other rows.
+        return register_io_source(read, schema=dict.fromkeys(wanted, pl.String))
+
+    def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Yield the rows of some columns of a text file, some lines at a time."""
         try:
-            first = self._start()
-        except OSError as error:
+            with self._content() as stream:
+                if self.kind == "csv":
+                    yield from csv_pieces(stream, self._header, columns, self.form)
+                else:
+                    self._refuse_utf_16(self._start())
+                    yield from json_pieces(stream, columns)
+        except BrokenFile as error:
+            raise self._refusal(error.fault) from error
+        except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
-        # For CSV only the header is checked, and for JSON lines no row: each row decides for
-        # itself.
-        header = first.split(b"\n")[0] if self.kind == "csv" else b""
+
+    @cached_property
+    def _header(self) -> list[str]:
+        """Names of the columns of a CSV file."""
+        try:
+            with self._content() as stream:
+                self._refuse_utf_16(re.split(rb"[\r\n]", stream.read(_LOOKED_AT))[0])
+            with self._content() as stream:
+                found = header_of(stream, self.form)
+        except BrokenFile as error:
+            raise self._refusal(error.fault) from error
+        except unreadable_errors(EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+        if not found:
+            raise InvalidInput(
+                f"{self.name} has no line that names the columns; write it again, with such a line"
+            )
+        return found
+
+    def _refuse_utf_16(self, first: bytes) -> None:
+        """Refuse a text by its first bytes; of JSON lines only by a mark, since each row decides
+        for itself.
+        """
         in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
-        if (in_utf16 or b"\0" in header) and not first.startswith(_COMPRESSED):
+        if in_utf16 or (self.kind == "csv" and b"\0" in first):
             raise InvalidInput(
                 f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
                 f"UTF-8; convert it, or state its format ({field('file_format')})"
             )
-        if self.kind == "csv":
-            # Text only: the type of a column of times or names must not be guessed.
-            rows = pl.scan_csv(
-                source,
-                infer_schema=False,
-                glob=False,
-                separator=self.form.separator,
-                comment_prefix=self.form.comment,
-            )
-            # All columns are read: with some alone, polars misses that a row has too many fields.
-            return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
-        if columns is None:
-            return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
-        # Text, as for CSV: if types were guessed from all rows, one row could change the meaning of
-        # others.
-        return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
-
-    def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Refuse lines of CSV with fewer fields than the header, because polars would fill the
-        missing fields with null.
-        """
-        width = rows.width
-        if width > 1 and rows.to_series(width - 1).null_count():
-            if self._is_short is None:
-                with self._lines() as lines:
-                    self._is_short = has_short_line(lines, width, self.form.separator)
-            if self._is_short:
-                raise pl.exceptions.ShapeError("a line has fewer fields than the header")
-        return rows
 
     @cached_property
     def _keys(self) -> list[str]:
@@ -238,8 +256,8 @@ class EventFile(Rows):
 
     def _keys_of_lines(self) -> Iterator[dict[str, None]]:
         try:
-            with self._lines() as lines:
-                for line in lines:
+            with self._content() as stream:
+                for line in chain.from_iterable(map(bytes.splitlines, blocks(stream))):
                     if line.strip():
                         keys = keys_of(line.decode("utf-8", "replace"))
                         yield dict.fromkeys(filter(is_text, keys))
@@ -257,62 +275,37 @@ class EventFile(Rows):
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows of these columns, in which unreadable lines became empty rows.
+        """Return the rows, in which faulty lines of a text are empty rows.
 
-        If all lines can be read, the file itself is returned. If more than ``most`` cannot, an
-        error is raised.
+        If no line is faulty, the file itself is returned. If more than ``most`` are, an error is
+        raised.
         """
-        asked = self.of_file(columns)
         if self.kind == "parquet":
             return self
-        try:
-            self.frame(asked).select(pl.col(asked).is_null().any()).collect(engine="streaming")
+        unread, row = dict[int, str](), 0
+        for piece in self._pieces(self.of_file(columns)):
+            for place, fault in sorted(piece.faults.items()):
+                if len(unread) == most:
+                    raise self._refusal(fault)
+                unread[row + place] = fault.text.decode("utf-8", "backslashreplace")
+            row += piece.rows.height
+        if not unread:
             return self
-        except unreadable_errors() as error:
-            reason = error
-        try:
-            with self._lines() as lines:
-                if self.kind == "csv":
-                    rows = csv_rows(lines, asked, self.form.separator)
-                else:
-                    rows = json_rows(lines, asked)
-                found = sift(rows, asked, most)
-        except unreadable_errors(EOFError, zlib.error):
-            raise self.unreadable(reason) from reason
-        if isinstance(found, FileRows):
-            return SiftedFile(self, found)
-        row, line = found
-        with self._lines() as lines:
-            header = b"" if self.kind == "jsonl" else lines.readline()
-        wrong = _wrong_row(io.BytesIO(header + line), self.kind, self.form.separator)
-        what = {"csv": "is no CSV", "jsonl": "is no JSON object"}[self.kind]
-        raise self._wrong(row + 1, what if wrong is None else wrong[1])
+        found = copy(self)
+        found.unread = unread
+        return found
 
-    @override
-    def unreadable(self, error: BaseException) -> InvalidInput:
-        """Build the error for a row that cannot be read; it names the first such row if it is
-        found.
-        """
-        if self.kind == "parquet" or isinstance(error, OSError):
-            return super().unreadable(error)
-        try:
-            with self._lines() as lines:
-                wrong = _wrong_row(lines, self.kind, self.form.separator)
-        except (OSError, EOFError, zlib.error):
-            wrong = None
-        if wrong is None:
-            return UnreadableRow(str(super().unreadable(error)))
-        return self._wrong(*wrong)
-
-    def _wrong(self, row: int, what: str) -> UnreadableRow:
+    def _refusal(self, fault: Fault) -> UnreadableRow:
+        """Build the error for a faulty line."""
         remedy = "correct the file, or state its format"
-        if what == NO_UTF8:
+        if fault.what == NO_UTF8:
             remedy = (
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
             )
         return UnreadableRow(
-            f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); {remedy}"
+            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {fault.what}); "
+            f"{remedy}"
         )
 
     def _start(self) -> bytes:
@@ -321,111 +314,14 @@ class EventFile(Rows):
         with open(self.path, "rb") as file:
             return file.read(_LOOKED_AT)
 
-    def _lines(self) -> IO[bytes]:
-        """Open the file for reading, decompressed and without lines that are comments."""
-        sign = self.form.comment
-        if self.kind != "csv" or sign is None:
-            return self._content()
-        return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
-
-    def _content(self, least: int | None = None) -> IO[bytes]:
-        """Open the file, decompressed: all of it, or at least its first ``least`` bytes."""
+    def _content(self) -> IO[bytes]:
+        """Open the file for reading, decompressed."""
         held, first = self._bytes, self._start()
-        if first.startswith(_COMPRESSED[1]):
-            packed = Path(self.path) if held is None else io.BytesIO(held)
-            # all lines, or the first with at least ``least`` bytes together
-            lines, most = pl.scan_lines(packed), _FIRST_LINES
-            if least is None:
-                found = lines.collect().to_series()
-            else:
-                found = lines.head(most).collect().to_series()
-                while found.len() == most and int(found.str.len_bytes().sum()) < least:
-                    most *= 2
-                    found = lines.head(most).collect().to_series()
-            return io.BytesIO("".join(f"{line}\n" for line in found).encode())
-        if first.startswith(_COMPRESSED[0]):
+        if first.startswith(_GZIP):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
+        if _ZSTD.match(first):
+            return io.BufferedReader(Unzstd(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
-
-
-class SiftedFile(Rows):
-    """Rows of a file in which some lines are unreadable; an empty row stands for each of these
-    lines.
-    """
-
-    def __init__(self, file: EventFile, found: FileRows) -> None:
-        self.name, self.kind, self.file = file.name, file.kind, file
-        self.together, self.settled, self.again = file.together, file.settled, file.again
-        self.place = file.place
-        self._rows, self.unread = found.rows, found.unread
-
-    @override
-    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        return self._rows.lazy()
-
-    @override
-    def number(self, given: pl.Expr) -> pl.Expr:
-        return self.file.number(given)
-
-    @override
-    def digest(self, columns: Sequence[str] = ()) -> str:
-        return self.file.digest(columns)
-
-    @override
-    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        return self.file.has_bytes_of(other)
-
-    @override
-    def has_changed(self) -> bool:
-        return self.file.has_changed()
-
-
-def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
-    """Find the first row that is not valid CSV or JSON; return its number and the reason, or None
-    if all are valid.
-    """
-    row = 0
-    texts = map(bytes.decode, lines)
-    try:
-        if kind == "jsonl":
-            for text in texts:
-                row += bool(text.strip())
-                if not text.strip():
-                    continue
-                found = json.loads(text, parse_int=_small, parse_float=_small)
-                if not isinstance(found, dict):
-                    return row, "is no JSON object"
-            return None
-        reader = csv.reader(texts, strict=True, delimiter=separator)
-        width = len(next(reader, []))
-        for row, fields in enumerate(reader, 1):
-            if fields and len(fields) != width:
-                more = f"{len(fields) - width} more"
-                fewer = f"{width - len(fields)} fewer"
-                which = more if len(fields) > width else fewer
-                ending = "s" * (len(fields) > 1)
-                return row, f"has {len(fields)} field{ending}, {which} than the header"
-    except UnicodeDecodeError:
-        return row + 1, NO_UTF8
-    except RecursionError:
-        return row, "is nested too deeply"
-    except _BeyondFloats:
-        return row, "has a number beyond 1.8e308, the largest number that can be read"
-    except ValueError:
-        return row, "is no JSON object"
-    except csv.Error as error:
-        return row + 1, f"is no CSV ({error})"
-    return None
-
-
-class _BeyondFloats(Exception):
-    """The error for a number that is larger than any float."""
-
-
-def _small(number: str) -> str:
-    if is_beyond_floats(number):
-        raise _BeyondFloats
-    return number
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:

@@ -75,20 +75,29 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """The form of CSV: its separator, decimal sign and comments.
+    """The form of CSV: its separator, decimal sign, comments and quotation marks.
 
     Attributes:
         separator: separator of fields.
         decimal: sign before the fraction of a number.
         comment: beginning of lines that are comments; None: there are none.
+        quotes: how a quoted field holds a quotation mark: "doubled", or after a "backslash"; or
+            "multiline": doubled, and fields hold line ends.
     """
 
     separator: str = ","
     decimal: str = "."
     comment: str | None = None
+    quotes: str = "doubled"
 
     @classmethod
-    def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
+    def read(
+        cls,
+        separator: str = ",",
+        decimal: str = ".",
+        comment: str | None = None,
+        quotes: str = "doubled",
+    ) -> CsvForm:
         """Return the form of CSV that a job states by these options.
 
         >>> CsvForm.read("tab", ",").separator
@@ -108,7 +117,18 @@ class CsvForm(NamedTuple):
                 f"{field('comment')} is {comment!r}; give the 1 to {_SIGNS} characters with which "
                 "comment lines begin, such as #; quotation marks and the separator are not allowed"
             )
-        return cls(between, decimal, comment)
+        if quotes not in QUOTES:
+            raise InvalidInput(f"{field('quotes')} is {quotes!r}; use one of {', '.join(QUOTES)}")
+        if quotes == "multiline" and comment is not None:
+            raise InvalidInput(
+                f"{field('quotes', quotes)} is for files that follow RFC 4180, which have no "
+                f"comments; leave {field('comment')} out, or write the file without comments"
+            )
+        return cls(between, decimal, comment, quotes)
+
+
+#: How quotation marks may be written in quoted fields.
+QUOTES = ("doubled", "backslash", "multiline")
 
 
 #: Most characters that begin a comment.
@@ -242,8 +262,42 @@ def refuse_among_events(events: object, out: Path | None) -> None:
 
 def _files_in(folder: str) -> list[str]:
     """Return the paths of the files in a folder that are not hidden."""
-    shown = (entry for entry in os.scandir(folder) if not entry.name.startswith((".", "_")))
-    return [entry.path for entry in shown if entry.is_file()]
+    return [entry.path for entry in _entries_of(folder) if entry.is_file()]
+
+
+def _entries_of(folder: str) -> list[os.DirEntry[str]]:
+    return [entry for entry in os.scandir(folder) if not entry.name.startswith((".", "_"))]
+
+
+def left_in_folders(events: object, stated: str | None = None) -> str | None:
+    """Return a sentence about what is not read in the folders of the events: folders, and files of
+    other kinds. None if all is read.
+
+    Args:
+        events: the events as a job names them.
+        stated: format of all files; None: their endings decide.
+    """
+    given = events if isinstance(events, list | tuple) else [events]
+    folders = [os.fspath(one) for one in given if isinstance(one, str | os.PathLike)]
+    left = [
+        f"{entry.path!r}" + (" (a folder)" if entry.is_dir() else "")
+        for folder in folders
+        if os.path.isdir(folder)
+        for entry in sorted(_entries_of(folder), key=lambda entry: entry.name)
+        if not entry.is_file() or (stated is None and ending(entry.name) not in SUFFIXES)
+    ]
+    if not left:
+        return None
+    more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
+    return (
+        f"not read: {', '.join(left[:_SHOWN])}{more}; a folder gives its own files that end in "
+        f"{', '.join(SUFFIXES)}, also .gz and .zst: name others, or give a pattern such as "
+        f"{os.path.join(folders[0], '**', '*.csv')!r}"
+    )
+
+
+#: Number of files to name that are not read.
+_SHOWN = 3
 
 
 def _find_files(given: object, stated: str | None) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -190,7 +191,7 @@ class Rows(ABC):
         raised.
         """
         reason = first_line(error)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError | EOFError | zlib.error):
             refused = isinstance(error, PermissionError) or "ermission denied" in reason
             remedy = "check its permissions" if refused else "it may be truncated: write it again"
             return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")

@@ -17,6 +17,7 @@ from counton.job.signatures import with_job_fields
 from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
+from counton.rows.paths import left_in_folders
 from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.run.runs import commit, read_rows
@@ -131,6 +132,8 @@ def release(
             written = outputs.write(outcome, progress, all_steps=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers
             counts, apart = outcome.for_operator(), ""
+            if (unread := left_in_folders(events, job.format.file_format)) is not None:
+                warnings.warn(unread, stacklevel=2)
             where = "database" if isinstance(events, str) else "frame"
             if unnamed and (counts.gone or counts.shut):
                 apart = (

@@ -22,7 +22,7 @@ from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import Job
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS, moments_named
-from counton.rows.sources import Rows, unreadable_errors
+from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
 from counton.run.settlement import open_source
 
@@ -146,6 +146,12 @@ def look_at(job: Job) -> FirstLook:
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some), moments=ever)
     names, left, whole, parts = source.columns(), SAMPLE_BYTES, True, list[_Sample]()
+    if not names:
+        source.sift(("",), 0)  # refuses lines that are no JSON
+        raise InvalidInput(
+            f"{source.name} has no row that names a column, so there is nothing to look at; give "
+            "the events of a day that has some"
+        )
     for part in source.parts:
         if left <= 0:
             whole = False
@@ -182,11 +188,12 @@ def _rows_of(part: Rows, names: Sequence[str], most: int) -> _Sample:
     try:
         return _Sample(_first_rows(part, names), 0, "")
     except unreadable_errors() as error:
-        why = part.unreadable(error)
+        raise part.unreadable(error) from error
+    except UnreadableRow as why:
         sifted = part.sift(names, most)  # a run sets these rows aside
         found = _first_rows(sifted, names)
         if 2 * len(sifted.unread) > found.height:
-            raise why from error
+            raise
         return _Sample(found, len(sifted.unread), str(why))
 
 

@@ -1,0 +1,674 @@
+"""Rows of text files: a line is a row, and where a row ends depends on that row alone.
+
+A block of whole lines is checked at once: between quotation marks stand only fields, and each line
+has as many fields as the header. Polars parses such a block. In any other block each line is looked
+at by itself, so a faulty line takes no other with it.
+
+Only a file that is declared to hold line ends in its fields is read otherwise: the whole file must
+then follow RFC 4180, and one fault refuses it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final, NamedTuple, cast
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.errors import field
+from counton.base.exact import name_alone
+from counton.base.lazy import require
+from counton.base.lazy_polars import polars as pl
+from counton.rows.paths import CsvForm
+
+#: Number of bytes that are read at a time.
+BLOCK = 2**22
+#: Number of bytes that are read at a time to find the header.
+_HEAD: Final = 2**14
+NO_UTF8 = "has bytes that are not UTF-8"
+_REPLACED: Final = "\ufffd"
+_QUOTE, _LF, _CR = b'"\n\r'
+_MARK = b"\xef\xbb\xbf"
+#: Fields in quotation marks, by the form's word for quotation marks.
+_QUOTED = {
+    "doubled": re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"'),
+    "backslash": re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"'),
+    "multiline": re.compile(rb'"[^"]*+(?:""[^"]*+)*+"'),
+}
+
+
+class Fault(NamedTuple):
+    """A faulty line of a file.
+
+    Attributes:
+        line: number of the line in the file, from 1.
+        text: the line.
+        what: what is wrong, in words that follow "it".
+    """
+
+    line: int
+    text: bytes
+    what: str
+
+
+class BrokenFile(Exception):
+    """The error that a file is refused as a whole, because of one fault in it.
+
+    Args:
+        fault: the fault.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.what)
+        self.fault = fault
+
+
+@name_alone
+class Piece(NamedTuple):
+    """Rows of some lines of a file.
+
+    Attributes:
+        rows: the rows, with some columns as texts. A faulty line is a row of nulls.
+        faults: the faulty lines, by their places in ``rows``.
+    """
+
+    rows: pl.DataFrame
+    faults: dict[int, Fault]
+
+
+def blocks(
+    stream: IO[bytes], size: int | None = None, *, multiline: bool = False
+) -> Iterator[bytes]:
+    r"""Yield a text in blocks of whole lines. Each line ends with LF, whatever its end in the file.
+
+    A mark of byte order at the beginning and blank lines at the end are left out.
+
+    Args:
+        stream: the text.
+        size: number of bytes to read at a time.
+        multiline: whether line ends in quotation marks belong to fields. Then no line end changes,
+            and a block ends where a record ends.
+
+    >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
+    [b'a\nb\n', b'\nc\n']
+    """
+    size = size or BLOCK
+    rest, ends, first = b"", b"\r\n" if multiline else b"\n", True
+    while block := stream.read(max(size, len(rest))):
+        text = rest + block
+        if first:
+            text, first = text.removeprefix(_MARK), False
+        # the CR at the end may be one of a CRLF
+        text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+        if not multiline:
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        end = _end_of_lines(text, multiline=multiline)
+        whole = text[:end].rstrip(ends)
+        if whole:  # blank lines wait for a line after them
+            end = text.index(b"\n", len(whole)) + 1
+            yield text[:end]
+        rest = text[end if whole else 0 :] + held
+    rest = rest if multiline else rest.replace(b"\r", b"\n")
+    if whole := rest.rstrip(ends):
+        yield whole + b"\n"
+
+
+def whole_lines(text: bytes, *, multiline: bool = False) -> bytes:
+    """Return the beginning of a text, up to the end of its last line, or record, that is whole."""
+    if not multiline:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text[: _end_of_lines(text, multiline=multiline)]
+
+
+def _end_of_lines(text: bytes, *, multiline: bool = False) -> int:
+    """Return the number of bytes of the whole lines, or records, at the beginning of a text."""
+    if not multiline or b'"' not in text:
+        return text.rfind(b"\n") + 1
+    given = np.frombuffer(text, np.uint8)
+    inside = np.cumsum(given == _QUOTE, dtype=np.uint8) & 1
+    ends = np.flatnonzero((given == _LF) & (inside == 0))
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+class _BadField(Exception):
+    """The error that a field does not keep the rules: the place where it begins, and what is
+    wrong.
+    """
+
+
+def record_at(text: bytes, begin: int, form: CsvForm) -> tuple[list[bytes], int]:
+    """Return the fields of the record that begins at a place of a text, with their quotation marks,
+    and the place after its line end.
+
+    >>> record_at(b'a,"b, c"\\nd\\n', 0, CsvForm())
+    ([b'a', b'"b, c"'], 9)
+    """
+    fields, between, multiline = list[bytes](), form.separator.encode(), form.quotes == "multiline"
+    while True:
+        if text[begin] == _QUOTE:
+            found = _QUOTED[form.quotes].match(text, begin)
+            rest = text[begin : text.index(b"\n", begin)]
+            if found is None:
+                raise _BadField(begin, _no_closing_mark(rest, form))
+            end = found.end()
+            one = found[0]
+            if multiline and text[end : end + 2] == b"\r\n":
+                end += 1
+            if text[end] not in (between[0], _LF):
+                raise _BadField(begin, _quote_inside(b'\\"' in rest, form))
+        else:
+            stop = text.index(b"\n", begin)
+            end = text.find(between, begin, stop)
+            end = stop if end < 0 else end
+            one = text[begin:end]
+            if b'"' in one:
+                what = "has a quotation mark in a field that does not begin with one"
+                raise _BadField(begin, f"{what}; put the field in quotation marks{_DOUBLED}")
+            if multiline and b"\r" in one[: -1 if end == stop else None]:
+                raise _BadField(begin, "has a CR without LF outside quotation marks")
+        fields.append(one)
+        begin = end + 1
+        if text[end] == _LF:
+            return fields, begin
+
+
+_DOUBLED = ", and double those inside it"
+
+
+def _quote_inside(after_backslash: bool, form: CsvForm) -> str:
+    what = "has a quotation mark inside a quoted field"
+    if form.quotes == "backslash":
+        return f"{what} without a backslash before it; write one"
+    if after_backslash and form.quotes == "doubled":
+        said = field("quotes", "backslash")
+        return f"{what}; if this file escapes quotation marks by a backslash, say so ({said})"
+    return f"{what}; double it"
+
+
+def _no_closing_mark(rest: bytes, form: CsvForm) -> str:
+    if form.quotes == "multiline":
+        return "opens a quotation mark that is closed nowhere"
+    what = "opens a quotation mark that is not closed on this line"
+    if b'\\"' in rest and form.quotes == "doubled":
+        said = field("quotes", "backslash")
+        return f"{what}; if this file escapes quotation marks by a backslash, say so ({said})"
+    said = field("quotes", "multiline")
+    return f"{what}; if fields of this file hold line ends, say so ({said})"
+
+
+def _wrong_width(fields: int, width: int) -> str:
+    which = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
+    return f"has {fields} field{'s' * (fields > 1)}, {which} than the header"
+
+
+def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
+    """Return what is wrong with a line of CSV, or None."""
+    if not line:
+        return "is blank"
+    fields = line.count(form.separator.encode()) + 1
+    if b'"' in line:
+        try:
+            fields = len(record_at(line + b"\n", 0, form)[0])
+        except _BadField as error:
+            return str(error.args[1])
+    return None if fields == width else _wrong_width(fields, width)
+
+
+def _records(block: bytes, width: int, form: CsvForm) -> int:
+    """Return the number of records in a block if all keep the rules; 0 if one may not.
+
+    Quotation marks are numbered: one of an odd number opens a field, or follows the one before at
+    once. One of an even number closes a field, or another follows at once. The separators and line
+    ends outside of them must follow each other as in the header.
+    """
+    between, multiline = ord(form.separator), form.quotes == "multiline"
+    if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
+        return 0
+    if multiline:
+        block = block.replace(b"\r\n", b"\n")
+    given = np.frombuffer(block, np.uint8)
+    marks = (given == between) | (given == _LF)
+    if multiline and b"\r" in block:
+        marks |= given == _CR
+    quoted = b'"' in block
+    if quoted:
+        if form.quotes == "backslash" and b"\\" in block:
+            return 0
+        quotes = given == _QUOTE
+        places = np.flatnonzero(quotes)
+        if len(places) % 2:
+            return 0
+        before, after = given[places[::2] - 1], given[places[1::2] + 1]  # the last byte is a LF
+        for beside in (before, after):
+            if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
+                return 0
+        if form.quotes == "backslash" and b'""' in block:
+            return 0
+        marks |= quotes
+    kinds = given[marks]
+    if quoted:
+        quotes = kinds == _QUOTE
+        inside = (np.cumsum(quotes, dtype=np.uint8) & 1).view(bool)
+        if not multiline and (kinds[inside] == _LF).any():
+            return 0
+        kinds = kinds[~(quotes | inside)]
+    if len(kinds) % width:
+        return 0
+    lines = kinds.reshape(-1, width)
+    good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
+    return len(lines) if good else 0
+
+
+def csv_pieces(
+    stream: IO[bytes], names: Sequence[str], columns: Sequence[str], form: CsvForm
+) -> Iterator[Piece]:
+    """Yield the rows of a CSV file, with some columns as texts, some lines at a time.
+
+    Args:
+        stream: the whole file.
+        names: names of all its columns, as `header_of` returns them.
+        columns: those that are wanted.
+        form: its form.
+
+    Raises:
+        BrokenFile: fields may hold line ends, and there is a fault.
+    """
+    number, multiline = 1, form.quotes == "multiline"
+    schema, headed = dict.fromkeys(names, pl.String), False
+
+    def parse(text: bytes, rows: int) -> pl.DataFrame:
+        if text.startswith(_MARK):  # polars would leave it out, here of a row
+            text = _MARK + text
+        quote = '"' if b'"' in text else None
+        found = pl.scan_csv(
+            io.BytesIO(text), has_header=False, schema=schema, separator=form.separator,
+            quote_char=quote,
+        ).select(columns).collect()  # fmt: skip
+        if found.height != rows:
+            raise pl.exceptions.ShapeError(f"{rows} lines became {found.height} rows")
+        return found
+
+    for whole in blocks(stream, multiline=multiline):
+        block, first = whole, number
+        number += block.count(b"\n")
+        if not headed:
+            begin, fields = _header(block, form)
+            headed, first = bool(fields), first + block.count(b"\n", 0, begin)
+            block = block[begin:]
+            if not block:
+                continue
+        has_comments = form.comment is not None and form.comment.encode() in block
+        if not has_comments and (rows := _records(block, len(names), form)):
+            try:
+                found = parse(block, rows)
+            except pl.exceptions.ComputeError:  # bytes that are no UTF-8
+                pass
+            else:
+                yield Piece(found, {})
+                continue
+        if multiline:
+            yield Piece(parse(block, _count_records(block, first, len(names), form)), {})
+        else:
+            yield _line_by_line(block, first, len(names), form, parse)
+
+
+def _count_records(block: bytes, first: int, width: int, form: CsvForm) -> int:
+    """Return the number of records of a block whose fields may hold line ends.
+
+    Raises:
+        BrokenFile: one does not keep the rules, or is no UTF-8.
+    """
+    begin, rows = 0, 0
+    while begin < len(block):
+        place, what = begin, None
+        try:
+            fields, end = record_at(block, begin, form)
+            if fields in ([b""], [b"\r"]):
+                what = "is blank"
+            elif len(fields) != width:
+                what = _wrong_width(len(fields), width)
+            elif not _is_utf8(block[begin:end]):
+                what = NO_UTF8
+        except _BadField as error:
+            place, what = error.args
+        if what is not None:
+            text = block[place : block.index(b"\n", place)]
+            raise BrokenFile(Fault(first + block.count(b"\n", 0, place), text, what))
+        begin, rows = end, rows + 1
+    return rows
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: Any) -> Piece:
+    """Return the rows of a block, each line of which is looked at by itself.
+
+    Args:
+        first: number of the block's first line.
+        width: number of fields.
+        parse: function that parses a text of good lines, of which it gets the number.
+    """
+    comment = None if form.comment is None else form.comment.encode()
+    good, faults, lossy = list[bytes](), dict[int, Fault](), dict[int, Fault]()
+    places, row = list[int | None](), 0
+    for number, line in enumerate(block[:-1].split(b"\n"), first):
+        if comment is not None and line.startswith(comment):
+            continue
+        what = _fault_of_line(line, width, form)
+        if what is not None:
+            faults[row] = Fault(number, line, what)
+            places.append(None)
+        else:
+            places.append(len(good))
+            if not _is_utf8(line):
+                lossy[row] = Fault(number, line, NO_UTF8)
+                line = line.decode("utf-8", "replace").encode()
+            if form.quotes == "backslash" and b'"' in line and b"\\" in line:
+                fields, _ = record_at(line + b"\n", 0, form)
+                line = form.separator.encode().join(map(_with_doubled_marks, fields))
+            good.append(line)
+        row += 1
+    found = parse(b"".join(line + b"\n" for line in good), len(good))
+    if lossy:  # the bytes may be in a column that nobody reads
+        shown = pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True).fill_null(False))
+        odd = found.select(shown).to_series()
+        for row, fault in lossy.items():
+            if odd[cast(int, places[row])]:
+                faults[row], places[row] = fault, None
+    if faults:
+        found = found.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
+    return Piece(found, faults)
+
+
+def _with_doubled_marks(quoted: bytes) -> bytes:
+    r"""Return a field whose quotation marks are doubled, in place of backslashes before them.
+
+    >>> _with_doubled_marks(rb'"5\" \\ \n"')
+    b'"5"" \\ \\n"'
+    """
+    if not quoted.startswith(b'"'):
+        return quoted
+    plain = re.sub(rb'\\(["\\])', rb"\1", quoted[1:-1])
+    return b'"' + plain.replace(b'"', b'""') + b'"'
+
+
+def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
+    """Return the place after the header of a file, and its fields; [] if all lines are comments.
+
+    Raises:
+        BrokenFile: the header does not keep the rules.
+    """
+    begin, comment = 0, form.comment
+    while comment is not None and block.startswith(comment.encode(), begin):
+        begin = block.index(b"\n", begin) + 1
+        if begin == len(block):
+            return begin, []
+    line, what = block[begin : block.index(b"\n", begin)], "is blank"
+    try:
+        fields, end = record_at(block, begin, form)
+        if fields != [b""]:
+            what = NO_UTF8
+            b"".join(fields).decode()
+            return end, fields
+    except UnicodeDecodeError:
+        pass
+    except _BadField as error:
+        what = error.args[1]
+    raise BrokenFile(Fault(1 + block.count(b"\n", 0, begin), line, what))
+
+
+def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
+    """Return the names of the columns of a CSV file; [] if it has no line.
+
+    Raises:
+        BrokenFile: the header does not keep the rules.
+
+    >>> header_of(io.BytesIO(b'at,"a, b",at\\n'), CsvForm())
+    ['at', 'a, b', 'at_duplicated_0']
+    """
+    for block in blocks(stream, _HEAD, multiline=form.quotes == "multiline"):
+        _, fields = _header(block, form)
+        if not fields:
+            continue
+        if form.quotes == "backslash":
+            fields = [*map(_with_doubled_marks, fields)]
+        line = form.separator.encode().join(fields)
+        names = pl.read_csv(io.BytesIO(line), infer_schema=False, separator=form.separator)
+        return names.columns
+    return []
+
+
+def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
+    """Yield the rows of a file of JSON lines, with some columns as texts, some lines at a time.
+    Blank lines are no rows.
+    """
+    schema, number = dict.fromkeys(columns, pl.String), 1
+
+    def parse(lines: Sequence[bytes]) -> pl.DataFrame:
+        # no line is the first, of which polars would leave a mark of byte order out
+        text = b"\n".join([b"", *lines])
+        found = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
+        if found.height != len(lines):
+            raise pl.exceptions.ComputeError("it has lines that are not rows")
+        return found
+
+    def halves(lines: Sequence[bytes]) -> Iterator[pl.DataFrame | None]:
+        """Yield the rows of readable lines, and None for each other line."""
+        try:
+            yield parse(lines)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            if len(lines) == 1:
+                yield None
+            else:
+                yield from halves(lines[: len(lines) // 2])
+                yield from halves(lines[len(lines) // 2 :])
+
+    for block in blocks(stream):
+        numbered = [
+            (at, line) for at, line in enumerate(block[:-1].split(b"\n"), number) if line.strip()
+        ]
+        number += block.count(b"\n")
+        lines = [line for _, line in numbered]
+        try:
+            found = parse(lines)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            pass
+        else:
+            yield Piece(found, {})
+            continue
+        kept = []
+        for line in lines:
+            text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
+            kept.append(text.encode("utf-8", "surrogateescape"))
+        row = 0
+        for some in halves(kept):
+            if some is not None:
+                yield Piece(some, {})
+                row += some.height
+                continue
+            at, line = numbered[row]
+            empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
+            yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
+            row += 1
+
+
+def _fault_of_json(line: bytes, number: int) -> str:
+    """Return what is wrong with a line that is read as a JSON object and cannot be."""
+    try:
+        found = json.loads(line.decode())
+    except UnicodeDecodeError:
+        return NO_UTF8
+    except RecursionError:
+        return "is nested too deeply"
+    except ValueError as error:
+        if number == 1 and line.lstrip()[:1] in (b"[", b"{") and _ends_early(error):
+            return _SEVERAL_LINES
+        return "is no JSON object"
+    if number == 1 and isinstance(found, list):
+        return _ONE_ARRAY
+    return "is no JSON object"
+
+
+def _ends_early(error: ValueError) -> bool:
+    return isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip())
+
+
+_SEVERAL_LINES = (
+    "is the beginning of JSON over several lines, and JSON lines have an object on each line; "
+    "write them so, as by jq -c 'if type == \"array\" then .[] else . end'"
+)
+_ONE_ARRAY = (
+    "is a JSON array, and JSON lines have an object on each line; write them so, as by jq -c '.[]'"
+)
+
+
+#: Matches a token of a line of JSON: a text, a sign, or anything else.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+
+
+def select_keys(line: str, keys: Sequence[str]) -> str | None:
+    """Return the text of a JSON object with only some of its keys; None if the line is no object.
+
+    Values of other keys are not parsed.
+
+    >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
+    '{"at":"9:00"}'
+    >>> select_keys('{"n": 1e999}', ["n"])
+    '{"n":"1e999"}'
+    """
+    found = _values(line)
+    if found is None:
+        return None
+    # polars cannot read a number too large for a float; it becomes a text.
+    kept = [(key, json.dumps(value) if is_beyond_floats(value) else value) for key, value in found]
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
+
+
+#: Matches a number that may be too large for a float.
+_LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
+
+
+def is_beyond_floats(number: str) -> bool:
+    """Return True if a text is a JSON number that is too large for a float.
+
+    >>> is_beyond_floats("1e400"), is_beyond_floats("1e300"), is_beyond_floats("NaN")
+    (True, False, False)
+    """
+    return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
+
+
+def keys_of(line: str) -> list[str]:
+    """Return the keys of a JSON object; empty for a line that is no object.
+
+    >>> keys_of('{"at": 1e999, "n": {"deep": 2}}'), keys_of("[1]")
+    (['at', 'n'], [])
+    """
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return [key for key, _ in _values(line) or ()]
+    return list(found) if isinstance(found, dict) else []
+
+
+def _values(line: str) -> list[tuple[str, str]] | None:
+    """Return the keys of a JSON object, each with its unparsed value; None if the line is no
+    object.
+    """
+    found, key, depth, done = list[tuple[str, str]](), "", 0, False
+    before, at, begin = "", 0, 0
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if done or line[at : match.start()].strip():
+            return None
+        if depth == 0:
+            if token != "{":
+                return None
+            depth, before = 1, "{"
+        elif depth == 1 and token in (",", "}"):
+            if before not in ("value", "{") or (before == "{" and token == ","):
+                return None
+            if before == "value":
+                found.append((key, line[begin:at]))
+            before, done = ",", token == "}"
+        elif depth == 1 and before in ("{", ","):
+            try:
+                key, before = json.loads(token), "key"
+            except ValueError:
+                return None
+            if not isinstance(key, str):
+                return None
+        elif depth == 1 and before == "key":
+            if token != ":":
+                return None
+            before = ":"
+        elif depth == 1 and (before == "value" or token in ("]", ":")):
+            return None
+        else:
+            if depth == 1:
+                begin = match.start()
+            depth += (token in ("{", "[")) - (token in ("}", "]"))
+            before = "value"
+        at = match.end()
+    return found if done and not line[at:].strip() else None
+
+
+class Unzstd(io.RawIOBase):
+    """Stream of what a zstd stream holds: all its frames, but for those that are skippable.
+
+    Args:
+        packed: path of a file, or a stream.
+
+    Raises:
+        OSError: the stream is no zstd, or ends early.
+    """
+
+    def __init__(self, packed: str | os.PathLike[str] | IO[bytes]) -> None:
+        require("zstandard")
+        import zstandard
+
+        given = io.FileIO(packed) if isinstance(packed, str | os.PathLike) else packed
+        self._packed: IO[bytes] | io.FileIO = given
+        self._zstd, self._rest = zstandard, b""
+        self._frame: Any = None
+        self._held = b""
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        while not self._held:
+            self._rest = self._rest or self._packed.read(2**16) or b""
+            if not self._rest:
+                if self._frame is not None:
+                    raise OSError("the zstd data end early")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstd.ZstdDecompressor().decompressobj()
+            try:
+                self._held = self._frame.decompress(self._rest)
+            except self._zstd.ZstdError as error:
+                raise OSError(str(error)) from error
+            self._rest = self._frame.unused_data if self._frame.eof else b""
+            self._frame = None if self._frame.eof else self._frame
+        taken, self._held = self._held[: len(buffer)], self._held[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    @override
+    def close(self) -> None:
+        self._packed.close()
+        super().close()

@@ -1,0 +1,152 @@
+"""A line is a row: where a row begins and ends depends on that row alone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import odd_lines
+import pytest
+
+from counton import PureDP, release
+from counton.base.errors import InvalidInput
+from counton.rows import lines
+from counton.rows.domains import read_domain
+from counton.rows.paths import left_in_folders
+from counton.run import Job, run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("some", range(2))
+def test_no_line_decides_about_another(
+    some: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, read, seen = random.Random(some), odd_lines.by_counton(tmp_path), set[str]()
+    for _ in range(250):
+        monkeypatch.setattr(lines, "BLOCK", chance.choice([7, 40, 2**22]))
+        seen.add(odd_lines.check(odd_lines.draw(chance), read))
+    kinds = {"doubled", "backslash"}
+    aside = {f"{kind}, lines set aside" for kind in kinds}
+    assert seen == {*kinds, *aside, "multiline", "refused as a whole"}
+
+
+def test_a_reader_that_glues_lines_breaks_the_law() -> None:
+    def try_some() -> None:
+        chance = random.Random(1)
+        for _ in range(50):
+            odd_lines.check(odd_lines.draw(chance), odd_lines.by_gluing)
+
+    with pytest.raises(AssertionError):
+        try_some()
+
+
+NUMBERS = itertools.count()
+
+
+def run_of(file: Path, folder: Path, **more: Any) -> tuple[int, int]:
+    """The rows that a run counts, and those that it sets aside."""
+    state = folder / f"{next(NUMBERS)}.db"
+    job = Job(
+        "count", file, state, time="time", every="1d", start="2024-03-01", steps=10,
+        until="2024-03-05", epsilon=50, unit="event", yes=True, **more,
+    )  # fmt: skip
+    with run(job) as outcome:
+        counts = outcome.for_operator()
+        return counts.rows - counts.quarantined, counts.quarantined
+
+
+NOTE = '"it is 5\\" wide"'
+
+
+def test_a_backslash_before_a_quotation_mark_is_declared(tmp_path: Path) -> None:
+    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
+    rows = [
+        f"2024-03-0{day},home,{NOTE if row == 3 else 'fine'}"
+        for day in range(1, 5)
+        for row in range(10)
+    ]
+    file.write_text("\n".join(["time,page,note", *rows, ""]))
+    said = "line 5 of .*quotation mark inside a quoted field; if this file escapes .*quotes=backsl"
+    with pytest.raises(InvalidInput, match=said):
+        run_of(file, tmp_path)
+    assert run_of(file, tmp_path, quotes="backslash") == (40, 0)
+    assert run_of(file, tmp_path, bad_rows=aside) == (36, 4)
+
+
+def test_two_files_that_differ_in_a_row_count_alike(tmp_path: Path) -> None:
+    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
+    rows = [f"2024-03-01,home,{NOTE if row in (9, 899) else 'fine'}" for row in range(1000)]
+    file.write_text("\n".join(["time,page,note", *rows, ""]))
+    assert run_of(file, tmp_path, bad_rows=aside) == (998, 2)
+    file.write_text("\n".join(["time,page,note", *rows[:9], *rows[10:], ""]))
+    assert run_of(file, tmp_path, bad_rows=aside) == (998, 1)
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_lines_end_with_each_of_three_ends(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_bytes(end.join(["time", "2024-03-01", "2024-03-02", "2024-03-02", ""]).encode())
+    assert run_of(file, tmp_path) == (3, 0)
+    file.write_bytes(end.join(["time", "2024-03-01", "", "2024-03-02", "", ""]).encode())
+    with pytest.raises(InvalidInput, match=r"line 3 of .* \(it is blank\)"):
+        run_of(file, tmp_path)
+    assert run_of(file, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}") == (2, 1)
+
+
+def test_a_file_whose_fields_hold_line_ends_is_refused_as_a_whole(tmp_path: Path) -> None:
+    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
+    whole = 'time,note\r\n2024-03-01,"a\r\n""b"""\r\n2024-03-02,x\r\n\r\n'
+    file.write_bytes(whole.encode())
+    assert run_of(file, tmp_path, quotes="multiline") == (2, 0)
+    assert run_of(file, tmp_path, quotes="multiline", bad_rows=aside) == (2, 0)
+    for wrong, what in (
+        ('2024-03-03,"open\r\n2024-03-04,x\r\n', "line 5 of .*is closed nowhere"),
+        ('2024-03-03,"a"b\r\n2024-03-04,x\r\n', "line 5 of .*inside a quoted field; double it"),
+        ('2024-03-03,a"b\r\n', "line 5 of .*does not begin with one"),
+        ("2024-03-03\r\n", "line 5 of .*1 field, 1 fewer"),
+        ("2024-03-03,a\rb\r\n", "line 5 of .*a CR without LF"),
+        ("\r\n2024-03-03,a\r\n", "line 5 of .*is blank"),
+    ):
+        file.write_bytes((whole[:-2] + wrong).encode())
+        for policy in ({}, {"bad_rows": aside}):
+            with pytest.raises(InvalidInput, match=what):
+                run_of(file, tmp_path, quotes="multiline", **policy)
+    with pytest.raises(InvalidInput, match=r"RFC 4180, which have no comments; leave comment out"):
+        run_of(file, tmp_path, quotes="multiline", comment="#")
+    with pytest.raises(InvalidInput, match="quotes is 'single'"):
+        run_of(file, tmp_path, quotes="single")
+
+
+def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
+    file = tmp_path / "d.csv"
+    file.write_bytes(b'page,note\rhome,"it is 5"" wide"\rshop,\r\r')
+    assert read_domain(str(file), "page") == ("home", "shop")
+    file.write_bytes(b'page,note\nhome,"5\\" wide"\nshop,"7\\" wide"\nbar,x\n')
+    with pytest.raises(InvalidInput, match=r"line 2 of .*inside a quoted field"):
+        read_domain(str(file), "page")
+    (tmp_path / "d.txt").write_bytes("home\rshop\u2028two\r\n\r\nb\x1car".encode())
+    assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")
+
+
+def test_a_folder_says_what_it_leaves_out(tmp_path: Path) -> None:
+    folder = tmp_path / "h"
+    (folder / "day=2024-03-01").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    (folder / "_SUCCESS").touch()
+    for name in ("top.csv", "day=2024-03-01/p.csv", "o.csv.bz2", "q.tsv"):
+        (folder / name).write_text("time\n2024-03-01\n")
+    said = left_in_folders(folder)
+    assert said is not None
+    assert said.startswith(
+        f"not read: '{folder}/day=2024-03-01' (a folder), '{folder}/o.csv.bz2', '{folder}/q.tsv'; "
+    )
+    told: dict[str, Any] = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 10, "until": "2024-03-02",
+        "unit": "event", "state": tmp_path / "s.db", "guarantee": PureDP(50),
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match=r"not read: .*q\.tsv"):
+        release("count", folder, **told)
+    (folder / "top.csv").rename(tmp_path / "top.csv")
+    assert left_in_folders([tmp_path / "top.csv", folder / "q.tsv"]) is None
