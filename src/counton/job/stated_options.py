@@ -164,6 +164,23 @@ def label_columns(job: Job) -> tuple[str, ...]:
     return tuple(column for given in named if given is not None for column in split_names(given))
 
 
+def named_columns(job: Job, present: Sequence[str]) -> list[str]:
+    """Return all columns of the rows that a job names. A column that is present may have a comma in
+    its name, which separates columns otherwise.
+
+    >>> asked = Job("sum", "visits.csv", "visits.db", time="at", by="a,b", value="paid")
+    >>> named_columns(asked, ["at"]), named_columns(asked, ["a,b"])
+    (['at', 'a', 'b', 'paid'], ['at', 'a,b', 'paid'])
+    """
+    own = [one.name for one in own_options(job.what) if one.column]
+    given = [job.option(name) for name in ("time", "by", "user", "id", *own)]
+    found = list[str]()
+    for one in given:
+        if one:
+            found += [one] if one in present else split_names(one)
+    return found
+
+
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """Return a job's statistic, and the columns that it reads besides time, group and user."""
     if isinstance(job.what, str):

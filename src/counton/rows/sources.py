@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import IO, Any, cast
 
@@ -122,17 +123,8 @@ class Rows(ABC):
             columns: names of the wanted columns.
             names: columns among them whose texts identify rows: groups, users, ids.
         """
-        asked, present = self.of_file(columns), self.columns()
-        for name in asked:
-            if name not in present and not self._may_lack(name):
-                listed = f"{_listing(present)}{self._elsewhere(name)}"
-                raise InvalidInput(f"{self.name} has no column {name!r}; {listed}")
-            # Polars calls the second one so.
-            if present.count(name) > 1 or f"{name}_duplicated_0" in present:
-                raise InvalidInput(
-                    f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
-                    "rename or remove one of them"
-                )
+        asked = self.of_file(columns)
+        self.check_columns(asked)
         found = _plain(self.frame(asked), asked)
         types = found.collect_schema()
         for name in asked:
@@ -145,6 +137,22 @@ class Rows(ABC):
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raise an error if the rows lack one of these columns, or have two of its name."""
+        present = self.columns()
+        for name in names:
+            if name not in present and not self._may_lack(name):
+                listed = f"{_listing(present)}{self._elsewhere(name)}"
+                near = get_close_matches(name, present, 1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidInput(f"{self.name} has no column {name!r}; {listed}{meant}")
+            # Polars calls the second one so.
+            if present.count(name) > 1 or f"{name}_duplicated_0" in present:
+                raise InvalidInput(
+                    f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
+                    "rename or remove one of them"
+                )
 
     def _may_lack(self, name: str) -> bool:
         """Return True if the rows may lack this column, so that its values are null."""

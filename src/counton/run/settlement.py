@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import AlreadyEnded, InvalidInput, RequestMismatch, field
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
@@ -31,8 +31,10 @@ from counton.job.stated_options import (
     is_once,
     kept_as,
     kept_value,
+    kind_of,
     label_columns,
     name_of,
+    named_columns,
     options_of_job,
 )
 from counton.privacy import Spend
@@ -239,12 +241,13 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         from counton.run import continuation
 
         job, predecessor, (step, dropped) = continuation.succeed(job, store)
+    first = _checked_source(job) if saved is None else None
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
         files = state_files(job.keeping.state, job.keeping.key)
         check_quarantine(job.format.policies(), job.events, job.format.file_format, files)
     # Nodes, and what they are called, are said by rows, so these are looked at first.
-    source = open_source(job, before) if declares_nodes(job) else None
+    source = open_source(job, before) if first is None and declares_nodes(job) else first
     if before is None:
         from counton.run.new_stream import define
 
@@ -293,6 +296,25 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
     return SettledJob(job, store, saved, definition, rows, opened.job, dropped, asked_at)
+
+
+def _checked_source(job: Job) -> Source | None:
+    """Open the rows of a job of a new stream, and check the columns that it names, before anything
+    else is: a misspelt column would make all other messages wrong.
+
+    None: the rows are opened later, since their query has moments, or they cannot be opened.
+    """
+    letters = kind_of(job.what).card.of_letters and job.option("letter") is None
+    if job.rows.query is not None or isinstance(job.events, Source) or is_numbered(job) or letters:
+        return None
+    try:
+        source = open_source(job)
+    except CountonError:  # told when the rest is known
+        return None
+    part = source.parts[0]
+    if present := part.columns():
+        part.check_columns(named_columns(job, present))
+    return source
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:

@@ -1,0 +1,130 @@
+"""Every column option, misspelt, by every verb and every door, with something else missing or not:
+one sentence that proposes the nearest column, no number, no traceback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from inside import Inside
+
+from counton import release
+from counton.base.errors import InvalidInput
+from counton.base.options import split_names
+from counton.job.stated_options import kind_of, own_options
+from counton.statistics.catalogue import keywords
+
+COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
+ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
+DAYS = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": "9", "epsilon": "1",
+        "until": "2024-03-03", "user": "visitor", "most": "1"}  # fmt: skip
+#: Options that are left out beside the misspelt one.
+MISSING: tuple[tuple[str, ...], ...] = (
+    *((), ("most",), ("epsilon",), ("every", "start", "steps")),
+    *(("domain",), ("lower",), ("start", "epsilon", "domain", "most", "edges", "bounds", "cells")),
+)
+#: Those of a statistic with a column that its example does not have.
+MORE = {
+    **{key: {"value": "seconds"} for key in ("hierarchy", "ranges", "contingency")},
+    **{key: {"comes": "here"} for key in ("edges", "distinct")},
+}
+
+
+def asked(statistic: str) -> dict[str, str]:
+    """A whole job of a statistic, but for its rows."""
+    card = kind_of(statistic).card
+    own = {**(card.example or {}), **MORE.get(statistic, {})}
+    days = {} if card.is_table else DAYS
+    return {"epsilon": "1", **days, **own, "id": "order"} | ({"unit": "row"} if not days else {})
+
+
+def misspelt(statistic: str) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Each job of a statistic with one wrong column: the option, the job, the column."""
+    whole = asked(statistic)
+    own = [one.key for one in own_options(statistic) if one.column]
+    for option in ("time", "by", "user", "id", *own):
+        if option not in whole:
+            continue
+        names = split_names(whole[option])
+        wrong = ",".join([*names[:-1], f"{names[-1]}x"])
+        for missing in MISSING:
+            if option in missing:
+                continue
+            kept = {name: value for name, value in whole.items() if name not in missing}
+            yield option, {**kept, option: wrong}, f"{names[-1]}x"
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages.csv").write_text("page\nhome\nshop\n")
+    (tmp_path / "v.csv").write_text(f"{','.join(COLUMNS)}\n{','.join(ROW)}\n")
+    return tmp_path / "v.csv"
+
+
+STATISTICS = [name for name in keywords() if name != "report"]
+
+
+#: Options that are whole numbers in Python and in job files.
+WHOLE = ("steps", "most", "longest", "degree", "leaves", "top", "cells")
+
+
+def typed(job: dict[str, str]) -> dict[str, Any]:
+    return {name: int(value) if name in WHOLE else value for name, value in job.items()}
+
+
+def check(said: str, wrong: str) -> None:
+    """A refusal names the column first, and proposes the right one."""
+    assert f"has no column {wrong!r}; its columns are" in said, (wrong, said)
+    assert f"did you mean {wrong[:-1]!r}?" in said
+    assert "needs" not in said.split("has no column")[0]
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_misspelt_column_is_told_first(statistic: str, rows: Path, place: Any) -> None:
+    """From Python, a job file and the command line."""
+    verb = [statistic] if statistic in ("count", "sum") else ["statistic", statistic]
+    for number, (_, job, wrong) in enumerate(misspelt(statistic)):
+        named = {name.replace("-", "_"): value for name, value in typed(job).items()}
+        with pytest.raises(InvalidInput) as told:
+            release(cast("Any", statistic), "v.csv", state="py.db", **named)
+        check(str(told.value), wrong)
+        options = [word for name, value in job.items() for word in (f"--{name}", value)]
+        done = place.plain(*verb, "v.csv", *options, "--state", "cli.db", "--yes")
+        assert done.code not in (0, 1), done.out
+        assert not done.out
+        check(" ".join(done.err.split()), wrong)
+        if number % 4 == 0:
+            lines = [f"{name} = {json.dumps(value)}" for name, value in typed(job).items()]
+            (rows.parent / "j.toml").write_text(
+                "\n".join(["[jobs.one]", f'statistic = "{statistic}"', 'events = "v.csv"',
+                           'state = "job.db"', *lines])
+            )  # fmt: skip
+            done = place.plain("run", "j.toml", "--yes")
+            assert done.code != 0
+            assert "Traceback" not in done.out + done.err
+            check(" ".join((done.out + done.err).split()), wrong)
+    assert not [*rows.parent.glob("*.db")]
+
+
+@pytest.mark.parametrize("option", ["time", "by", "user", "id"])
+def test_a_service_tells_what_a_row_lacks(option: str, rows: Path) -> None:
+    job = {**asked("count"), option: "other"}
+    lines = [
+        f"{name} = {json.dumps(value)}" for name, value in typed(job).items() if name != "until"
+    ]
+    file = rows.parent / "jobs.toml"
+    state = f'state = "{rows.parent / "s.db"}"'
+    file.write_text("\n".join(["[jobs.one]", 'statistic = "count"', state, *lines]))
+    service = Inside(file)
+    service.time = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    with closing(service.service):
+        answer = service.send("one", json.dumps(dict(zip(COLUMNS, ROW, strict=True))).encode())
+    assert answer.status_code == 422, answer.text
+    assert "'other'" in answer.text
