@@ -107,7 +107,6 @@ DOORS: dict[str, Door] = {
     "csvw": of_export("--metadata", "csvw", beside="t.csv-metadata.json"),
     "dcat": of_export("--metadata", "dcat", beside="t.csv.dcat.jsonld"),
     "sdmx": of_export("--metadata", "sdmx", beside="t.sdmx.csv"),
-    "never falling": of_export("--never-falling"),
     "chart": of_export(name="t.svg", beside="t.svg"),
     "new published database": published,
     "published again": published_again,

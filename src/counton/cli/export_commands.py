@@ -12,7 +12,6 @@ import polars as pl
 from counton.base.errors import InvalidInput, field
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
-from counton.released.never_falling import BIAS
 from counton.released.read_options import LOOK, PAGE
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
@@ -44,7 +43,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
-    for own in ("state", "out", "json", "versions", "never_falling"):
+    for own in ("state", "out", "json", "versions"):
         del arguments[own]
     for given in ("panels", *LOOK):
         fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
@@ -59,8 +58,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, arguments)
         return
-    if options.versions or options.never_falling:
-        _perform_other_table(options, arguments)
+    if options.versions:
+        _perform_versions(options, arguments)
         return
     found = export(options.state, options.out, **arguments).numbers
     if options.json:
@@ -94,22 +93,12 @@ def _print_last(console: Console, table: pl.DataFrame) -> None:
         )
 
 
-def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print one of two other tables of a release.
-
-    One has a row for each version of each window that was released again. The other has totals that
-    never fall.
-    """
+def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
+    """Write or print the table with a row for each version of each window."""
     for name in LOOK:
         arguments.pop(name)
     ending = "" if options.out is None else options.out.suffix.lower()
-    rising = options.never_falling
-    if rising and options.versions:
-        raise InvalidInput(
-            f"{field('versions', options.versions)} has windows that are revised, and "
-            f"{field('never_falling', True)} has totals that are never changed: leave one out"
-        )
-    asked = field("never_falling", True) if rising else field("versions", options.versions)
+    asked = field("versions", options.versions)
     if options.metadata is not None:
         raise InvalidInput(
             f"{field('metadata', options.metadata)} describes released numbers, and {asked} writes "
@@ -122,13 +111,10 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
-    table = found.table(never_falling=True) if rising else found.versions()
-    what, promise = ("totals" if rising else "versions"), promise_of(found.numbers)
-    if rising:
-        promise = {**promise, "note": BIAS}
+    table, promise = found.versions(), promise_of(found.numbers)
     if options.out is not None:
         path = checked_file(options.out, options.state)
-        about = {f"{what}_of": promise["name"], **promise}
+        about = {"versions_of": promise["name"], **promise}
         write_table(table, path, about, style=csv_style(path, *signs))
     if options.json:
         if options.out is not None:
@@ -137,9 +123,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
             print_json_rows({"about": promise}, table)
         return
     console = Console()
-    console.write_line(f"{promise['name']}: {table.height:,} {what}", bold=True)
-    if rising:
-        console.write_line(f"note: {BIAS}")
+    console.write_line(f"{promise['name']}: {table.height:,} versions", bold=True)
     if options.out is not None:
         console.write_line(f"table written to {options.out}")
         return
@@ -148,12 +132,9 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
 
 def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases of a job file, each to a file of its own."""
-    if options.never_falling or options.versions:
-        asked = field("never_falling", True)
-        if not options.never_falling:
-            asked = field("versions", options.versions)
+    if options.versions:
         raise InvalidInput(
-            f"{asked} writes a table of one release, and a job file may have several: give its "
+            f"{field('versions', options.versions)} writes a table of one release, and a job file may have several: give its "
             f"state, and {field('name')}"
         )
     if options.out is None:

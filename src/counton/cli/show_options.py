@@ -92,11 +92,6 @@ class ExportOptions:
     versions: bool = option(
         False, "for windows that are revised: a row for each version of each window"
     )
-    never_falling: bool = option(
-        False,
-        "write whole totals that never fall in place of the released ones; they are too large on "
-        "the average",
-    )
     above: float | None = option(
         None, "only rows whose estimate is above this, or whose group has such a row"
     )

@@ -130,7 +130,7 @@ class Release:
         """
         return self.numbers.reading
 
-    def table(self, steps: range | None = None, *, never_falling: bool = False) -> pl.DataFrame:
+    def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
 
         For counts and sums the columns are step, window_start, window_end, group, estimate, std,
@@ -142,33 +142,20 @@ class Release:
         Args:
             steps: some of the shown steps; None: all of them; or the last one if cells are computed
                 on request and no cells are named.
-            never_falling: True for whole totals that never fall. Each is the largest released total
-                of its group so far, rounded, and at least 0. So later releases change none of them.
-                They are too large on the average, most of all where little is counted. The columns
-                are step, window_start, window_end, group, total, and in_window: the rise since the
-                step before. Rises add up to the total.
 
         Raises:
-            InvalidInput: steps are not consecutive, or not all released; with ``never_falling``:
-                there are no totals of counts or sums; or totals may fall, since values may be below
-                0 or windows are released again when late rows come; or totals go on from the totals
-                of another stream; or a file lacks an earlier step.
+            InvalidInput: steps are not consecutive, or not all released.
 
         >>> import polars as pl
         >>> from counton import release
         >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
         >>> found = release("count", visits, state="c.db", time="at", every="1d", epsilon=1,
         ...                 start="2024-03-01", steps=365, until="2024-03-05")
-        >>> shown = found.table(never_falling=True)
-        >>> shown["total"].is_sorted(), shown["in_window"].sum() == shown["total"].max()
-        (True, True)
+        >>> found.table()["step"].to_list()
+        [1, 2, 3, 4]
         """
         if steps is not None:
             _check_steps(self.numbers, steps)
-        if never_falling:
-            from counton.released.never_falling import totals_that_never_fall
-
-            return totals_that_never_fall(self.numbers, steps)
         return self.numbers.table(steps)
 
     def sums(self, every: str) -> pl.DataFrame:
