@@ -259,7 +259,6 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         ("answer", state),
         ("answer", state, "--json"),
         ("methods", state),
-        ("methods", state, "--registry"),
         ("end", state, "--name", "events", "--drop-waiting"),
     ):
         done = place(*words)

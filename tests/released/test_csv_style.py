@@ -41,16 +41,6 @@ def test_a_table_comes_back(state: Path, separator: str, decimal: str) -> None:
     assert read(state.with_name("events.csv")).table().equals(several.table())
 
 
-def test_metadata_says_the_signs(state: Path) -> None:
-    file = state.with_name("t.csv")
-    export(state, file, separator=";", decimal=",", metadata="csvw")
-    said = json.loads(Path(f"{file}-metadata.json").read_text("utf-8"))
-    assert said["dialect"]["delimiter"] == ";"
-    types = {one["name"]: one["datatype"] for one in said["tableSchema"]["columns"]}
-    assert types["std"] == {"base": "double", "format": {"decimalChar": ","}}
-    assert types["estimate"] == "integer"
-
-
 @pytest.mark.parametrize(
     ("out", "signs", "said"),
     [

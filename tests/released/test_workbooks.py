@@ -148,7 +148,7 @@ def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None
     from counton.run.written_files import check_output
 
     check_output(tmp_path / "t.xlsx")
-    with pytest.raises(InvalidInput, match=r"must end in one of .*\.xlsx, \.html; rename it"):
+    with pytest.raises(InvalidInput, match=r"must end in one of .*\.xlsx; rename it"):
         check_output(tmp_path / "t.xls")
     (tmp_path / "t.xlsx.json").write_text("{}")
     with pytest.raises(InvalidInput, match="which the run reads or keeps"):

@@ -52,8 +52,6 @@ def test_readers_see_why_and_the_account_still_holds(
     for file in (tmp_path / "t.csv", tmp_path / "t.parquet"):
         export(state, file)
         assert f"WITHDRAWN: {WORDS}." in read(file).methods()
-    export(state, tmp_path / "t.html")
-    assert f"WITHDRAWN: {WORDS}" in (tmp_path / "t.html").read_text("utf-8")
     assert all(one.right for one in verify(state))
     end_stream(state, "days", withdrawn="use another")  # other words replace them
     assert "WITHDRAWN: use another." in methods(state)["days"]
@@ -104,9 +102,6 @@ DOORS: dict[str, Door] = {
     "description": of_release(Release.describe),
     "notebook": of_release(Release._repr_html_),
     "screen": of_release(str),
-    "csvw": of_export("--metadata", "csvw", beside="t.csv-metadata.json"),
-    "dcat": of_export("--metadata", "dcat", beside="t.csv.dcat.jsonld"),
-    "sdmx": of_export("--metadata", "sdmx", beside="t.sdmx.csv"),
     "chart": of_export(name="t.svg", beside="t.svg"),
     "new published database": published,
     "published again": published_again,

@@ -23,7 +23,7 @@ from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, OldC
 from counton.job.jobfile import load
 from counton.privacy import Contribution, Limit
 from counton.run import Job, export, publish, run
-from counton.run.exports import methods, registry, released_in
+from counton.run.exports import methods, released_in
 from counton.run.shared_paths import refuse_shared
 from counton.state import Store, database, shared, state_summary, verify
 from counton.state.inbox import Inbox
@@ -368,7 +368,6 @@ def _answers(state: Path) -> list[object]:
         lambda: export(state).table().rows()[-1],
         lambda: released_in(state).table().rows()[-1],
         lambda: methods(state),
-        lambda: registry(state),
     ):
         try:
             found.append(reader())

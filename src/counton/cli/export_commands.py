@@ -12,7 +12,7 @@ import polars as pl
 from counton.base.errors import InvalidInput, field
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
-from counton.released.read_options import LOOK, PAGE
+from counton.released.read_options import LOOK
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
@@ -24,10 +24,9 @@ from counton.run.exports import (
     file_of,
     methods,
     publish,
-    registry,
 )
 from counton.run.journal_values import fit_of
-from counton.run.read_back import public_places, read_public
+from counton.run.read_back import read_public
 from counton.run.written_files import PICTURES, csv_style, write_table
 
 #: Largest number of rows on the screen.
@@ -46,10 +45,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     for own in ("state", "out", "json", "versions"):
         del arguments[own]
     for given in ("panels", *LOOK):
-        fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
-        fits = (*fits, ".xlsx") if given == "title" else fits
-        if given == "title" and options.metadata is not None:
-            continue  # catalogues have titles, too
+        fits = (*PICTURES, ".xlsx") if given == "title" else PICTURES
         if arguments[given] is not None and arguments[given] is not False and ending not in fits:
             raise InvalidInput(
                 f"--{given} is for charts, and no chart is written: give --out with "
@@ -77,7 +73,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     for note in found.facts().get("notes", ()):
         console.write_line(f"note: {note}")
     if options.out is not None:
-        kind = "chart" if ending in PICTURES else "page" if ending == PAGE else "table"
+        kind = "chart" if ending in PICTURES else "table"
         console.write_line(f"{kind} written to {options.out}")
         return
     console.write_line("")
@@ -99,14 +95,9 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
         arguments.pop(name)
     ending = "" if options.out is None else options.out.suffix.lower()
     asked = field("versions", options.versions)
-    if options.metadata is not None:
+    if ending in PICTURES:
         raise InvalidInput(
-            f"{field('metadata', options.metadata)} describes released numbers, and {asked} writes "
-            f"another table: leave one of them out"
-        )
-    if ending == PAGE or ending in PICTURES:
-        raise InvalidInput(
-            f"{asked} writes a table of its own, which a page or chart does not show: leave it "
+            f"{asked} writes a table of its own, which a chart does not show: leave it "
             f"out, or give {field('out')} as a table"
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
@@ -134,8 +125,8 @@ def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases of a job file, each to a file of its own."""
     if options.versions:
         raise InvalidInput(
-            f"{field('versions', options.versions)} writes a table of one release, and a job file may have several: give its "
-            f"state, and {field('name')}"
+            f"{field('versions', options.versions)} writes a table of one release, and a job file "
+            f"may have several: give its state, and {field('name')}"
         )
     if options.out is None:
         raise InvalidInput(
@@ -177,9 +168,6 @@ def _what(found: ReleasedNumbers) -> str:
 
 def print_methods(options: MethodsOptions) -> None:
     """Print the text for a publication: for each release of a state (database), or for one."""
-    if options.registry:
-        _print_registry(options)
-        return
     chosen: Any = {"name": options.name, "level": options.level}
     if (one := read_public(options.state, **chosen, like=options.like)) is not None:
         found = {one.numbers.design.name: one.methods(full=options.full)}
@@ -199,33 +187,6 @@ def print_methods(options: MethodsOptions) -> None:
         if len(found) > 1:
             console.write_line(f"{name}", bold=True)
         console.write_line(paragraph)
-
-
-def _print_registry(options: MethodsOptions) -> None:
-    """Print the record of each stream for the public register, as YAML or JSON; texts that a person
-    must write are marked.
-    """
-    from counton.released.registry import TO_WRITE, as_yaml
-
-    if options.level is not None:
-        raise InvalidInput(
-            f"{field('level', options.level)} is for intervals, and a record of the register has "
-            "no intervals: leave it out"
-        )
-    found = registry(options.state, options.name, like=options.like)
-    if public_places(options.state) is None:
-        from counton.state import Store
-
-        with Store(options.state) as store:
-            tell_of_old_copies(store, found)
-    if options.json:
-        print_json({"state": options.state, "registry": found})
-        return
-    for place, one in enumerate(found.values()):
-        head = "---\n" if place else ""
-        sys.stdout.write(
-            f"{head}# Fill in the texts that begin with {TO_WRITE!r}.\n{as_yaml(one)}\n"
-        )
 
 
 def print_published(options: PublishOptions) -> None:

@@ -54,9 +54,6 @@ class MethodsOptions:
     full: bool = option(
         False, "write the whole account, for specialists, instead of some five sentences"
     )
-    registry: bool = option(
-        False, "print a record for the public register of deployments instead, as YAML"
-    )
     like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
 
@@ -99,11 +96,6 @@ class ExportOptions:
     csv_formulas: str = option("text", options_of(Job)["csv_formulas"].help)
     separator: str = option(",", "with .csv: the character between fields: , ; | or tab")
     decimal: str = option(".", "with .csv: the decimal sign of numbers: . or ,", choices=(".", ","))
-    metadata: str | None = option(
-        None,
-        "with .csv: write beside it a description for data catalogues: csvw, dcat or "
-        "sdmx, or several: A,B; --title is its title, too",
-    )
     panels: bool = option(
         False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
     )

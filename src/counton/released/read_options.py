@@ -74,8 +74,6 @@ class View:
 #: The selection that leaves all choices to the statistic.
 EVERYTHING = View()
 
-#: Extension of web pages; see `counton.released.web_page`.
-PAGE = ".html"
 #: Names of the options for the words and the width of a chart.
 LOOK = ("title", "axis", "source", "width")
 
@@ -93,18 +91,13 @@ def check_look(options: Any) -> None:
     """Raise an error for options of a chart if no chart is requested, or for a malformed width.
 
     Args:
-        options: an object with the options in `LOOK`, ``plot``, and ``out``, which may be a web
-            page with a chart.
+        options: an object with the options in `LOOK`, ``plot``.
 
     Raises:
         InvalidInput: the message names the option.
     """
-    drawn = (
-        options.plot is not None,
-        options.plot is not None or str(options.out).lower().endswith(PAGE),
-    )
     for given in LOOK:
-        if getattr(options, given) is not None and not drawn[given != "width"]:
+        if getattr(options, given) is not None and options.plot is None:
             raise InvalidInput(
                 f"{field(given, getattr(options, given))} is for a chart, and no chart is drawn; "
                 f"give {field('plot')} too, or leave it out"

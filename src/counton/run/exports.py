@@ -23,7 +23,7 @@ from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
-from counton.base.options import check_text, check_value, split_names
+from counton.base.options import check_text, check_value
 from counton.base.windows import moment
 from counton.job.job import Job, options_of
 from counton.numbers.fit_request import Fit
@@ -31,7 +31,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import LOOK, PAGE, View, check_fit, is_folder
+from counton.released.read_options import LOOK, View, check_fit, is_folder
 from counton.released.release import Release
 from counton.released.release_facts import (
     cells_of,
@@ -55,16 +55,13 @@ from counton.run.written_files import (
     PICTURES,
     beside,
     check_foldable,
-    check_metadata,
     check_output,
     csv_style,
     write_folder,
-    write_metadata,
     write_release,
 )
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
-from counton.state.ledger_rows import SHARED_OUT
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
@@ -323,7 +320,6 @@ def export(
     csv_formulas: str = "text",
     separator: str = ",",
     decimal: str = ".",
-    metadata: str | Sequence[str] | None = None,
 ) -> Release:
     """Read a stream's released numbers from its state, and write them to a file if ``out`` names
     one.
@@ -331,12 +327,11 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table, a published database, the address of a stream of a service.
-        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), a chart (.png, .svg, .pdf), or
-            a page (.html) with newest numbers, chart, methods, and all numbers to download. A table
-            carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it. A name
-            without an ending is a folder of Parquet files: for counts and sums, one file for each
-            step and block of groups. Existing files of the folder stay, and only the last step is
-            returned.
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), or a chart (.png, .svg,
+            .pdf). A table carries its guarantee: Parquet in its metadata, others in ``OUT.json``
+            beside it. A name without an ending is a folder of Parquet files: for counts and sums,
+            one file for each step and block of groups. Existing files of the folder stay, and only
+            the last step is returned.
         name: name of the stream; needed if the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
@@ -361,9 +356,6 @@ def export(
         separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
             sign before the fraction of a number, . or ,; the file beside it says so, for
             `counton.read`.
-        metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
-            sdmx, or several (`counton.released.metadata`). The metadata have the title ``title``,
-            or the name of the stream.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -389,8 +381,6 @@ def export(
     check_thresholds(above, surely_above)
     check_value(options_of(Job)["csv_formulas"], csv_formulas)
     style = csv_style(path, csv_formulas, separator, decimal)
-    kinds = () if metadata is None else split_names(metadata)
-    check_metadata(kinds, path)
     chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
@@ -417,10 +407,8 @@ def export(
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
-        look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
-        look |= {} if path.suffix.lower() == PAGE else {"width": width}
+        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, style=style, panels=panels, **look)
-        write_metadata(found, path, kinds, style, title)
     return Release(found)
 
 
@@ -652,73 +640,6 @@ def methods(
         one: Release(_of_stream(state.reader(one), level)).methods(full=full)
         for one in _released_names(state, name)
     }
-
-
-def registry(
-    state: str | os.PathLike[str],
-    name: str | None = None,
-    *,
-    like: str | os.PathLike[str] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Return, for each release of a state, a record for the public register of deployments of
-    differential privacy.
-
-    Args:
-        state: path of a SQLite file, or a database URL; or a source of `counton.read`. Such a
-            source does not tell when the stream began, nor what other streams spend: the record has
-            blanks to fill in.
-        name: name of one stream; None: all that have released something.
-        like: for a released table without its description (columns and guarantee): see
-            `counton.read`.
-
-    Returns:
-        Records by the names of releases, JSON values: see `counton.released.registry`.
-
-    Raises:
-        StateError: the state cannot be read, or has released nothing.
-    """
-    from counton.released.registry import TO_WRITE, record
-
-    if (one := read_public(state, name=name, like=like)) is not None:
-        numbers = one.numbers
-        filled = record(
-            numbers.design,
-            one.methods(full=True),
-            unit=numbers.definition.unit,
-            began=f"{TO_WRITE} the day of its first release",
-            ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
-            once=not numbers.definition.cut.goes_on,
-        )
-        return {numbers.design.name: filled}
-    with Store(state) as store:
-        whole = store.summary()
-        began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
-        spent = "; ".join(
-            f"{entry.name!r} {entry.guarantee} on {time[:10]}"
-            for entry, time in zip(store.spends, store.entry_times, strict=True)
-        )
-        limit = "no limit is set" if store.ledger is None else f"the limit is {store.ledger.limit}"
-        moved = [one for one in store.limit_changes[1:] if one.verb != SHARED_OUT]
-        changes = [change.in_words() for change in moved]
-        shared = store.shared_ledger is not None or bool(store.shared_entries)
-        ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
-        if changes:
-            ledger += f" The limit was {'; '.join(changes)}."
-        if shared:
-            ledger += " A ledger that it shares with other states adds up what all of them spend."
-        found = {}
-        for each in _released_names(store, name):
-            reader = store.reader(each)
-            said = Release(_of_stream(reader, None)).methods(full=True)
-            found[each] = record(
-                reader.design,
-                said,
-                unit=str(reader.details.get("unit") or reader.design.contribution.unit),
-                began=began[each],
-                ledger=ledger,
-                once=bool(reader.details.get("once")),
-            )
-        return found
 
 
 def _released_names(store: Store, name: str | None) -> list[str]:

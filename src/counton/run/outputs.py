@@ -20,7 +20,6 @@ from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import (
     LOOK,
-    PAGE,
     View,
     check_look,
     check_shown,
@@ -209,9 +208,7 @@ class Outputs:
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
             shown = large_only(released, *thresholds)
-            look = {name: self.job.option(name) for name in LOOK if name != "width"}
-            look = look if self.out.suffix.lower() == PAGE else {}
-            write_release(shown, self.out, style=style, **look)
+            write_release(shown, self.out, style=style)
         for every, path in self.sums.items():
             write_table(released.sums(every), path, facts_of(released), style=style)
         drawn, failed = self.plot is not None and released.drawable, None
@@ -273,5 +270,5 @@ def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
     named = [every.strip() for every in sums.split(",")]
     for every in named:
         parsed_period(every)
-    ending = ".parquet" if is_folder(out) else ".csv" if out.suffix.lower() == PAGE else out.suffix
+    ending = ".parquet" if is_folder(out) else out.suffix
     return {every: out.with_name(f"{out.stem}.{every}{ending}") for every in named}

@@ -25,7 +25,7 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
-from counton.released.read_options import PAGE, is_folder
+from counton.released.read_options import is_folder
 from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
@@ -87,7 +87,7 @@ def check_output(
     if formats is None and is_folder(path):
         _check_folder(path, inputs)
         return
-    known = (*TABLES, PAGE) if formats is None else formats
+    known = TABLES if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
         raise InvalidInput(
             f"{str(path)!r} would be compressed, and this format is not; remove the ending "
@@ -97,7 +97,7 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
     if path.suffix.lower() == ".xlsx":
         require("xlsxwriter")
-    if path.suffix.lower() in (*PICTURES, PAGE):
+    if path.suffix.lower() in PICTURES:
         from counton.charts.style import quietly
 
         with quietly():
@@ -224,42 +224,8 @@ def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) ->
     return style
 
 
-def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
-    """Refuse an unknown format of catalogue metadata, or metadata of a file that is no CSV."""
-    from counton.released.metadata import ENDINGS
-
-    for kind in kinds:
-        if kind not in ENDINGS:
-            raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
-        if path is None or path.suffix.lower() != ".csv":
-            raise InvalidInput(
-                f"{field('metadata', kind)} is written beside a CSV file only; give {field('out')} "
-                "with .csv"
-            )
-
-
 def _write_text(text: str, place: str) -> None:
     Path(place).write_text(text, "utf-8")
-
-
-def write_metadata(
-    released: ReleasedNumbers,
-    path: Path,
-    kinds: Sequence[str],
-    style: CsvStyle = USUAL,
-    title: str | None = None,
-) -> None:
-    """Write catalogue metadata beside a CSV file: a file for each format in ``kinds``."""
-    from counton.released.metadata import ENDINGS, metadata_of
-
-    for kind in kinds:
-        found = metadata_of(released, path.name, kind, style, title)
-        place = path.with_name(ENDINGS[kind].format(name=path.name, stem=path.stem))
-        if isinstance(found, pl.DataFrame):
-            write_table(found, place)
-        else:
-            text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-            replace_file(place, partial(_write_text, text))
 
 
 def write_table(
@@ -337,21 +303,14 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 def write_release(
     found: ReleasedNumbers, path: Path, *, style: CsvStyle = USUAL, **look: Any
 ) -> None:
-    """Write a release to a file: a table with its description, a chart, or a web page, as the
-    ending of the path says.
+    """Write a release to a file: a table with its description, or a chart, as the ending of the
+    path says.
 
     ``look`` has the options of a chart, such as ``title``, which the sheet "about" of a
     workbook has, too.
     """
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
-    elif path.suffix.lower() == PAGE:
-        from counton.released.web_page import web_page
-
-        rows = found.lazy()
-        shown = _as_text(rows if style.formulas == "keep" else no_formulas(rows))
-        text = web_page(found, shown.collect().write_csv(), file=path.stem, **look)
-        replace_file(path, partial(_write_text, text))
     else:
         title = look.get("title") if path.suffix.lower() == ".xlsx" else None
         facts = facts_of(found) | ({} if title is None else {"title": title})
