@@ -98,7 +98,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
     assert done.code == 0, done.err
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
-    assert "sum of value so far" in done.out
+    assert "sum of value, values from 0 to 10, so far" in done.out
     late = place.write("late.csv", ["00:15,b,2.0", "03:00,a,1"], "time,group,value")
     again = place("sum", late, *place.again, "--append", "--out", str(out))
     assert again.code == 0, again.err

@@ -528,7 +528,7 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert "estimate 95% interval in this window 95% interval" in words
     assert "of window 3 by itself" in place.shown()
     alone = place.count(events, "--release", "windows", "--name", "alone")
-    assert "number of events in the window up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
+    assert "number of events in the hour up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
 
 
 def test_sums_are_written_beside_the_table(place: Any) -> None:

@@ -18,7 +18,7 @@ from forked_commands import forked_counton
 from counton.base.errors import InvalidInput
 from counton.cli.command_list import BESIDE
 from counton.job.public_tables import tree_of
-from counton.released.screen import largest_rows
+from counton.released.screen import shown_rows
 from counton.run.default_state import state_beside
 from counton.statistics.catalogue import keywords
 
@@ -328,9 +328,9 @@ def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
 def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
     rows = {"group": [*"abcdefgh"] * 3, "name": [*["sum"] * 8, *["count"] * 8, *["mean"] * 8]}
     table = pl.DataFrame({**rows, "estimate": [float(number) for number in range(24, 0, -1)]})
-    shown, said = largest_rows(table, ["mean"])
+    shown, said = shown_rows(table, ["mean"])
     assert [row[1] for row in shown.rows] == ["mean"] * 8 + ["sum"] * 8 + ["count"] * 4
-    assert said == "20 of 24 rows, mean first"
+    assert said == "the first 20 of 24 rows, mean first"
 
 
 def test_the_domain_of_a_hierarchy_is_a_file_and_an_error_shows_one() -> None:

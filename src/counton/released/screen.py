@@ -15,16 +15,20 @@ from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
+from counton.released.counting import Bounded
 from counton.released.series import CellValues, Series
-from counton.released.stream_words import subject_in_words
+from counton.released.stream_words import statistic_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.released.description import Description
     from counton.released.released_numbers import ReleasedNumbers
 
 #: Largest number of groups, or rows, that a terminal shows.
 MOST = 20
+#: Largest number of rows of a report that a terminal shows.
+_MOST_OF_REPORT = 100
 
 
 class Screen(NamedTuple):
@@ -62,28 +66,26 @@ def text_table(table: pl.DataFrame) -> TextTable:
     return TextTable(names, [*zip(*texts, strict=True)])
 
 
-def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
-    """Return the largest rows of a table as text, and a note on the rows that are left out.
+def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
+    """Return the rows of a table that a screen shows as text, and a note on the others.
 
-    A short table keeps all its rows. For a report (several statistics of the same rows) they are
-    the rows with the largest estimates of each statistic. Otherwise numbers with the names
-    ``asked``, such as "mean", come before others.
+    Only numbers of one kind are compared: of these the largest are shown. Of a report (several
+    statistics of the same rows), and of numbers of several names, the first rows are shown; numbers
+    with the names ``asked``, such as "mean", come before others.
     """
-    if table.height <= MOST:
+    report, named = "statistic" in table.columns, "name" in table.columns
+    most = _MOST_OF_REPORT if report else MOST
+    if table.height <= most:
         return text_table(table), ""
-    of_rows = f"{MOST} of {table.height:,} rows"
-    if "statistic" in table.columns:
-        rank = pl.col("estimate").rank("ordinal", descending=True).over("statistic")
-        places = pl.int_range(pl.len()).sort_by(rank, maintain_order=True, nulls_last=True)
-        most = table[table.select(places.head(MOST).sort()).to_series()]
-        return text_table(most), f"{of_rows}, the largest of each statistic"
+    if report or (named and table["name"].n_unique() > 1):
+        said = f"the first {most} of {table.height:,} rows"
+        if asked and named and not report:
+            table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
+            said += f", {list_in_words([*asked])} first"
+        return text_table(table.head(most)), said
     if "estimate" in table.columns:
-        of_asked = [pl.col("name").is_in(asked)] if asked and "name" in table.columns else []
-        table = table.sort([*of_asked, "estimate"], descending=True, maintain_order=True)
-        if of_asked:
-            first = list_in_words([*asked])
-            return text_table(table.head(MOST)), f"{of_rows}, {first} first"
-    return text_table(table.head(MOST)), f"the {MOST} largest of {table.height:,} rows"
+        table = table.sort("estimate", descending=True, maintain_order=True)
+    return text_table(table.head(most)), f"the {most} largest of {table.height:,} rows"
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
@@ -99,7 +101,10 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     if not released.definition.cut.goes_on and released.rows_there is None:
         request = released._request_at(released.steps.stop - 1)
         tables = released.reading.screen(request, released.level)
-        return Screen(tables=tables, notes=_below(released, released.facts().get("notes", ())))
+        heading = f"\n{_bounded_subject(released.definition)}"
+        return Screen(
+            (), heading, tables, notes=_below(released, released.facts().get("notes", ()))
+        )
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
@@ -111,7 +116,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             else "nothing yet: fewer steps are released than are to be looked back over"
         )
         return Screen(heading=heading, notes=[none, *_below(released)])
-    table, left_out = largest_rows(
+    table, left_out = shown_rows(
         rows.drop(WHEN, strict=False), released.definition.inner.card.on_screen
     )
     return Screen((), heading, [table], left_out, _below(released))
@@ -151,6 +156,7 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
+    what = _bounded_subject(released.definition)
     if not cut.timed:
         said = f"after step {after:,}"
         if isinstance(over, str):
@@ -159,16 +165,41 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
             said = f"in step {after:,}"
         elif over is not None:
             said = f"in the {over:,} steps up to step {after:,}"
-        return f"\n{said}, {level}"
+        return f"\n{what}, {said}, {level}"
     said = cut.until(int(cut.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
         said = f"in the {over} {said}"
     elif over == 1:
-        said = f"in the window {said}"
+        said = f"in the {cut.period or cut.noun} {said}"
     elif over is not None:
         said = f"in the {over:,} windows {said}"
     where = f"(window {after:,}, {cut.timezone})"
-    return f"\n{said} {where}, {level}"
+    return f"\n{what}, {said} {where}, {level}"
+
+
+def _bounded_subject(definition: Description) -> str:
+    """Return words for what the numbers count or measure, with the bounds within which they do.
+
+    Intervals are of the bounded numbers.
+
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define
+    >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-01",
+    ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
+    ...           epsilon=1)
+    >>> _bounded_subject(define(job))
+    "number of departures, at most 5 of one aircraft's week"
+    """
+    bound, inner = definition.counting, definition.inner
+    said = statistic_in_words(definition).removesuffix(",")
+    if isinstance(bound, Bounded) and bound.each is None and not bound.distinct:
+        said += f", at most {bound.most:,} of one {definition.unit}"
+        if bound.most_a_window is not None and bound.most_a_window < bound.most:
+            said += f" and {bound.most_a_window:,} in a {definition.window}"
+    lower, upper = (dict(inner.parameters).get(end) for end in ("lower", "upper"))
+    if inner.card.additive and lower is not None and upper is not None:
+        said += f", values from {lower} to {upper}"
+    return said
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
@@ -211,15 +242,17 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
     released_at, counted = (
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )
+    what = _bounded_subject(definition)
     which = {
-        "what": subject_in_words(definition.subject),
+        "what": what if "," not in what else f"{what},",
+        "window": cut.period or cut.noun,
         "number": f"{step:,}",
         "zone": cut.timezone,
     }
     if cut.lags or definition.release == "windows":
-        said = "{what} in the window {until} (window {number}, {zone})"
+        said = "{what} in the {window} {until} (window {number}, {zone})"
         if cut.lags:
-            said = "{what} by window, as known {until} (window {number}, {zone})"
+            said = "{what} by {window}, as known {until} (window {number}, {zone})"
         return "\n" + said.format(until=released_at, **which)
     if delay:
         which["zone"] += f"; released with the window {released_at}"
@@ -271,7 +304,7 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     for step in shown:
         series = released._windows(range(step, step + 1))
         assert series is not None
-        state = "final" if last - step >= cut.lags else "provisional"
+        state = "final" if last - step >= cut.lags else "so far"
         for group, *numbers in zip(released.groups, *_numbers_of_step(series), strict=True):
             row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
