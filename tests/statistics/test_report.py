@@ -693,3 +693,19 @@ def test_numbers_that_a_report_has_twice_are_named_with_the_better_one(tmp_path:
             assert line in kept["notes"]
             assert line[1:] in account
         assert "visits and tree publish the same numbers by branch" in found[0]
+
+
+def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> None:
+    statistics = {"visits": {"statistic": "count"}, "days": {"statistic": "count", "every": "1d"}}
+    asked: dict[str, Any] = {"statistics": statistics, "time": "time", "every": "1h", "steps": 9}
+    with pytest.raises(InvalidInput, match=r"(?s)every=1d\).*'days' a job of its own"):
+        run(
+            Job(
+                "report",
+                pl.DataFrame({"time": ["2024-03-01"]}),
+                tmp_path / "s.db",
+                start="2024-03-01",
+                epsilon=1,
+                **asked,
+            )
+        )

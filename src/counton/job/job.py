@@ -980,9 +980,6 @@ class Job(OptionRecord):
         repr=False,  # a frame would show its rows
     )
     options: Mapping[str, Any] = made(default_factory=dict)
-    #: The name of the report that the job is part of, and the losses of all its parts by the names
-    #: of their streams; None: no part. `counton.run.jobs_of` sets it.
-    _of_report: tuple[str, Mapping[str, Mapping[str, str]]] | None = None
 
     def __init__(
         self,
@@ -1002,7 +999,6 @@ class Job(OptionRecord):
                     "second argument"
                 )
         stated: dict[str, Any] = {**more, "state": state}
-        of_report = stated.pop("_of_report", None)
         if not stated.get("name"):
             from counton.statistics.catalogue import is_keyword, statistic_named
 
@@ -1013,7 +1009,7 @@ class Job(OptionRecord):
             from counton.statistics.left_out import with_left_out
 
             what, stated = with_left_out(what, stated)
-        taken: dict[str, Any] = {"what": what, "events": events, "_of_report": of_report}
+        taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):
                 names = options_of(kind)
@@ -1060,7 +1056,7 @@ class Job(OptionRecord):
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
         """
-        own = {"what": self.what, "options": self.options, "_of_report": self._of_report}
+        own = {"what": self.what, "options": self.options}
         return Job(**{**own, **self._by_name(), **changes})
 
     def _by_name(self) -> dict[str, Any]:
@@ -1078,7 +1074,7 @@ class Job(OptionRecord):
 _PLACES = {
     name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
     for item in fields(Job)
-    if item.name not in ("what", "options", "_of_report")
+    if item.name not in ("what", "options")
     for name in (options_of(item.metadata["part"]) if "part" in item.metadata else [item.name])
 }
 

@@ -35,13 +35,6 @@ from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
 from counton.job.own_strategies import is_file_of
 from counton.job.refusals import refuse_of_service
-from counton.job.report_lengths import (
-    LOSSES,
-    OF_WINDOWS,
-    STATISTIC,
-    jobs_of,
-    keys_of_statistics,
-)
 from counton.job.stated_options import (
     all_options,
     hint,
@@ -53,6 +46,7 @@ from counton.privacy.contribution import checked_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords
+from counton.statistics.report_members import FIRSTS, SHARE, WITHIN
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -60,6 +54,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 #: Table of a service's own settings.
 SERVICE = "serve"
+#: Key of the statistic of a job, and of a statistic of a report.
+STATISTIC = "statistic"
+#: Options that state a privacy loss.
+LOSSES = ("epsilon", "delta", "rho")
 #: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
@@ -160,14 +158,7 @@ def load_each(
     for name, own in {**jobs, **reports}.items():
         try:
             table = _table_of_report(name, own, file) if name in reports else own
-            parts = _jobs(name, table, defaults, file, events, without_rows=without_rows)
-            if taken_twice := [one for one in parts if one != name and one in {**jobs, **reports}]:
-                raise InvalidInput(
-                    f"report {name!r} of {str(file)!r} has statistics with windows of their own, "
-                    f"which are the job {taken_twice[0]!r}, and there is another job of that "
-                    f"name; give it another name"
-                )
-            found |= parts
+            found[name] = _job(name, table, defaults, file, events, without_rows=without_rows)
         except CountonError as error:
             found[name] = error
     return found
@@ -377,12 +368,10 @@ def _refuse_no_text(value: Any, where: str) -> None:
         _refuse_no_text(one, f"{where}.{key}" if where else str(key))
 
 
-def _jobs(
+def _job(
     name: str, own: Any, defaults: Any, file: Path, events: Events | None, *, without_rows: bool
-) -> dict[str, Job]:
-    """Build the jobs, by name, that one table of a job file describes.
-
-    The result has a single job, or one for each length of windows of a report.
+) -> Job:
+    """Build the job that one table of a job file describes.
 
     Args:
         name: name of the table.
@@ -449,12 +438,9 @@ def _jobs(
             )
     try:
         job = Job(what, **taken)
-        parts = jobs_of(job)
-        for part in parts.values() if of_service else ():
-            refuse_of_service(part)
-        return {
-            name + called.removeprefix(job.keeping.name): part for called, part in parts.items()
-        }
+        if of_service:
+            refuse_of_service(job)
+        return job
     except InvalidInput as error:  # a wrong choice of a field, or a value that the service refuses
         raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
 
@@ -703,12 +689,13 @@ def schema() -> dict[str, Any]:
         if item.default not in (None, ""):
             properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
-    part = {name: one for name, one in properties.items() if name in keys_of_statistics()}
+    keys = {called for option in all_options().values() for called in (option.key, option.name)}
+    keys |= {STATISTIC, "by", "domain", "shares", WITHIN, SHARE, FIRSTS}
+    part = {name: one for name, one in properties.items() if name in keys}
     part["within"] = {
         "type": ["number", "string", "object"],
         "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
     }
-    part |= {name: properties[name] for name in OF_WINDOWS}
     part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}

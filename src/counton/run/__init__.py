@@ -33,7 +33,6 @@ from counton.base.lazy import attach, require_installed
 
 if TYPE_CHECKING:
     from counton.job.job import Job as Job
-    from counton.job.report_lengths import jobs_of as jobs_of
     from counton.released.read_options import View as View
     from counton.released.release import Release as Release
     from counton.run.calls import release as release

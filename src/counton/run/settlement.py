@@ -24,7 +24,6 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
 from counton.base.private import Private
 from counton.job.job import NEWEST, Events, Job
-from counton.job.report_lengths import refuse_other_parts
 from counton.job.stated_options import (
     declares_nodes,
     is_numbered,
@@ -179,8 +178,6 @@ def resolve(
         settled = _settle(opened, units)
         job, definition = settled.job, settled.definition
         length_of(job.lateness.watermark)
-        if settled.saved is None and settled.store is not None:
-            refuse_other_parts(job, settled.store.spends)
         if job.people.retain is not None:
             from counton.run.erasure import check_retain
 

@@ -338,8 +338,8 @@ def member_of(
         if key == "every":
             raise InvalidInput(
                 f"{name!r} of the report has windows of its own ({field('every', value)}), and one "
-                f"stream has windows of one length: run each job of counton.run.jobs_of(job), or "
-                f"write the report into a job file"
+                f"stream has windows of one length: give {name!r} a job of its own, with a privacy "
+                f"loss of its own"
             )
         if key not in known:
             raise InvalidInput(
