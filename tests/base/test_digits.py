@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
-from pathlib import Path
-
 import polars as pl
 
 from counton.base.columns import errors_of, readable
-from counton.released.workbooks import write_workbook
 
 TABLE = pl.DataFrame(
     {
@@ -44,18 +39,3 @@ def test_a_screen_shows_the_digits_that_the_error_carries() -> None:
     }
     assert readable(quantile) == [["0.5"], ["49.0"], ["40"], ["50"]]
     assert errors_of({"step": [1], "rank": [2]}) == {}
-
-
-def test_a_workbook_holds_what_was_published_and_shows_the_same_digits(tmp_path: Path) -> None:
-    write_workbook(TABLE, str(tmp_path / "t.xlsx"))
-    with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
-        sheet = archive.read("xl/worksheets/sheet1.xml").decode()
-        styles = archive.read("xl/styles.xml").decode()
-    formats = dict(re.findall(r'numFmtId="(\d+)" formatCode="([^"]+)"', styles))
-    used = [formats.get(one, one) for one in re.findall(r'<xf numFmtId="(\d+)"', styles)[1:]]
-    cells = re.findall(r'<c r="([B-G]\d)" s="(\d+)"><v>([^<]+)</v>', sheet)
-    shown = {name: (value, used[int(style)]) for name, style, value in cells}
-    assert shown["B2"] == ("54011.4619140625", "#,##0.0")
-    assert shown["B3"] == ("-0.2", "#,##0.000")
-    assert shown["C2"] == ("7.59465", "#,##0.0")
-    assert shown["F2"] == ("907", "#,##0")

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -139,16 +138,6 @@ def test_charts_of_many_groups_show_the_largest_and_cost_no_table(place: Any) ->
         asked = ("export", str(place.state), "--out", str(picture), *more)
         assert place(*asked).code == 0
         assert picture.stat().st_size > 10_000
-
-
-def test_a_workbook_has_its_title_on_the_sheet_about(counted: Any) -> None:
-    book = counted.folder / "titled.xlsx"
-    asked = ("export", str(counted.state), "--out", str(book), "--title", "Visits & more")
-    assert counted(*asked).code == 0
-    with zipfile.ZipFile(book) as parts:
-        sheets = [parts.read(name) for name in parts.namelist() if "worksheets/sheet" in name]
-    assert any(b"Visits &amp; more" in sheet for sheet in sheets)
-    assert counted("export", str(book)).code == 0
 
 
 BAD = [
@@ -364,7 +353,7 @@ def test_a_screen_breaks_no_date_and_no_number(width: int, columns: str, note: s
     assert narrow.terminal.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".csv", ".xlsx"])
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: str) -> None:
     file = place.folder / f"run{ending}"
     assert place.count(place.write("e.csv", ROWS), "--out", str(file)).code == 0

@@ -54,11 +54,6 @@ def command(*words: str) -> str:
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
-        (
-            "xlsxwriter",
-            "from pathlib import Path as P; from counton.run import written_files\n"
-            "written_files.check_output(P('t.xlsx'))",
-        ),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],
 )

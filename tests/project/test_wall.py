@@ -297,7 +297,6 @@ FACES = {
         "counton.run.written_files",
         "counton.run.outputs",
     ),
-    "a workbook": ("counton.released.workbooks",),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),
     "metrics": ("counton.serve.metrics",),

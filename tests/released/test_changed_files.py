@@ -9,10 +9,8 @@ import base64
 import json
 import os
 import subprocess
-import zipfile
 import zlib
 from datetime import datetime, timedelta
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +22,13 @@ from forked_commands import forked_python
 from counton import read, release
 from counton.base.errors import InvalidInput, StateError
 from counton.released import release_files as files
-from counton.released import sizes, workbooks
+from counton.released import sizes
 from counton.run import publish
 from counton.run.written_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
 CHANGES = 250 * int(os.environ.get("COUNTON_FUZZ", "1"))
-ENDINGS = ("csv", "json", "jsonl", "arrow", "xlsx")
+ENDINGS = ("csv", "json", "jsonl", "arrow")
 GROUPS: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 FOUND: dict[str, Any] = {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
@@ -214,37 +212,6 @@ def test_an_integer_of_thousands_of_digits_is_refused(
         read(tmp_path / "t.csv")
 
 
-def _changed(file: Path, name: str, part: bytes) -> None:
-    """A workbook with another part."""
-    with zipfile.ZipFile(file) as old:
-        parts = {one: old.read(one) for one in old.namelist()}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
-        for one, data in (parts | {name: part}).items():
-            new.writestr(one, data)
-
-
-def test_a_small_workbook_takes_little_memory(count: dict[str, Any], tmp_path: Path) -> None:
-    file, main = tmp_path / "t.xlsx", "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    begin = f'<worksheet xmlns="{main}"><sheetData>'.encode()
-    empty = b"<row><c r='A1'/><c r='B1'/></row>" * 187_500
-    _changed(file, "xl/worksheets/sheet1.xml", begin + empty + b"</sheetData></worksheet>")
-    assert file.stat().st_size < 2**20
-    assert python(file, part=32).returncode == 0
-    far = b"<row/>" * 30_000 + b"<row>"
-    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    far += b"".join(b"<c r='%c%cZ9'><v>1</v></c>" % both for both in product(letters, repeat=2))
-    _changed(file, "xl/worksheets/sheet1.xml", begin + far + b"</row></sheetData></worksheet>")
-    assert "more than 16,777,216 cells" in python(file).stdout
-    same = b"<row><c r='A1' t='s'><v>0</v></c></row>" * 10**5
-    _changed(file, "xl/worksheets/sheet1.xml", begin + same + b"</sheetData></worksheet>")
-    shared = f'<sst xmlns="{main}"><si><t>{"a" * 30_000}</t></si></sst>'.encode()
-    _changed(file, "xl/sharedStrings.xml", shared)
-    assert "more than 268,435,456 characters" in python(file).stdout
-    bomb = b'<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]><worksheet>&c;'
-    _changed(file, "xl/worksheets/sheet1.xml", bomb + b"</worksheet>")
-    assert "has entity declarations" in python(file).stdout
-
-
 def test_a_database_whose_rows_do_not_end_is_refused(folders: Path, tmp_path: Path) -> None:
     import sqlite3
     from contextlib import closing
@@ -272,11 +239,7 @@ def test_bounds_are_of_the_file_and_not_of_what_it_may_hold(
     with pytest.raises(InvalidInput, match=r"t\.csv.* bytes, and at most 10 can be read"):
         read(tmp_path / "t.csv")
     monkeypatch.undo()
-    monkeypatch.setattr(workbooks, "MOST_BYTES", 10)
-    with pytest.raises(InvalidInput, match=r"t\.xlsx.* bytes without compression"):
-        read(tmp_path / "t.xlsx")
-    monkeypatch.undo()
     monkeypatch.setattr(sizes, "MOST_ROWS", 10)
-    for name in ("t.csv", "t.json", "t.jsonl", "t.parquet", "t.arrow", "t.xlsx", "public.db"):
+    for name in ("t.csv", "t.json", "t.jsonl", "t.parquet", "t.arrow", "public.db"):
         with pytest.raises(InvalidInput, match=rf"{name}.* rows, and at most 10 can be read"):
             read(tmp_path / name)

@@ -69,7 +69,7 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
     table, versions = found.table(), found.versions()
     assert {"as_of", "lag", "final"} <= set(table.columns)
     assert versions.height > table.height
-    for ending in ("csv", "parquet", "json", "jsonl", "arrow", "xlsx"):
+    for ending in ("csv", "parquet", "json", "jsonl", "arrow"):
         file = tmp_path / f"t.{ending}"
         export(state, file)
         back = read(file)

@@ -501,7 +501,7 @@ statistic = "count"
 """
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv", "xlsx"])
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_table_goes_by_time_and_then_by_the_job_file(tmp_path: Path, ending: str) -> None:
     """Not by the names of statistics or of groups; the screen shows all rows, in order."""
     pages = [f"p{number}" for number in range(30, 0, -1)]

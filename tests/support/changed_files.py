@@ -15,7 +15,6 @@ import resource
 import sqlite3
 import sys
 import traceback
-import zipfile
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -149,26 +148,6 @@ def change_rows(chance: random.Random, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.Series(name, values, strict=False))
 
 
-def change_workbook(chance: random.Random, data: Path, to: Path) -> None:
-    """A part of a workbook is another one."""
-    with zipfile.ZipFile(data) as old, zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as new:
-        names = old.namelist()
-        changed = chance.choice([name for name in names if "sheet" in name or "xl/work" in name])
-        for name in names:
-            part = old.read(name)
-            if name == changed:
-                part = chance.choice((change_bytes, _change_tags))(chance, part)
-            new.writestr(name, part)
-
-
-def _change_tags(chance: random.Random, data: bytes) -> bytes:
-    tags = data.split(b"<")
-    at = chance.randrange(len(tags))
-    other = (b"c r='ZZZZZZ9'>", b"v>1e999", b"v>nan", b"row>", b"x>" * 20, b"!DOCTYPE a>", b"")
-    tags[at : at + 1] = chance.choice((list(other), [chance.choice(other)], [tags[at]] * 300))
-    return b"<".join(tags)
-
-
 def change_database(chance: random.Random, path: Path) -> None:
     """A value somewhere in a published database is another one, or a byte of its file."""
     if chance.random() < 0.4:
@@ -211,8 +190,6 @@ def change(chance: random.Random, file: Path, to: Path) -> Path:
         else:
             rows = change_rows(chance, rows)
         write_table(rows, to, facts)
-    elif kind == 2 and file.suffix == ".xlsx":
-        change_workbook(chance, file, to)
     elif kind == 2 and file.suffix in TEXT:
         to.write_bytes(change_text(chance, data))
     elif beside.exists() and chance.random() < 0.2:

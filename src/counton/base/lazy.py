@@ -86,7 +86,6 @@ NEEDED = {
     "torch": ("training with PyTorch needs torch", "torch"),
     "typer": ("the command line needs typer", "cli"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
-    "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
     "zstandard": ("files compressed by zstd are read with zstandard", "cli"),
 }
 

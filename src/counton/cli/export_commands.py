@@ -45,11 +45,10 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     for own in ("state", "out", "json", "versions"):
         del arguments[own]
     for given in ("panels", *LOOK):
-        fits = (*PICTURES, ".xlsx") if given == "title" else PICTURES
-        if arguments[given] is not None and arguments[given] is not False and ending not in fits:
+        if ending not in PICTURES and arguments[given] not in (None, False):
             raise InvalidInput(
                 f"--{given} is for charts, and no chart is written: give --out with "
-                f"{', '.join(fits)} too, or leave --{given} out"
+                f"{', '.join(PICTURES)} too, or leave --{given} out"
             )
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, arguments)

@@ -193,7 +193,7 @@ class AnswerOptions:
     )
     hidden: bool = option(False, "upper bound of the number of a group that is not shown")
     out: Path | None = option(
-        None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
+        None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl or .arrow"
     )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"

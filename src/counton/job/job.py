@@ -808,7 +808,7 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "file for all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; .html "
+        "file for all released steps: .parquet, .csv, .json, .jsonl or .arrow; .html "
         "makes a page for a website; a name without an ending makes a folder, to which each "
         "run adds Parquet files",
         file=True,
@@ -842,9 +842,7 @@ class OutputFiles(JobPart):
         "its name is that of out with the period before the ending",
         served=False,
     )
-    title: str | None = option(
-        None, "title of the chart or workbook; default: the name of the statistic"
-    )
+    title: str | None = option(None, "title of the chart; default: the name of the statistic")
     axis: str | None = option(None, "label of the chart's axis of numbers")
     source: str | None = option(
         None, "source line below the chart, which says where the numbers come from"

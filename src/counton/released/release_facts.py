@@ -167,7 +167,6 @@ TABLES = {
     ".json": "json",
     ".arrow": "arrow",
     ".feather": "arrow",
-    ".xlsx": "xlsx",
 }
 #: Key in the metadata of an Arrow schema under which pandas stores attributes of a table.
 ATTRS = "PANDAS_ATTRS"

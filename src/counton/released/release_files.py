@@ -416,13 +416,8 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         raise InvalidInput(
             f"{str(path)!r} is not a kind of table that can be read back; give {', '.join(TABLES)}"
         )
-    facts = None if kind == "xlsx" else _facts(path, kind)
-    if kind == "xlsx":
-        from counton.released.workbooks import read_workbook
-
-        rows, facts = read_workbook(path, NUMBERS)
-    else:
-        rows = _rows(path, kind, CsvStyle.of(facts))
+    facts = _facts(path, kind)
+    rows = _rows(path, kind, CsvStyle.of(facts))
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = _empty_table()
     if facts is None or facts.get("description") is None:
@@ -435,8 +430,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
                 "description of its stream, because the stream was not made from events: give the "
                 "state instead"
             )
-        where = f"{path.name}.json beside it"
-        where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
+        where = "its metadata" if kind == "parquet" else f"{path.name}.json beside it"
         raise InvalidInput(
             f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
             "table. If another tool made it from a released table, give that table with "
@@ -453,7 +447,7 @@ def _empty_table() -> pl.DataFrame:
 
 
 def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
-    """Return the rows of a file that is not a workbook; raise an error if there are too many."""
+    """Return the rows of a file; raise an error if there are too many."""
     if kind == "parquet":
         check_bytes(path)
         check_frame(pl.scan_parquet(path))

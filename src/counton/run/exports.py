@@ -327,7 +327,7 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table, a published database, the address of a stream of a service.
-        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), or a chart (.png, .svg,
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow), or a chart (.png, .svg,
             .pdf). A table carries its guarantee: Parquet in its metadata, others in ``OUT.json``
             beside it. A name without an ending is a folder of Parquet files: for counts and sums,
             one file for each step and block of groups. Existing files of the folder stay, and only
@@ -343,8 +343,7 @@ def export(
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
         panels: for a chart: draw one panel for each group.
-        title, axis, source, width: for a chart: see `Release.figures`. A workbook's sheet
-            "about" has the title, too.
+        title, axis, source, width: for a chart: see `Release.figures`.
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
             contingency table are adjusted. If the state keeps such constraints, no others are
             allowed. None: the constraints that the state keeps.

@@ -35,7 +35,7 @@ def read(
     refused. Changed values are not noticed.
 
     Args:
-        source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
+        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines
             or Arrow with the description beside it (``visits.csv.json``); a pattern such as
             ``2024-*.parquet``; or a folder of such files by step. Or the address of a stream of a
             service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton

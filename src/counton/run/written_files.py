@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text
 from counton.released.description import Description
@@ -95,8 +94,6 @@ def check_output(
         )
     if path.suffix.lower() not in known:
         raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
-    if path.suffix.lower() == ".xlsx":
-        require("xlsxwriter")
     if path.suffix.lower() in PICTURES:
         from counton.charts.style import quietly
 
@@ -235,11 +232,9 @@ def write_table(
     *,
     style: CsvStyle = USUAL,
 ) -> None:
-    """Write a table as CSV, Parquet, JSON, JSON lines, Arrow or a workbook, by the ending of its
-    name.
+    """Write a table as CSV, Parquet, JSON, JSON lines or Arrow, by the ending of its name.
 
-    In text formats times are ISO 8601; for workbooks see
-    `counton.released.workbooks.write_workbook`.
+    In text formats times are ISO 8601.
 
     Args:
         table: table to write; a lazy frame is computed and written in parts.
@@ -275,10 +270,6 @@ def write_table(
                 )  # fmt: skip
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
-            elif kind == "xlsx":
-                from counton.released.workbooks import write_workbook
-
-                write_workbook(rows.collect(), name, facts)
             else:
                 _as_text(rows).sink_ndjson(name)
         except pl.exceptions.PolarsError as error:
@@ -306,15 +297,12 @@ def write_release(
     """Write a release to a file: a table with its description, or a chart, as the ending of the
     path says.
 
-    ``look`` has the options of a chart, such as ``title``, which the sheet "about" of a
-    workbook has, too.
+    ``look`` has the options of a chart, such as ``title``.
     """
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
-        title = look.get("title") if path.suffix.lower() == ".xlsx" else None
-        facts = facts_of(found) | ({} if title is None else {"title": title})
-        write_table(found.lazy(), path, facts, style=style)
+        write_table(found.lazy(), path, facts_of(found), style=style)
 
 
 def write_figure(figure: Figure, path: Path) -> None:
