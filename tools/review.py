@@ -51,12 +51,12 @@ PRIVATE = (
          "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/changes.py", "run/unordered_rows.py", "run/ordered_rows.py", "run/known_rows.py",
+        ("run/changes.py", "run/unordered_rows.py", "run/ordered_rows.py",
          "run/continuation.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
         ("tests/run/test_intake.py", "tests/run/test_events_again.py",
-         "tests/run/test_known_rows.py", "tests/run/test_erased_rows.py"),
+         "tests/run/test_erased_rows.py"),
     ),
     Room(
         ("run/first_look.py",),

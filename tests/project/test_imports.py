@@ -99,14 +99,6 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     ledger = program.replace(f"'run', '{tmp_path / 'n.toml'}'", f"'ledger', '{tmp_path / 's.db'}'")
     assert ledger != program
     assert "polars" not in loaded_by(ledger)  # which reads no rows
-    known = subprocess.run(asked, capture_output=True, text=True, check=True)  # a third night
-    assert "polars.dataframe" not in {*known.stdout.splitlines()[-1].split()}
-    with (tmp_path / "n.toml").open("a") as job:
-        job.write(f'out = "{tmp_path / "out.csv"}"\n')
-    for polars in (True, False):  # the table is written, and then as the last night left it
-        known = subprocess.run(asked, capture_output=True, text=True, check=True)
-        assert ("polars.dataframe" in {*known.stdout.splitlines()[-1].split()}) == polars
-    assert f"table written to {tmp_path / 'out.csv'}" in known.stdout
 
 
 def test_help_of_the_command_line_does_not_load_numpy() -> None:

@@ -43,7 +43,7 @@ from counton.rows.paths import left_in_folders
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
-from counton.run.runs import commit, read_rows, remember_rows
+from counton.run.runs import commit, read_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
@@ -130,7 +130,7 @@ def carried_out(
             outputs = Outputs.of_run(settled)
             file = settled.outputs.format.policies().quarantine
             aside = distinct_lines(file)
-            rows = read_rows(settled, progress, again=True)
+            rows = read_rows(settled, progress)
         if asks:
             _ask_before(settled, rows.ended, errors)
         if not about:
@@ -140,10 +140,7 @@ def carried_out(
             )
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
-            written = outputs.write(outcome, progress, warn=lambda _: None, left=rows.outputs)
-            if outcome.found is not None:
-                left = outputs.digest() if written.not_drawn is None else None
-                remember_rows(settled, outcome, left)
+            written = outputs.write(outcome, progress, warn=lambda _: None)
             if (
                 job.promise.unit is not None
                 and job.people.per is not None

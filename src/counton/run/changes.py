@@ -124,14 +124,11 @@ class Changes:
             written by then. The second is the transaction's content (`Addition`). With the argument
             True the function yields a transaction even if nothing has changed.
         again: True if an earlier run has counted these rows already, so that they add nothing.
-        found: facts about the rows, from which a later run over unchanged files reports the same
-            numbers without reading them; None if it must read them.
     """
 
     counts: Private[Counts]
     additions: Callable[[bool], Iterator[tuple[float, Private[Addition]]]]
     again: bool = False
-    found: Private[Mapping[str, Any]] | None = None
 
 
 class ReadRows(ABC):
@@ -144,15 +141,12 @@ class ReadRows(ABC):
             stream without time windows.
         ended: number of steps that have ended by ``until``; without time windows, the number of
             steps that the rows make.
-        outputs: digest of the output files as the last run left them, if that run read the same
-            rows and released nothing; None: they must be written.
         columns: names of the columns of the events of a new stream; else empty.
     """
 
     counts: Private[Counts]
     until: int | None
     ended: int
-    outputs: str | None = None
     columns: tuple[str, ...] = ()
 
     @abstractmethod

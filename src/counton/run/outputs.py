@@ -7,10 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from hashlib import file_digest, sha256
 from pathlib import Path
-from shutil import copyfile
 from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
@@ -49,10 +46,6 @@ class WrittenOutputs:
     released: ReleasedNumbers | None
     drawn: bool
     not_drawn: str | None = None
-
-
-#: A higher number makes digests of earlier versions void, if files come to be written otherwise.
-_VERSION = 1
 
 
 def _warn(said: str) -> None:
@@ -155,7 +148,6 @@ class Outputs:
         *,
         warn: Callable[[str], object] = _warn,
         all_steps: bool = False,
-        left: str | None = None,
     ) -> WrittenOutputs:
         """Write the output files of a run, from the released values in its journal, the table of
         releases.
@@ -166,21 +158,9 @@ class Outputs:
                 that is done.
             warn: function that is called with a message if a chart cannot be drawn.
             all_steps: read all steps, even if no file needs them.
-            left: digest of the output files after an earlier run that released nothing. If this run
-                releases nothing either, and the files still have this digest, each file is replaced
-                by a copy of itself. So the time of a file does not tell readers whether rows came
-                that no release counts yet.
         """
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
-        if outcome.after == outcome.before and left is not None and left == self.digest():
-            from counton.state.whole_file import replace_file
-
-            for path in filter(Path.is_file, self._paths()):
-                replace_file(path, partial(copyfile, path))
-            bare = Outputs(self.job, None, None, {}, self.shown, self.level)
-            found = bare.write(outcome, progress, all_steps=all_steps).released
-            return WrittenOutputs(found, drawn=self.plot is not None)
         progress("reading the journal", 0.7)
         definition = outcome.definition
         thresholds = self.job.output.above, self.job.output.surely_above
@@ -220,30 +200,6 @@ class Outputs:
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, drawn and failed is None, failed)
-
-    def _paths(self) -> list[Path]:
-        """Return the paths of all files that a run may write."""
-        from counton.run.written_files import beside, pictures_of
-
-        tables = [one for one in (self.out, *self.sums.values()) if one is not None]
-        return [*tables, *map(beside, tables), *pictures_of("both", self.plot).values()]
-
-    def digest(self) -> str | None:
-        """Return one digest that changes if an output file changes or is removed, and if files
-        would be written in another way. It covers the contents of the files, the options of the
-        job, and a version number of the code that writes files.
-
-        None if there are no files, or if they are a folder, to which each run adds files.
-        """
-        if (self.out is None and self.plot is None) or (self.out and is_folder(self.out)):
-            return None
-        found = sha256(repr((_VERSION, self.job)).encode())
-        for path in self._paths():
-            found.update(repr(str(path)).encode())
-            if path.is_file():
-                with path.open("rb") as file:
-                    found.update(file_digest(file, "sha256").digest())
-        return found.hexdigest()
 
 
 def _threshold(job: Job) -> str | None:

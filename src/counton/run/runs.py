@@ -45,8 +45,6 @@ class Outcome(Closing):
         counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
         repeats: True if the job gives all rows since the first window, or all rows of a table.
-        found: facts about the rows, which `remember_rows` stores; None unless an earlier run had
-            counted all of the rows.
     """
 
     definition: Definition
@@ -58,7 +56,6 @@ class Outcome(Closing):
     counts: Private[Counts] = attribute(repr=False)
     again: bool = False
     repeats: bool = False
-    found: Private[Mapping[str, Any]] | None = attribute(default=None, repr=False)
 
     def for_operator(self) -> Counts:
         """Return the exact numbers of rows that the run read. Only for people who may see the
@@ -172,8 +169,6 @@ def read_rows(
     settled: SettledJob,
     progress: Progress = silent,
     now: datetime | None = None,
-    *,
-    again: bool = False,
 ) -> ReadRows:
     """Read the rows of a completed job, and add them up or order them. Nothing is written but the
     file of bad rows that are set aside.
@@ -184,8 +179,6 @@ def read_rows(
             that is done.
         now: current time with a zone; None: the time at which a query with ``{since}`` or
             ``{until}`` was asked, else this machine's clock.
-        again: skip files that are unchanged since the last run if that run found nothing new in
-            them: see `remember_rows`.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -204,11 +197,6 @@ def read_rows(
     """
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
-    if again and settled.saved is not None:
-        from counton.run.known_rows import look_up
-
-        if (known := look_up(settled, now)[1]) is not None:
-            return known
     if not settled.definition.counting.in_order:
         from counton.run.unordered_rows import added_rows
 
@@ -216,19 +204,6 @@ def read_rows(
     from counton.run.ordered_rows import rows_in_order
 
     return rows_in_order(settled, now)
-
-
-def remember_rows(settled: SettledJob, outcome: Outcome, outputs: str | None = None) -> None:
-    """Record that a run found nothing new in its files, so that the next run need not read them if
-    they are unchanged.
-
-    Args:
-        outputs: digest of the output files that the run wrote; None if it wrote none, or not all.
-    """
-    if outcome.found is not None:
-        from counton.run.known_rows import remember
-
-        remember(settled, outcome.stream, outcome.found, outputs)
 
 
 def check_rows(settled: SettledJob, rows: ReadRows) -> None:
@@ -279,9 +254,7 @@ def commit(
         changes = rows.beside(stream) if new is None else new
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
-        nothing = new is None
         for done, addition in changes.additions(also is not None):
-            nothing = False
             progress("releasing", 0.4 + 0.3 * done)
             stream.take(addition, also=also)
         if retained is not None and stream.step > before:
@@ -302,10 +275,9 @@ def commit(
         raise
     stated = clock.is_stated(settled.job.times.until)
     steps = before, stream.step
-    found = changes.found if nothing else None
     counts, again = changes.counts, changes.again
     repeats = repeats_all_rows(settled.job)
-    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, repeats, found)
+    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, repeats)
 
 
 def open_stream(settled: SettledJob) -> Stream:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from typing_extensions import override
@@ -211,18 +211,9 @@ class AddedRows(ReadRows):
                 done = (steps.start - new.start) / max(len(new), 1)
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
-        seen, nameless = None, replace(counts, unlisted=())  # names in rows are not for the state
-        if not tallied.quarantined:
-            times: dict[str, Any] = {"newest": tallied.newest, "beyond": tallied.beyond}
-            times |= {
-                "rows": tallied.rows,
-                "moments": np.asarray(tallied.moments, np.int64).tolist(),
-            }
-            of_rows = {"read": {**vars(read), "unlisted": ()}, "counts": vars(nameless)}
-            seen = Private({"times": times, **of_rows, "again": again})
         if not (marks or intake.changed or intake.target > intake.released):
-            counts = nameless  # as a later run says it, which knows what this run counted
-        return Changes(Private(counts), additions, again, seen)
+            counts = replace(counts, unlisted=())  # an earlier run has named them
+        return Changes(Private(counts), additions, again)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
         """Return whether earlier runs have counted all files of new events, and the digests (hashes
@@ -259,7 +250,7 @@ class AddedRows(ReadRows):
                 )
         # The content of a file must not decide whether the file may come again.
         new = [] if nothing else [(mark, part) for mark, part in given if mark not in known]
-        named = (_named(part) for _, part in new if part.place is not None)
+        named = (_name_mark(part) for _, part in new if part.place is not None)
         marks = (*(mark for mark, _ in new), *(name for name in named if not has(name)))
         return again, tuple(dict.fromkeys(marks))
 
@@ -393,7 +384,7 @@ def _mark(part: Rows, definition: Definition) -> str:
     return f"sha256:{part.digest(definition.columns.names)}"
 
 
-def _named(part: Rows) -> str:
+def _name_mark(part: Rows) -> str:
     place = str(part.place).encode("utf-8", "backslashreplace").decode()
     return f"name:{place}"
 
@@ -407,7 +398,7 @@ def refuse_other_bytes(job: Job, marks: Marks, counted: Counted) -> None:
             a name.
     """
     for mark, part in marks if are_several(job.events) else ():
-        if part.place is not None and not counted(mark) and counted(_named(part)):
+        if part.place is not None and not counted(mark) and counted(_name_mark(part)):
             raise InvalidInput(
                 f"{part.name} was counted with other bytes, and its rows would count a second "
                 "time: put the file back as it was counted, or leave it out; if all its rows are "

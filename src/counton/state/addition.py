@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.exact import name_alone
 
 if TYPE_CHECKING:
-    from counton.base.private import Private
     from counton.state.seen import Change
     from counton.statistics.statistic import Events
 
@@ -48,9 +47,6 @@ class Addition(NamedTuple):
             of the new cells; all earlier cells must exist.
         events: for a statistic that takes events in order, in place of all other fields: events of
             the new steps, and for each step the number of events up to its end.
-        last_read: for a run that released and counted nothing, in place of all other fields: a text
-            that identifies its files and options, the facts that it found about the rows, and the
-            digest of its output files (None if there are none).
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
@@ -61,4 +57,3 @@ class Addition(NamedTuple):
     labels: tuple[int, Sequence[str]] | None = None
     events: tuple[Events, NDArray[np.int64]] | None = None
     arrivals: Arrivals | None = None
-    last_read: tuple[str, Private[Mapping[str, Any]], str | None] | None = None

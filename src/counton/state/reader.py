@@ -241,25 +241,6 @@ class JournalReader:
         """
         return int(self._row.writer_epoch)
 
-    def last_read(self, request: str) -> Private[dict[str, Any]] | None:
-        """Return the facts that the last run found in its files (such as numbers of rows). Secret.
-
-        The result is None unless that run had the same files and options as this one, released and
-        counted nothing, and nobody has written the stream since. ``request`` is a text that names
-        files and options. The stream's key is needed.
-        """
-        from counton.state import last_read  # for commands that run again
-
-        with self._looking() as connection:
-            found = last_read.read(
-                connection, self._row.id, self.epoch, request, self._last_read_key
-            )
-        return None if found is None else Private(found)
-
-    @property
-    def _last_read_key(self) -> bytes:
-        return self._key.derive(b"last read", self._row.name.encode())
-
     def beside(self, name: str) -> JournalReader:
         """Return a reader of the stream ``name`` in the same state.
 

@@ -421,16 +421,6 @@ class Stream(JournalReader, Closing):
             if given.events is not None:
                 self._take_events(*given.events, None)
                 return None
-            if given.last_read is not None:
-                request, found, outputs = given.last_read
-                from counton.state import last_read  # for commands that run again
-
-                with self.database.transaction(write=True) as connection:
-                    self._change(connection, "step", self._step)  # refuses another writer
-                    own = connection, self._row.id, self._epoch
-                    facts = {**open_private(found), "outputs": outputs}
-                    last_read.keep(*own, request, self._last_read_key, facts)
-                return None
             if given.inputs is not None:
                 return self._release(given, None, also)
             self._commit(self._counter(), [], given, also)
