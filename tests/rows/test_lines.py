@@ -124,7 +124,9 @@ def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
     file.write_bytes(b'page,note\rhome,"it is 5"" wide"\rshop,\r\r')
     assert read_domain(str(file), "page") == ("home", "shop")
     file.write_bytes(b'page,note\nhome,"5\\" wide"\nshop,"7\\" wide"\nbar,x\n')
-    with pytest.raises(InvalidInput, match=r"line 2 of .*inside a quoted field"):
+    with pytest.raises(
+        InvalidInput, match=r"inside a quoted field\); correct .*or write it as \.jsonl$"
+    ):
         read_domain(str(file), "page")
     (tmp_path / "d.txt").write_bytes("home\rshop\u2028two\r\n\r\nb\x1car".encode())
     assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")

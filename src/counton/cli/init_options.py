@@ -64,6 +64,7 @@ class InitOptions(OptionRecord):
     query: str | None = of_job("query")
     file_format: str | None = of_job("file_format")
     separator: str | None = option(None, options_of(Job)["separator"].help)
+    quotes: str | None = of_job("quotes")
     state: str | None = option(None, "SQLite file or database URL; default: beside the events")
     name: str | None = option(None, "name of the stream; default: the name of the events' file")
     key: str | None = option(None, options_of(Job)["key"].help)

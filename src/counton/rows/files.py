@@ -72,7 +72,7 @@ class EventFile(Rows):
         path: path of a file, or ``-``.
         stated: format of the file; None: by the ending of its name. Standard input is CSV unless
             stated.
-        form: separator, decimal sign and sign of comments, for CSV.
+        form: form of CSV; None: the usual one, for a table that no option describes.
         piped: whether the path may be a pipe.
 
     Raises:
@@ -84,14 +84,15 @@ class EventFile(Rows):
         path: str | os.PathLike[str],
         stated: str | None = None,
         *,
-        form: CsvForm = CSV,
+        form: CsvForm | None = None,
         piped: bool = False,
     ) -> None:
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         self._is_short: bool | None = None
-        self.form = form
+        self.form = form or CSV
+        self._declarable = form is not None
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
@@ -297,14 +298,16 @@ class EventFile(Rows):
 
     def _refusal(self, fault: Fault) -> UnreadableRow:
         """Build the error for a faulty line."""
-        remedy = "correct the file, or state its format"
-        if fault.what == NO_UTF8:
+        what, remedy = fault.what, "correct the file, or state its format"
+        if not self._declarable:
+            what, remedy = what.partition("; if ")[0], "correct the file, or write it as .jsonl"
+        if what == NO_UTF8:
             remedy = (
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
             )
         return UnreadableRow(
-            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {fault.what}); "
+            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {what}); "
             f"{remedy}"
         )
 
