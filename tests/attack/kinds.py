@@ -163,6 +163,6 @@ KINDS: dict[str, Kind] = {
     "reference": Kind(reference.draw, reference.run, (), 4),
     "histories": Kind(draw_history, run_history, ("moves",), 2),
     "copies": Kind(draw_world, run_world, ("acts",), 2),
-    "lines": Kind(lines.draw, lines.run, ("files",), 4),
+    "lines": Kind(lines.draw, lines.run, ("files",), 8),
     "requests": Kind(draw_requests, run_requests, ("batches", "asked"), 2),
 }

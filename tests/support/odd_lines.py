@@ -129,7 +129,11 @@ def check(drawn: Drawn, read: Reader) -> str:
         return "refused as a whole"
     if form.quotes != "multiline":
         assert rows.total() + aside == number_of_lines(text, form), (text, rows, aside)
+    marks = 0
     for place, line in enumerate(drawn["lines"]):
+        before, marks = marks, marks + line.count('"')
+        if form.quotes == "multiline" and (before % 2 or marks % 2):
+            continue  # it is part of a row
         fewer, _ = text_of(drawn, place)
         try:
             others, _ = read(fewer, form)
