@@ -48,6 +48,8 @@ def newest(place: Any) -> list[str]:
 def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> None:
     out = place.folder / "t.csv"
     words = [*TOP, events, *windows(place, by="to", domain="JFK,LGA,EWR"), "--top", "2"]
+    done = place(*words, "--plot", str(place.folder / "t.svg"))
+    assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
     done = place(*words, "--out", str(out))
     assert done.code == 0, done.err
     assert "Released 3 new windows (1 to 3 of 6)." in done.out
