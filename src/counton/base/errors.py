@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, time, timedelta
+from functools import wraps
 from numbers import Number
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 #: Names of passwords in an address of a database or a service, or in words.
@@ -262,3 +263,33 @@ class BudgetExceeded(CountonError):
     """A stream would spend more privacy than the limit of the ledger (the record of spent privacy
     loss) leaves.
     """
+
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def explained(init: _Init, call: str = "") -> _Init:
+    """Return the constructor ``init``, which says how to call it when an argument is missing or
+    unknown: as the example ``call``, or else by ``best``, which chooses all arguments but the
+    first.
+    """
+
+    @wraps(init)
+    def explaining(self: Any, *arguments: Any, **named: Any) -> None:
+        try:
+            init(self, *arguments, **named)
+        except TypeError:
+            from inspect import signature
+
+            taken = signature(init)
+            try:
+                taken.bind(self, *arguments, **named)
+            except TypeError as error:
+                name = type(self).__name__
+                first = str(arguments[0]) if arguments and type(arguments[0]) is int else "horizon"
+                best = f"{name}.best({first}), or " if hasattr(self, "best") else ""
+                works = call or f"{best}{name}({', '.join([*taken.parameters][1:])})"
+                raise TypeError(f"{error}; call {works}") from None
+            raise
+
+    return explaining  # type: ignore[return-value]

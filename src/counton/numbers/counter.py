@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, StreamConflict, WrongKey
+from counton.base.errors import InvalidInput, StreamConflict, WrongKey, explained
 from counton.base.exact import figures
 from counton.base.private import Private, open_private
 from counton.noise import Key
@@ -78,6 +78,9 @@ class OneAtATime:
                 self._taken = False
 
 
+_CALL = 'Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), name="visits")'
+
+
 class Counter:
     """A counter of a stream, which releases private running totals at every step, under one
     guarantee.
@@ -126,6 +129,7 @@ class Counter:
     range(2, 5)
     """
 
+    @partial(explained, call=_CALL)
     def __init__(
         self,
         strategy: StreamStrategy,
