@@ -375,7 +375,7 @@ SEED ?=
 CASE ?=
 
 .PHONY: attack
-attack: $(READY) ## neighbours, copies, kills, requests, odd files, values by the reference, with fresh seeds: HOURS=1, SEED=..., CASE=file
+attack: $(READY) ## neighbours, copies, kills, requests, odd files and lines, values by the reference, with fresh seeds: HOURS=1, SEED=..., CASE=file
 	$(QUICKLY) $(BIN)/python -m tests.attack --hours $(HOURS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(CASE),--case $(CASE))
 
