@@ -52,7 +52,7 @@ PRIVATE = (
     ),
     Room(
         ("run/changes.py", "run/unordered_rows.py", "run/ordered_rows.py",
-         "run/continuation.py"),
+         "run/stream_end.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
         ("tests/run/test_intake.py", "tests/run/test_events_again.py",

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
-from in_turn import in_turn
 
 from counton.job.job import Job, options_of
 from counton.job.stated_options import statistic_class
 from counton.statistics.catalogue import keywords
-from counton.statistics.tally_statistic import TallyStatistic
 
 from .conftest import Workplace
 
@@ -27,7 +25,7 @@ def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
     common = {option for said in COMMON for option in said}
     of_tables = "known"  # which are released once, and have nothing to go on with
-    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", "continues", of_tables, *ALONE}
+    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", of_tables, *ALONE}
 
 
 @pytest.mark.slow
@@ -61,24 +59,3 @@ def test_it_goes_on_with_nothing(
     asked_anew = ("last", "level", "out", "plot") if name in ON_DEMAND else ()
     for key in repeated:
         assert key in (*asked_anew, "warnings") or {**alone, "new": 0}[key] == repeated[key], key
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "own", "said"), in_turn([one for one in every(0) if one[1]], 2), ids=str
-)
-def test_its_successor_takes_its_statistic_over(
-    name: str, own: bool, said: dict[str, Any], place: Workplace
-) -> None:
-    stated = stated_by(name, said)
-    events = place.folder / "e.csv"
-    events.write_text(rows_of(stated, 5))
-    command = [name] if statistic_class(name).card.additive else ["statistic", name]
-    start = [*command, str(events), *place.again, "--json", "--until"]
-    done = place.plain(*start, "2024-03-01T03:00", *words_of(name, stated, place.folder))
-    first = json.loads(done.out)
-    more = ("--continues", first["name"], "--name", "two", "--drop-waiting", "--epsilon", "100")
-    done = place.plain(*start, "2024-03-01T05:00", *more)
-    if issubclass(statistic_class(name), TallyStatistic) and not re.search(IN_ORDER, done.err):
-        assert done.code == 0, done.err
-        assert json.loads(done.out)["statistic"] == first["statistic"]

@@ -256,36 +256,6 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
         assert ("releases share it" in shown) is not alone
 
 
-@pytest.mark.parametrize(("first", "apart"), [("3", False), ("2", True)])
-def test_a_stream_that_goes_on_names_both_guarantees(
-    place: Any, first: str, *, apart: bool
-) -> None:
-    """A person may be in both where no event is, so the sentence is about the unit."""
-    events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
-    terms = place.new(steps=first, epsilon="0.7")
-    assert (
-        place.plain("count", events, *terms, "--name", "one", "--until", "2013-01-01T02:00").code
-        == 0
-    )
-    out = str(place.folder / "t.csv")
-    done = place.plain("count", events, "--state", str(place.state), "--name", "two",
-                       "--continues", "one", "--epsilon", "0.4", "--steps", "9", "--out", out,
-                       "--until", "2013-01-01T04:00")  # fmt: skip
-    assert done.code == 0, done.err
-    both = "no event is in both" if apart else "each event in both loses both, which add up"
-    for text in (
-        place("methods", out).out,
-        place("methods", out, "--full").out,
-        place("methods", str(place.state), "--name", "two").out,
-        released_in(place.state, "two").describe(),
-    ):
-        said = " ".join(text.split())
-        assert "epsilon = 0.4" in said
-        assert "The series goes on from 'one', which had pure differential privacy with" in said
-        assert f"with epsilon = 0.7, for itself: {both}." in said
-    assert "goes on from" not in released_in(place.state, "one").describe()
-
-
 def test_the_whole_account_is_asked_for(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
     said = place("methods", str(place.state)).out

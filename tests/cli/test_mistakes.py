@@ -343,7 +343,6 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
             ("--key", "command:false"),
             "names a command that printed no key (it ended with exit code 1)",
         ),
-        (("--continues", "nobody"), "--continues nobody names a stream of the state"),
         (("--unknown", "guess"), "--unknown is 'guess'; use one of refuse, drop, discover"),
         (("--unknown", "discover"), "--domain a,b does not go with --unknown discover"),
     ],
@@ -372,8 +371,6 @@ def test_what_lives_longer_is_told_in_one_sentence(
             "renames the column 'x', which the stream does not use; it uses 'time'",
         ),
         (("--other", "r"), "--other is r, but stream 'events' was created without it"),
-        (("--name", "n", "--continues", "events", "--steps", "0"), "steps is 0"),
-        (("--name", "n", "--continues", "m"), "has no stream 'm'; it has 'events'"),
     ],
 )
 def test_what_changes_later_is_told_in_one_sentence(

@@ -92,7 +92,7 @@ def test_every_door_takes_what_the_command_takes(
 
 def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
     nightly = {name for name, said in options_of(Job).items() if said.nightly}
-    assert nightly == {"until", "yes", "also", "rename", "drop_waiting"}
+    assert nightly == {"until", "yes", "also", "rename"}
     assert {*options_of(RunOptions)} == {*nightly, "file", "only", "dry_run", "schema", "json"}
 
 

@@ -223,12 +223,6 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     said = place.shown()
     assert "the same id are one event, until 35 days after the first of them was counted" in said
     assert "an id that comes again later counts as another event, with a loss of its own" in said
-    more = ("--state", place.state, "--name", "next", "--continues", "events")
-    done = place("count", path, *more, "--until", "2013-01-01T04:00", "--drop-waiting")
-    assert done.code == 0, done.err
-    said = place.shown("--name", "next")
-    assert "an id with rows in both streams loses in both: the ledger adds the losses up" in said
-    assert "each event lies in the windows of one stream" not in said
 
 
 def test_the_message_names_options(place: Any, events: str) -> None:

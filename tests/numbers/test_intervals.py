@@ -17,7 +17,6 @@ from counton.numbers.intervals import (
     _gaussian_tail,
     _inverted_tail,
     _transformed_tail,
-    joint_halfwidths,
     laplace_tail,
     window_halfwidths,
 )
@@ -25,7 +24,6 @@ from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.strategies import (
     Binary,
-    Epochs,
     Expiring,
     GrowingCascade,
     HonakerOnline,
@@ -267,22 +265,11 @@ def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
     law: NoiseDistribution,
 ) -> None:
     """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
-    tree, other = KAry(400, 800), Binary(7)
+    tree = KAry(400, 800)
     steps = np.array([*range(1, 20), *range(20, 240, 19), *range(250, 262), 398])
     for level in (0.5, 0.95, 1 - 1e-9):
         expected = [interval_halfwidth(law, terms, level) for terms in steps.tolist()]
         assert halfwidths(tree, law, steps, level).tolist() == expected
-    widths = joint_halfwidths([(other, law, 7)], tree, law, steps)
-    assert widths.tolist() == [interval_halfwidth(law, terms + 3) for terms in steps.tolist()]
-
-
-def test_narrow_noise_of_two_kinds_has_a_narrow_interval() -> None:
-    """Where a whole number is many standard deviations, the sum lies within a few whole numbers."""
-    narrow, wide = DiscreteLaplace(Fraction(1, 50)), DiscreteLaplace(Fraction(1, 25))
-    tree, epochs = KAry(30, 60), Epochs(16)
-    assert joint_halfwidths([(tree, narrow, 2)], epochs, wide, range(1, 4)).tolist() == [2, 2, 2]
-    level = 1 - 1e-9  # halves of this tail are beyond what half-widths are computed for
-    assert (joint_halfwidths([(tree, narrow, 2)], epochs, wide, range(1, 4), level) > 2).all()
 
 
 def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -332,7 +332,7 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in contracts for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.run.journal_values", "counton.run.continuation", "counton.run.erasure"),
+        *("counton.run.journal_values", "counton.run.stream_end", "counton.run.erasure"),
         *("counton.serve.served_jobs", "counton.state.reader", "counton.state.stream"),
         # what a program counts with
         *("counton.numbers.counter", "counton.statistics.live_statistic"),
@@ -402,7 +402,7 @@ from counton.rows.ordered_events import ordered_rows
 from counton.rows.remote_rows import Spread
 from counton.rows.window_marks import RowReading
 from counton.rows.tally import tally
-from counton.run.continuation import End
+from counton.run.stream_end import End
 from counton.run.definition import Definition
 from counton.run.settlement import SettledJob
 from counton.run.runs import Outcome

@@ -71,7 +71,7 @@ def shares(definition: Definition, released: Release) -> dict[str, float]:
         "quarters": ((quarters["lower"] <= 0) & (quarters["upper"] >= 0)).to_numpy(),
     }
     if definition.release != "windows":
-        kinds["totals"] = held(released.numbers.own)
+        kinds["totals"] = held(released.numbers.series)
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
 

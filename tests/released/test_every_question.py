@@ -321,7 +321,7 @@ QUESTIONS: dict[str, Question] = {
     "totals": lambda r, _: of_series(r.numbers.totals),
     "windows": lambda r, _: of_series(r.numbers.windows),
     "series": lambda r, _: of_series(r.numbers.series),
-    "own": lambda r, _: of_series(r.numbers.own),
+    "own": lambda r, _: of_series(r.numbers.series),
     "between": lambda r, _: of_series(
         r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),

@@ -218,58 +218,6 @@ def _answers_alike(found: Release, own: Release) -> None:
             assert (mine.half == theirs.half).all()
 
 
-def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) -> None:
-    first = made("sum, noise of floats", tmp_path, steps=5, until="2024-03-06")
-    released(first)
-    out = tmp_path / "t.csv"
-    second = Job(
-        "sum",
-        first.events,
-        first.keeping.state,
-        name="next",
-        continues="it",
-        until="2024-03-11",
-        out=out,
-    )
-    own = released(second)
-    assert own.numbers.carried is not None
-    found = read(out)
-    assert found.table().equals(own.table())
-    _answers_alike(found, own)
-
-
-@pytest.mark.parametrize("name", ["count by group", "both, trees"])
-def test_totals_before_a_stream_stand_by_the_names_of_groups(name: str, tmp_path: Path) -> None:
-    """Some groups of a stream that goes on, or all in another order, answer as all of them do."""
-    first = made(name, tmp_path, steps=5, until="2024-03-06", rho=None, epsilon=50)
-    released(first)
-    own = released(
-        Job(
-            "count",
-            first.events,
-            first.keeping.state,
-            name="next",
-            continues="it",
-            until="2024-03-11",
-        )
-    )
-    assert own.numbers.carried is not None
-    assert (
-        own.numbers.carried.estimates[0] != own.numbers.carried.estimates[2]
-    )  # almost without noise
-    state, parts = tmp_path / "s.db", [tmp_path / "1.csv", tmp_path / "2.csv"]
-    for groups in ("far,home", "far,shop,home"):
-        export(state, parts[0], name="next", groups=groups)
-        found = read(parts[0])
-        assert found.difference("far", "home") == own.difference("far", "home")
-        assert found.only(groups=["far"]).sums("1w").equals(own.only(groups=["far"]).sums("1w"))
-    export(state, parts[0], name="next", groups="far,home")
-    export(state, parts[1], name="next", groups="shop")
-    found = read(parts)
-    assert found.table().equals(own.table())
-    _answers_alike(found, own)
-
-
 def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     own = released(made("count by group", tmp_path, out=out))

@@ -17,7 +17,6 @@ import counton
 from counton.base.errors import InvalidInput, StateError
 from counton.released.release_facts import unpack
 from counton.run import Job, export, publish, run
-from counton.run.continuation import end_stream
 from counton.state.published import is_published
 
 ROWS = pl.DataFrame(
@@ -100,15 +99,13 @@ def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path:
     assert counton.read(public).difference("near", "home") == own.difference("near", "home")
 
 
-def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> None:
+def test_streams_of_one_database_are_told_apart(tmp_path: Path) -> None:
     state, public = counted("sum", tmp_path), tmp_path / "public.db"
-    end_stream(state, "events", drop_waiting=True)
-    run(Job("sum", ROWS, state, name="next", continues="events", until="2024-03-09")).close()
+    counted("sum", tmp_path, name="next")
     publish(state, public, name="events")
     publish(state, public, name="next")
     export(state, tmp_path / "t.parquet", name="next")
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
-    assert found.numbers.carried is not None
     assert found.table().equals(own.table())
     with pytest.raises(StateError, match=r"has 'events', 'next': choose with name"):
         counton.read(public)

@@ -42,7 +42,7 @@ def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
         released = outcome.read()
         assert set(released.table()["group"]) == set(outcome.definition.groups)
-        return tuple(outcome.definition.groups), released.numbers.own.estimates.tolist()
+        return tuple(outcome.definition.groups), released.numbers.series.estimates.tolist()
 
 
 def later(request: Job, hour: int, **more: object) -> Job:

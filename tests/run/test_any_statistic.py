@@ -199,7 +199,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
         with run(job.having(most=most, name=f"{most}")) as outcome:
             assert outcome.definition.subject == f"number of distinct users {words}".strip()
             released = outcome.read()
-            assert released.numbers.own.estimates[-1].tolist() == counted
+            assert released.numbers.series.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
 
 

@@ -70,7 +70,7 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
-        assert outcome.read().numbers.own.estimates[-1].tolist() == [5.5, 1.0]
+        assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"

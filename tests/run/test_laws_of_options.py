@@ -24,7 +24,6 @@ OPTIONS = options_of(Job)
 VALUES: dict[str, Any] = {
     **{name: value for name, value in OTHERWISE.items() if value is not None},
     **dict.fromkeys(("append", "yes", "integers", "nonnegative"), True),
-    "continues": "before",
     "cut": "a,b;c",
     "events": "others.csv",
     "name": "other",

@@ -190,7 +190,6 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     events.write_text("time,page\n2024-03-01T00:10,home\n")
     wrong = {
         "later": Job("count", job.events, job.keeping.state),
-        "next": job.having(continues="it", name="next", steps=None, every=None, start=None),
         "lines": made("ranges once", tmp_path).having(
             label=None, domain=None, value="paid", name="lines"
         ),
@@ -200,7 +199,6 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert not found.jobs
     said = {name: str(error) for name, error in found.failed.items()}
     assert "a new stream needs" in said["later"]
-    assert "names a stream of the state" in said["next"]
     assert "each row is counted by itself" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):

@@ -12,7 +12,6 @@ from databases import rows_in
 from counton import ZCDP
 from counton.base.errors import InvalidInput
 from counton.run import Job, export, publish, run
-from counton.run.continuation import end_stream
 from counton.state import Store, verify
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n2024-03-03T10:15,shop,5\n"
@@ -37,21 +36,6 @@ def test_readings_are_published_and_stand_in_the_view(tmp_path: Path) -> None:
     assert {row["group"] for row in found} >= {"home mean", "shop count"}
     last = table.filter(pl.col("step") == 3)
     assert sorted(row["estimate"] for row in found) == sorted(last["estimate"].to_list())
-
-
-def test_a_statistic_ends_and_another_goes_on(tmp_path: Path) -> None:
-    run(job(tmp_path)).close()
-    assert end_stream(tmp_path / "s.db", "statistic").step == 3
-    (tmp_path / "f.csv").write_text("time,page,paid\n2024-03-05T09:00,home,3\n")
-    following = Job(
-        "average", tmp_path / "f.csv", tmp_path / "s.db", name="two", continues="statistic",
-        until="2024-03-06", steps=9, epsilon=1,
-    )  # fmt: skip
-    with run(following) as outcome:
-        assert outcome.after == 2
-        assert outcome.definition.record["lower"] == "0"
-        assert set(outcome.read().table()["group"]) == {"home", "shop"}
-    assert all(found.right for found in verify(tmp_path / "s.db"))
 
 
 def test_groups_and_steps_of_a_statistic_are_exported(tmp_path: Path) -> None:
@@ -80,7 +64,3 @@ def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> 
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match="does not go with around"):
             run(endless.having(name="other", **wrong))
-    with pytest.raises(
-        InvalidInput, match="without an end, so it needs no stream that continues it"
-    ):
-        run(endless.having(name="two", continues="statistic", start=None))

@@ -46,8 +46,8 @@ from counton.run import (
     resolve,
     run,
 )
-from counton.run.continuation import end_stream
 from counton.run.outputs import Outputs
+from counton.run.stream_end import end_stream
 from counton.state import Store, verify
 from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.catalogue import statistic_to_dict
@@ -305,7 +305,7 @@ def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        *({"per": "1d", "user": "who", "most": 3}, {"release": "windows"}, {"continues": "x"}),
+        *({"per": "1d", "user": "who", "most": 3}, {"release": "windows"}),
         *({"expire": True}, {"around": 30}, {"strategy": "binary"}, {"metric": "max"}),
         *({"watermark": "1h"}, {"append": True}, {"over": 1}, {"every": "1d"}, {"until": "newest"}),
         *({"start": "2024-01-01"}, {"timezone": "Europe/Berlin"}, {"delta": "0.5"}, {"rho": 1}),
@@ -335,19 +335,6 @@ def test_a_later_job_contradicts_nothing(job: Job) -> None:
                  {"replace": True}, {"value": "number"}):  # fmt: skip
         with pytest.raises((StateError, InvalidInput)):
             run(job.having(**more))
-    with pytest.raises(
-        InvalidInput, match="a table that is released once, and cannot be continued"
-    ):
-        run(
-            Job(
-                "count",
-                job.events,
-                job.keeping.state,
-                name="next",
-                continues=job.keeping.name,
-                epsilon=1,
-            )
-        )
     with pytest.raises(StateError, match="cannot be continued"):
         run(Job("count", job.events, job.keeping.state, name=job.keeping.name))
 

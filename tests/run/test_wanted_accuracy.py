@@ -94,13 +94,6 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
         run(later.having(within=None, epsilon=1))
 
 
-def test_a_stream_that_goes_on_from_another_one_states_its_guarantee(tmp_path: Path) -> None:
-    run(made("count", tmp_path)).close()
-    job = asked("count", tmp_path).having(continues="it", name="next", start=None)
-    with pytest.raises(InvalidInput, match="totals that already contain noise"):
-        run(job)
-
-
 def test_a_job_file_keeps_it(tmp_path: Path) -> None:
     job = asked("average", tmp_path, within="mean=3,count=500", size=5000, least="rho")
     save(job, tmp_path / "nightly.toml")

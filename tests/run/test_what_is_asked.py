@@ -74,7 +74,7 @@ def test_a_table_has_the_columns_asked(year: Job) -> None:
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(year.having(release=release))
     assert found.numbers.totals is not None or found.numbers.windows is not None
-    ends = found.numbers.own.estimates
+    ends = found.numbers.series.estimates
     last = (
         ends[-1] if found.numbers.design.strategy.facts.workload == "totals" else ends.sum(axis=0)
     )

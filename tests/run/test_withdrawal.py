@@ -15,8 +15,8 @@ from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput, StateError
 from counton.cli.app import app
 from counton.run import export, publish
-from counton.run.continuation import end_stream
 from counton.run.exports import methods
+from counton.run.stream_end import end_stream
 from counton.state.verification import verify
 
 WORDS = "a wrong file was counted on 4 March; use days-corrected"
@@ -142,23 +142,6 @@ def test_answers_from_a_file_print_why(tmp_path: Path) -> None:
     end_stream(state, "days", withdrawn=WORDS)
     export(state, file)
     assert f"note: WITHDRAWN: {WORDS}" in call("answer", str(file), "--total", "all")
-
-
-def test_a_series_that_goes_on_from_a_withdrawn_one_says_so(tmp_path: Path) -> None:
-    state = tmp_path / "s.db"
-    common: dict[str, Any] = {"state": state, "guarantee": PureDP(1), "yes": True, "unit": "visit"}
-    release("count", ROWS, name="days", **common, **DAILY)
-    end_stream(state, "days")
-    later = ROWS.with_columns(time=pl.lit("2024-03-04T10:00"))
-    place = {**DAILY, "until": "2024-03-05", "continues": "days"}
-    release(
-        "count", later, name="more", **common, **{k: v for k, v in place.items() if k != "start"}
-    )
-    assert "WITHDRAWN" not in methods(state)["more"]
-    end_stream(state, "days", withdrawn=WORDS)  # it may be withdrawn after the other has begun
-    assert f"WITHDRAWN: 'days', which goes on here: {WORDS}." in methods(state)["more"]
-    publish(state, tmp_path / "public.db", name="more")
-    assert f"which goes on here: {WORDS}." in read(tmp_path / "public.db").methods()
 
 
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])

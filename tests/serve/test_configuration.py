@@ -21,7 +21,7 @@ from counton.cli.app import app
 from counton.job.stated_options import own_options
 from counton.privacy import PureDP
 from counton.run import Job, run
-from counton.run.continuation import end_stream
+from counton.run.stream_end import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import tokens_of

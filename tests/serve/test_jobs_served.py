@@ -21,7 +21,7 @@ from counton import PureDP
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
 from counton.run import run, runs
-from counton.run.continuation import end_stream
+from counton.run.stream_end import end_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service

@@ -144,22 +144,15 @@ def test_under_another_key_too(file: Path, make: Make) -> None:
     assert not file.with_name("third.key").exists()
 
 
-def test_a_forgotten_successor(file: Path) -> None:
+def test_a_forgotten_stream_of_another_key(file: Path) -> None:
     _job(file, "first")
     old = file.read_bytes()
-    following: dict[str, Any] = {"continues": "first", "until": "2024-03-04", "yes": True}
-    events = file.with_name("visits.csv")
-
-    def go_on(name: str, **more: Any) -> None:
-        asked = Job("count", events, file, name=name, **following, **more)
-        run(asked).close()
-
-    go_on("second", key=file.with_name("second.key"))
+    _job(file, "second", file.with_name("second.key"))
     newest = file.read_bytes()
     put_back(file, old)
     for name in ("second", "third"):
         with pytest.raises(StateError, match="no release 'second'"):
-            go_on(name)
+            _job(file, name)
     put_back(file, newest)
     with Store(file) as store:
         assert store.streams == ("first", "second")

@@ -7,8 +7,7 @@ from typing import Any
 #: Of each option of a job another value, with which a later run may come; None: it says which rows
 #: are meant, or which stream, and is said by every run.
 OTHERWISE: dict[str, Any] = {
-    **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
-    "drop_waiting": True,
+    **dict.fromkeys(("events", "query", "state", "name", "until", "append")),
     **dict.fromkeys(("yes", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
     "witness": "homes.db",

@@ -16,9 +16,8 @@ from counton.cli.keep_options import (
 def print_end(options: EndOptions) -> None:
     """End a stream, and print its last step."""
     from counton.cli.run_words import EXACT
-    from counton.run.continuation import end_stream, why_not_continued
-    from counton.run.definition import Definition
     from counton.run.exports import only_name
+    from counton.run.stream_end import end_stream
     from counton.state import Store
 
     with Store(options.state) as store:
@@ -36,13 +35,8 @@ def print_end(options: EndOptions) -> None:
         )
         return
     with Store(options.state) as store:
-        reader = store.reader(name)
-        why = why_not_continued(Definition.reopen(reader.design, reader.details))
-        doubt = reader.doubt()
-    after = f"another one can go on from there with --continues {name}"
-    if why is not None:
-        after = f"it {why}, so no other one can go on from there: begin one with another --name"
-    typer.echo(f"stream {name!r} has ended at step {end.step:,}; {after}")
+        doubt = store.reader(name).doubt()
+    typer.echo(f"stream {name!r} has ended at step {end.step:,}; begin another one by --name")
     if doubt is not None:
         typer.echo(f"note: {doubt}")
 

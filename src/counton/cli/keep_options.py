@@ -13,9 +13,7 @@ from counton.job.job import option
 class EndOptions:
     """End a stream: it releases nothing more, and what it has spent stays spent.
 
-    Another stream can go on from there (--continues) under a new guarantee, and a new key if you
-    give one; where none can, the command says so. It refuses while rows wait to be counted;
-    --drop-waiting drops them.
+    The command refuses while rows wait to be counted; --drop-waiting drops them.
     """
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")

@@ -435,7 +435,7 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
     exact numbers.
     """
     from counton.cli.run_words import EXACT
-    from counton.run.continuation import late_rows_for_operator
+    from counton.run.stream_end import late_rows_for_operator
 
     try:
         arrived, late = late_rows_for_operator(store, name)

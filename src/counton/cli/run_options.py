@@ -25,7 +25,6 @@ class RunOptions(OptionRecord):
     yes: bool = of_job("yes")
     also: str | None = of_job("also")
     rename: str | None = of_job("rename")
-    drop_waiting: bool = of_job("drop_waiting")
     dry_run: bool = option(
         False, "plan the jobs, read the rows and check what can be checked; write nothing"
     )

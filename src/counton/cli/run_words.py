@@ -19,7 +19,6 @@ from counton.statistics.statistic import neighbours_differ
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
     from counton.run import Definition, Job, Outcome
-    from counton.run.definition import Continuation
     from counton.run.dry_run import DryRun
 
 
@@ -69,8 +68,6 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         counted_at = "to be counted at the next release"
     else:
         counted_at = "not counted: the stream has had its last release"
-    before = outcome.definition.course.continues  # it has counted them, unless they came late
-    nowhere = "not counted" if before is None else "counted in no window of this stream"
     if windows.lags and outcome.after < windows.steps:
         counted_at += ", in their own windows"
     closed = (  # their ids and users are forgotten: many may have been counted
@@ -83,7 +80,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         ("newest windows released without a row (is a file missing?)", counts.empty),
-        (f"rows before the first window ({start}), {nowhere}", counts.before),
+        (f"rows before the first window ({start}), not counted", counts.before),
         (f"rows after the last window ({end}), not counted", counts.beyond),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
@@ -92,7 +89,6 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (closed, counts.closed),
         (_SHUT, counts.shut),
         gone,
-        ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
     lines = _as_notes(notes)
     if counts.unknown or counts.others:
@@ -258,8 +254,6 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     if delay:
         windows = f"{delay:,} window{'s' * (delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
-    if definition.course.continues is not None:
-        lines += _succession(definition, definition.course.continues)
     return lines
 
 
@@ -367,38 +361,6 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
     waits = f"until {due}" if outcome.until_stated else f"for an event of {due} or later"
     after_its_end = "its end" if watermark is None else f"{watermark} after its end (the watermark)"
     return [f"The next window waits {waits}, {after_its_end}."]
-
-
-def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
-    """Describe, in pairs of name and words, the earlier stream that a stream continues, and the
-    cost of both together.
-    """
-    totals = (
-        "totals go on from its last release, and contain its noise too"
-        if before.totals
-        else "totals begin again at 0"
-    )
-    if before.apart:
-        cost = (
-            f"nobody's part of the data is in both streams, so the ledger counts the larger of "
-            f"their guarantees, not the sum; rows that come late for {before.name!r} are counted "
-            f"nowhere"
-        )
-    elif definition.counting.users:
-        cost = "a person who is in both streams loses in both: the ledger adds the losses up"
-    elif definition.columns.id is not None:
-        cost = "an id with rows in both streams loses in both: the ledger adds the losses up"
-    else:
-        cost = (
-            f"the ledger adds both guarantees up; each event lies in the windows of one stream, "
-            f"and has the guarantee of that stream; rows that come late for {before.name!r} are "
-            f"counted nowhere; if the state is an old copy, events of the steps that it lacks are "
-            f"in both streams, and lose in both"
-        )
-    return [
-        ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
-        ("", cost),
-    ]
 
 
 def progress_line(outcome: Outcome) -> str:

@@ -226,10 +226,6 @@ _UNPLANNED = {
     "unknown": (
         ", because only some of its groups are shown; write it into a job file and plan the file"
     ),
-    "continues": (
-        ", because it goes on from totals of an earlier stream, and only that stream's state knows "
-        "their noise"
-    ),
 }
 
 

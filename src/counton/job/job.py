@@ -273,9 +273,7 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """The state (database) of a stream, and the stream's name.
 
-    A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
-    rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
-    them again. ``ledger`` names a record of spent privacy loss that several states share; if it is
+    ``ledger`` names a record of spent privacy loss that several states share; if it is
     left out, the state keeps the record that it uses already.
     """
 
@@ -287,16 +285,6 @@ class Keeping(JobPart):
         "command: beside the file, as in visits.counton.db",
         file=True,
         often=True,
-    )
-    continues: str | None = option(
-        None,
-        "end this stream of the same state; the new stream goes on where it ends, with its options",
-        kept="stream",
-    )
-    drop_waiting: bool = option(
-        False,
-        "with continues: drop the rows that still wait in the ended stream to be counted",
-        nightly=True,
     )
     name: str = option(
         "",

@@ -65,8 +65,6 @@ class JobFields(RowFields, total=False):
     ['every', 'start', 'steps', 'time']
     """
 
-    continues: str | None
-    drop_waiting: bool
     name: str
     key: Kept
     ledger: str | os.PathLike[str] | None

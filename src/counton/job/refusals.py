@@ -26,7 +26,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "epsilon": ", which finds the privacy loss for you",
         "rho": f", which finds rho for you if you give {field('least', 'rho')}",
         "expire": ", whose privacy loss is stated by age",
-        "continues": ", which goes on from totals that already contain noise",
         "target": ", which itself states how accurate a table is",
     },
     "expire": {"strategy metric simple": ", which has a strategy of its own"},
@@ -34,7 +33,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "revise": {
         "release": ", which publishes each window by itself, version by version",
         "expire around delay": ", whose noise is made for single windows",
-        "continues": ", which has no totals to go on from",
     },
     "corrections": {
         "user": ", because rows of a user are bounded when they arrive",
@@ -42,7 +40,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "first": {"per most_a_window distinct row": ": a user counts only once, ever"},
     "distinct": {"row": ", which counts users, not rows"},
     "found groups": {
-        "domain other spare also continues expire rho": ": its groups have no names, and its "
+        "domain other spare also expire rho": ": its groups have no names, and its "
         "guarantee is epsilon and delta",
         "release": ", since each group is shown from some window on; publish totals, or windows "
         "alone",
@@ -53,7 +51,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "per": ", whose rows have no times, so no periods",
         "most_a_window watermark over": ", which has no windows",
         "release": ", which releases totals only",
-        "continues": ", which counts only its own rows",
         "expire around growth delay": ", which is planned for one step",
         "strategy": (
             ", because there is only one step, and so no noise to arrange over steps "
@@ -82,7 +79,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "user": " which has its own protected unit, and reads no column of users",
         "id": " which counts every row, also rows that are repeated",
         "release": " which releases totals only",
-        "continues": " which needs all events from the first step on, so cannot continue a stream",
         "most per most_a_window distinct first": " which bounds the contribution of a unit by "
         "its own parameters",
         "other spare": " which has no groups",

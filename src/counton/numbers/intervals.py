@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -195,65 +195,6 @@ def halfwidths(
     stops = check_steps(strategy, steps)
     starts = stops - 1 if strategy.facts.workload == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, law, starts, stops, level)
-
-
-def joint_halfwidths(
-    before: Sequence[tuple[StreamStrategy, NoiseDistribution, int]],
-    strategy: StreamStrategy,
-    law: NoiseDistribution,
-    steps: range | NDArray[np.int64],
-    level: float = 0.95,
-) -> NDArray[np.float64]:
-    """Return half-widths for totals that continue earlier streams: a stream's release plus one
-    release of each earlier stream.
-
-    Half-widths are in units of the exact sums, which must be equal for all streams. They are exact
-    if all releases add and subtract the noise of nodes with weights +1 and -1 only.
-
-    Args:
-        before: strategy, noise distribution and step of each earlier release of a total.
-        strategy, law, steps, level: as in `halfwidths`.
-
-    >>> from fractions import Fraction
-    >>> from counton.strategies import Binary
-    >>> law = DiscreteLaplace(Fraction(3))
-    >>> joint_halfwidths([(Binary(7), law, 3)], Binary(7), law, range(1, 4)).tolist()
-    [15.0, 15.0, 17.0]
-    """
-    # For other weights they are the larger of two: the root of the sum of squares of the
-    # half-widths, which covers tails that grow no heavier when they are added up, and
-    # smooth_halfwidth. For narrow noise the sum of half-widths that hold together by the union
-    # bound may be less; then it is used.
-    level, stops = check_level(level), check_steps(strategy, steps)
-    zeros = np.zeros_like(stops)
-    sums = [
-        _laws_in_sum(each, of, 0, step, 1)
-        for each, of, step in before
-        if not each.facts.fraction_bits
-    ]
-    if strategy.facts.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
-        more: Counter[NoiseDistribution] = Counter()
-        for part in sums:
-            more.update(dict(part or ()))
-        exact = _tree_halfwidths(strategy, law, zeros, stops, level, 1, tuple(more.items()))
-        if exact is not None:
-            return exact
-    square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
-    variance = noise_variance(strategy, law, stops, since=zeros)
-    laws = {law}
-    for each, of, step in before:
-        square = square + float(window_halfwidths(each, of, 0, step, level)) ** 2
-        variance = variance + float(noise_variance(each, of, step, since=0))
-        laws.add(of)
-    smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
-    found = np.maximum(np.sqrt(square), np.max(smooth, axis=0))
-    single = 1 - (1 - level) / (len(before) + 1)
-    if single <= 1 - SMALLEST_TAIL:
-        together = window_halfwidths(strategy, law, zeros, stops, single)
-        for each, of, step in before:
-            together = together + float(window_halfwidths(each, of, 0, step, single))
-        found = np.minimum(found, together)
-    return np.asarray(np.ceil(found))
 
 
 def window_halfwidths(

@@ -45,7 +45,7 @@ def methods(
         mechanism: a sentence on the measurements; None: derived from the design.
         errors: sentences on the error.
         besides: sentences on errors other than noise; None: derived from the design.
-        before: sentences on the guarantees of earlier streams that this stream continues.
+        before: further sentences on the guarantee.
         unprotected: further facts that are not protected, as parts of one sentence.
         sources: papers on the measurements, by their names in `counton.base.literature`. Papers on
             the stream's strategy and noise are added.

@@ -6,17 +6,12 @@ one as JSON, so that a file answers the questions that the run itself could answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
@@ -25,7 +20,7 @@ from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
-from counton.privacy.guarantees import guarantee_from_dict, plural
+from counton.privacy.guarantees import plural
 from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
@@ -34,7 +29,7 @@ from counton.statistics.count import statistic_of_rows
 from counton.statistics.live_statistic import statistic_of
 from counton.statistics.statistic import protects
 from counton.statistics.tally_statistic import is_tallied
-from counton.strategies import StreamStrategy, strategy_from_dict
+from counton.strategies import StreamStrategy
 
 #: The published numbers of each step: the total so far, the step's own number, both, or, for users
 #: counted anew in each period, the number of that period.
@@ -69,38 +64,6 @@ def counted_anew(period: str) -> str:
     'each counted anew in each week'
     """
     return f"each counted anew in each {period}"
-
-
-class Predecessor(NamedTuple):
-    """A stream that another stream continues. It has a privacy loss of its own.
-
-    Attributes:
-        name: the name of the stream.
-        guarantee: the guarantee of that stream alone; None: unknown, because an older version of
-            counton wrote its state (database).
-        apart: True if no protected unit has data in both streams.
-
-    >>> from counton.privacy import PureDP
-    >>> one = Predecessor("visits of 2023", PureDP(1))
-    >>> Predecessor.from_dict(one.to_dict()) == one
-    True
-    """
-
-    name: str
-    guarantee: Guarantee | None = None
-    apart: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return this description of an earlier stream as JSON values."""
-        found = None if self.guarantee is None else self.guarantee.to_dict()
-        return {"name": self.name, "guarantee": found, "apart": self.apart}
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
-        """Rebuild the description of an earlier stream from the result of `to_dict`."""
-        found = saved["guarantee"]
-        guarantee = None if found is None else guarantee_from_dict(found)
-        return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
 
 
 class Threshold(NamedTuple):
@@ -182,7 +145,6 @@ class Description:
             groups.
         left_out: which rows some run was told to leave out, whether or not there were such rows.
         ids: True if rows are identified by an id.
-        follows: the streams that this stream continues, from the last to the first.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -215,7 +177,6 @@ class Description:
     block: GroupBlock | None = None
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
-    follows: tuple[Predecessor, ...] = ()
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
@@ -360,7 +321,6 @@ class Description:
             **({} if self.block is None else {"block": self.block._asdict()}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
-            **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
 
     @classmethod
@@ -409,65 +369,7 @@ class Description:
                 public.get("sets_aside", False),
             ),
             ids=public.get("ids", False),
-            follows=tuple(Predecessor.from_dict(one) for one in public.get("follows", ())),
         )
-
-
-@dataclass(frozen=True)
-class CarriedTotals:
-    """The last totals of earlier streams, to which the counts of a new stream are added.
-
-    Attributes:
-        estimates: released total of each group, in data units, shape ``(groups,)``.
-        variance: variance of the noise in each estimate, in squared data units, equal for all
-            groups.
-        releases: strategy, noise distribution and last step of each earlier stream whose total is
-            contained in ``estimates``.
-    """
-
-    estimates: NDArray[Any]
-    variance: float
-    releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...]
-
-    def of(self, groups: int) -> CarriedTotals:
-        """Return the last totals of earlier streams for the first ``groups`` groups only."""
-        return replace(self, estimates=self.estimates[:groups])
-
-    def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the last totals that earlier streams released for the named groups, as JSON values
-        for the description in a file.
-        """
-        of = self.of(len(groups)).to_dict(terms.units.exact)
-        return {"carried": {"groups": list(groups), **of}}
-
-    def to_dict(self, resolution: Fraction) -> dict[str, Any]:
-        """Return the totals as JSON values, with parameters of noise distributions in data units.
-
-        Args:
-            resolution: value, in data units, of 1 in the exact sums.
-        """
-        releases = [
-            {
-                "strategy": strategy.to_dict(),
-                "law": law_to_dict(law, resolution / 2**strategy.facts.lattice_bits),
-                "step": step,
-            }
-            for strategy, law, step in self.releases
-        ]
-        return {
-            "estimates": self.estimates.tolist(),
-            "variance": self.variance,
-            "releases": releases,
-        }
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> CarriedTotals:
-        """Rebuild the last totals of earlier streams from the values of `to_dict`."""
-        releases = tuple(
-            (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))
-            for one in saved["releases"]
-        )
-        return cls(np.asarray(saved["estimates"]), float(saved["variance"]), releases)
 
 
 def statistic_kept(terms: Design, what: str) -> Statistic:

@@ -656,7 +656,7 @@ class Release:
         held._refuse_chosen("a simulation")
         shape: tuple[int, ...] = held.design.shape
         if isinstance(held.published, CellValues):
-            shape, values = (len(held.groups),), held.own.estimates
+            shape, values = (len(held.groups),), held.series.estimates
         elif held.statistic.card.on_demand:
             held._cannot("simulations")
         elif held.design.part is not None:

@@ -263,8 +263,6 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     definition, since = released.definition, released.since
     if definition.statistic.card.additive:
         found = {"steps": released.steps.stop - 1}
-        if released.carried is not None:
-            found |= released.carried.facts(released.groups, released.design)
     if released.revisions is not None:  # they have all groups that were shown at any time
         since = released.revisions.since
     if since is not None:

@@ -33,7 +33,7 @@ from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.discovery import cells_from_dict
 from counton.numbers.intervals import check_level
-from counton.released.description import CarriedTotals, Description
+from counton.released.description import Description
 from counton.released.read_options import View, with_shown_groups
 from counton.released.release import Release
 from counton.released.release_facts import (
@@ -648,7 +648,6 @@ def _cells(
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
-    carried = _carried_totals(files, described, groups, values.dtype)
     unit = float(terms.units.released)
     for one in files:
         rows = one.rows
@@ -673,7 +672,7 @@ def _cells(
         number = rows[name].cast(pl.Float64).to_numpy()
         if not np.isfinite(number).all():
             raise InvalidInput(f"{one.label!r} has an {name} that is not a number: correct it")
-        if carried is None and not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+        if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
             raise InvalidInput(
                 f"{one.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
                 "numbers are: give the file as counton wrote it"
@@ -697,7 +696,6 @@ def _cells(
         terms,
         values,
         level,
-        carried=carried,
         since=since,
         there=None if there[expected].all() else there | ~expected,
         own_windows=own,
@@ -778,32 +776,6 @@ def _rows_there(
         parts.append(rows)
     there = pl.concat(parts)
     return None if rows_among(table, there).height == max(table.height, of) else there
-
-
-def _carried_totals(
-    files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
-) -> CarriedTotals | None:
-    """Return the totals of earlier streams, to which the stream's counts are added; None if there
-    are none.
-
-    Each file has the totals of its own groups.
-
-    Args:
-        files: the files.
-        described: the description of the newest file.
-        groups: names of all groups.
-        kind: type of the totals.
-    """
-    if described.get("carried") is None:
-        return None
-    told: dict[str, Any] = {}
-    for one in files:
-        saved = one.described["carried"]
-        told |= dict(zip(saved["groups"], saved["estimates"], strict=True))
-    found = CarriedTotals.from_dict(described["carried"])
-    # A group without any row cannot be asked about, so its placeholder is never read.
-    estimates = np.array([told.get(group, 0) for group in groups], kind)
-    return CarriedTotals(estimates, found.variance, found.releases)
 
 
 def _readings(

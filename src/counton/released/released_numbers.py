@@ -28,9 +28,9 @@ from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.formulas import CellSum, Estimate, Formula, TableNumbers, Term
-from counton.numbers.intervals import check_level, joint_halfwidths
+from counton.numbers.intervals import check_level
 from counton.released.besides_noise import adds_users_up
-from counton.released.description import CarriedTotals, Description
+from counton.released.description import Description
 from counton.released.periods import (
     Moment,
     check_periods,
@@ -95,8 +95,6 @@ class ReleasedNumbers:
         chosen: names of the selected groups; None: all.
         shown: the selection of a statistic's numbers to show.
         notes: sentences that are shown with the release everywhere.
-        carried: the last totals of earlier streams, to which this stream's counts are added; None:
-            there are none.
         since: for undeclared groups, the first release that shows each group, by name; None: groups
             are declared. A release is a step. If windows are released again for late rows, a
             release has several windows, so a group may have numbers for windows before its first
@@ -125,7 +123,6 @@ class ReleasedNumbers:
     chosen: tuple[str, ...] | None = None
     shown: View = EVERYTHING
     notes: tuple[str, ...] = ()
-    carried: CarriedTotals | None = None
     since: Mapping[str, int] | None = None
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
@@ -144,7 +141,6 @@ class ReleasedNumbers:
         level: float,
         *,
         shown: View = EVERYTHING,
-        carried: CarriedTotals | None = None,
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
         own_windows: Numbers | None = None,
@@ -158,7 +154,7 @@ class ReleasedNumbers:
             values: all cells; the first axis is the step, from ``start`` on. For counts and sums
                 they are totals, or counts of windows if no totals are published.
             level: probability with which each interval holds.
-            shown, carried, since, there, own_windows: see the class.
+            shown, since, there, own_windows: see the class.
             start: the first step with a value, for counts and sums.
         """
         steps, readable = range(1, start + len(values)), terms
@@ -182,7 +178,6 @@ class ReleasedNumbers:
         return cls(
             *(definition, terms, steps, published, level),
             shown=shown,
-            carried=carried,
             since=since,
             there=there,
             own_windows=own_windows,
@@ -255,15 +250,6 @@ class ReleasedNumbers:
             return np.ones(len(groups), np.int64)
         releases = np.array([self.since[group] for group in groups], np.int64)
         return np.maximum(releases - self.definition.cut.lags, 1)
-
-    @property
-    def own(self) -> Series:
-        """The numbers of this stream alone, without the totals of earlier streams to which they are
-        added.
-        """
-        if self.carried is None:
-            return self.series
-        return replace(self.series, values=self.series.values - self.carried.estimates)
 
     @property
     def shown_steps(self) -> range:
@@ -411,14 +397,13 @@ class ReleasedNumbers:
 
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return the release of counts or sums for the groups with these indices only."""
-        carried, there, windows = self.carried, self.there, self.own_windows
+        there, windows = self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
             published=self._cells.part((slice(None), of)),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
-            carried=carried and replace(carried, estimates=carried.estimates[of]),
             there=None if there is None else there[:, of],
             own_windows=None if windows is None else windows[:, of],
         )
@@ -479,17 +464,7 @@ class ReleasedNumbers:
         if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
             stops = np.asarray(self.steps)
             return self.between(np.zeros_like(stops), stops)
-        own, carried = self.series, self.carried
-        if carried is None:
-            return own
-        half = joint_halfwidths(
-            carried.releases, self.design.strategy, self.design.law, self.steps, self.level
-        )
-        return replace(
-            own,
-            std=np.sqrt(own.std**2 + carried.variance),
-            half=self.design.errors.in_data_units(half),
-        )
+        return self.series
 
     @cached_property
     def windows(self) -> Series | None:
@@ -567,7 +542,7 @@ class ReleasedNumbers:
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             self._refuse_missing(needed[needed > 0], places)
         found = self._totals[np.maximum(steps - 1, 0)]
-        found[steps == 0] = 0 if self.carried is None else self.carried.estimates
+        found[steps == 0] = 0
         return found if places is None else found[:, places]
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
@@ -933,7 +908,7 @@ class ReleasedNumbers:
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
         # perhaps by released numbers, upper ends allow for the noise of all groups too.
-        own, shown = self.own, self.shown
+        own, shown = self.series, self.shown
         assert shown.top is not None
         first = self.first_steps
         values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
@@ -1088,8 +1063,6 @@ class ReleasedNumbers:
             return self.at(1 - (1 - self.level) / max(table.height, 1))
         one = float(self.level ** (1 / len(self.groups)))
         wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
-        if self.carried is not None:
-            return wide
         shown = slice(self.first - 1, None)
         half = wide.series.half.copy()
         factor = narrowing_factor(

@@ -83,7 +83,6 @@ def methods_of(
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
             f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
-            *_before_in_words(definition),
         ]
     )
 
@@ -354,29 +353,6 @@ def _as_sentence(note: str | None) -> list[str]:
     return [] if note is None else [f"{with_capital(note)}."]
 
 
-def _before_in_words(definition: Description) -> list[str]:
-    """Return sentences on the guarantees of earlier streams that this stream continues, one for
-    each stream.
-    """
-    said = []
-    for one in definition.follows:
-        loss = "a guarantee of its own"
-        if one.guarantee is not None:
-            loss = f"{one.guarantee}, for itself"
-        said.append(
-            (
-                f"The series goes on from {one.name!r}, which had {loss}: no "
-                f"{definition.unit} is in both."
-            )
-            if one.apart
-            else (
-                f"The series goes on from {one.name!r}, which had {loss}: each "
-                f"{definition.unit} in both loses both, which add up."
-            )
-        )
-    return said
-
-
 def account_of(
     definition: Description,
     terms: Design,
@@ -414,7 +390,7 @@ def account_of(
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
-        before=[*_people_in_words(definition), *_before_in_words(definition)],
+        before=_people_in_words(definition),
         unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
         sources=definition.statistic.card.sources,
         constants=[
@@ -638,7 +614,6 @@ def in_words(definition: Description, name: str, steps: range) -> str:
     people = "" if note is None else f"           {note}\n"
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
-    before = "".join(f"\n           {line}" for line in _before_in_words(definition))
     paper = f"\npaper:     {origin_of(definition.strategy.sources)}" * cut.goes_on
     if definition.simulated:
         return f"{name}: {what} simulated: no data stand behind these numbers"
@@ -648,7 +623,7 @@ def in_words(definition: Description, name: str, steps: range) -> str:
         f"guarantee: {definition.guarantee}"
         f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"
         f"           {meaning_in_words(definition)}\n"
-        f"cost:      {cost_in_words(definition)}{before}{paper}{besides}"
+        f"cost:      {cost_in_words(definition)}{paper}{besides}"
     )
 
 

@@ -76,8 +76,6 @@ class Counts:
         beyond_most: rows left out because their user has reached the bound on counted rows.
         known: rows of this run that an earlier run counted.
         closed: new rows that came after their window was final, counted nowhere.
-        dropped: if this stream continues an earlier stream: rows that the earlier stream had read
-            and never counted.
         gone: rows counted earlier that have vanished from a file of all events (each such file
             repeats all events since the first window); they stay counted.
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
@@ -102,7 +100,6 @@ class Counts:
     beyond_most: int = 0
     known: int = 0
     closed: int = 0
-    dropped: int = 0
     gone: int = 0
     shut: int = 0
     corrected: int = 0
@@ -241,7 +238,7 @@ def ended_steps(
         watermark=job.lateness.watermark,
         now=now,
     )
-    first = released is None and definition.course.continues is None and not source.live
+    first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
         raise _no_row_within(source, definition.windows, tally.newest)
     return until, ended

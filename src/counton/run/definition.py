@@ -23,7 +23,7 @@ from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, Counting, Ordered
-from counton.released.description import Description, Predecessor, RowsLeftOut, statistic_kept
+from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
@@ -39,24 +39,6 @@ GUARANTEE = ("epsilon", "delta", "rho", "within")
 DEFINING = tuple(
     option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
 )
-
-
-class Continuation(NamedTuple):
-    """The link from a stream to the earlier stream that it continues.
-
-    Attributes:
-        name: name of the earlier stream, in the same state.
-        step: last released step of the earlier stream; this stream begins after it.
-        totals: whether this stream's totals are added to the earlier stream's totals; otherwise
-            they begin at 0.
-        apart: whether no protected unit counts in both streams, so that the ledger (the record of
-            spent privacy loss) counts only the larger of both guarantees.
-    """
-
-    name: str
-    step: int
-    totals: bool
-    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,20 +152,10 @@ class Course(NamedTuple):
         ended: step at which the operator ended the stream; None if it was not ended.
         withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
             replaces them; None: the numbers are valid.
-        continues: the stream that this one continues, if any.
     """
 
     ended: int | None
     withdrawn: str | None
-    continues: Continuation | None
-
-    @property
-    def apart_from(self) -> str | None:
-        """Name of the earlier stream that this one continues, if no protected unit (such as a
-        person) counts in both; else None.
-        """
-        before = self.continues
-        return before.name if before is not None and before.apart else None
 
 
 class GroupSums(NamedTuple):
@@ -222,7 +194,7 @@ class Definition(Description):
         record: options that jobs stated, by name: see `from_details`.
         columns: columns of the rows, under their current names, and how they were renamed.
         roster: groups by how they got their cells, and the cells that are free for later groups.
-        course: which stream this one continues, whether it has ended, and whether its numbers are
+        course: whether the stream has ended, and whether its numbers are
             withdrawn.
 
     >>> from counton.run import Job
@@ -259,21 +231,19 @@ class Definition(Description):
                 ``parts`` are its columns, ``domain`` its groups. ``once`` is True for a table that
                 is released once. ``discovery`` says how groups are found. ``named`` has groups that
                 were named later, each with its first step. ``renamed`` has renamed columns, each
-                with its old name, new name and first step. ``continues`` and ``follows`` name
-                earlier streams. ``ended`` is the step at which the stream ended. ``withdrawn``,
-                left out for valid numbers, says why numbers are withdrawn. ``reread`` is True if a
-                later job read times in another way. ``record`` has the options that jobs stated:
-                those that define the stream, and policies and outputs of the last job. Further
+                with its old name, new name and first step. ``ended`` is the step at which the
+                stream ended. ``withdrawn``, left out for valid numbers, says why numbers are
+                withdrawn. ``record`` has the options that jobs stated: those that define the
+                stream, and policies and outputs of the last job. Further
                 entries of ``record`` tell what some job did: ``dropped`` that it left out rows of
                 undeclared groups, ``skipped`` that it left out rows with a missing value,
-                ``set_aside`` that it set unreadable rows aside. The entry ``held`` has the last
-                half-widths that a job wanted beside totals, and that the stream was found to have.
+                ``set_aside`` that it set unreadable rows aside.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
             InvalidInput: one column is named for two uses, such as user and id.
         """
-        record, continues = details["record"], details["continues"]
+        record = details["record"]
         cut = cut_of(record, once=details["once"])
         ordered = not cut.batched or not is_tallied(statistic)
         columns = StreamColumns.of(record, details, ordered=ordered)
@@ -300,7 +270,6 @@ class Definition(Description):
                 bool(record.get("set_aside")),
             ),
             ids=record.get("id") is not None,
-            follows=tuple(map(Predecessor.from_dict, details.get("follows", ()))),
             details=details,
             record=record,
             columns=columns,
@@ -308,11 +277,7 @@ class Definition(Description):
                 GroupNames(["all"]) if domain is None else domain,  # empty until groups are found
                 *(record.get("other"), named, spare),
             ),
-            course=Course(
-                details["ended"],
-                details.get("withdrawn"),
-                None if continues is None else Continuation(**continues),
-            ),
+            course=Course(details["ended"], details.get("withdrawn")),
         )
 
     @classmethod

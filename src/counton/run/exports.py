@@ -40,7 +40,6 @@ from counton.released.release_facts import (
     pack,
 )
 from counton.released.released_numbers import ReleasedNumbers
-from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     level_of,
@@ -126,8 +125,7 @@ def publish_new(
         groups = groups if definition.cells.named_beforehand else found.groups
         own.pop("cells", None)  # cells have a table of their own
     elif of_cells:
-        carried = carried_by(source, definition)
-        own = {} if carried is None else carried.facts(groups, design)
+        own = {}
     with place.transaction(write=True) as connection:
         known = published.find_row(connection, design.name)
         kept = level_of(definition) if known is None else float(known.level)
@@ -142,7 +140,7 @@ def publish_new(
             groups if of_cells else (),
         )
         description = description_of(design, definition, shown.level, own)
-        notes = withdrawals(source, definition)
+        notes = withdrawals(definition)
         about = {"description": description, **({"notes": notes} if notes else {})}
         begun = published.begin(connection, shown, source.step, about, software())
         if revised and source.step > begun.step:  # readers see the windows as of one night

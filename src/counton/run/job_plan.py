@@ -417,11 +417,6 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         job = job.having(events=nothing)
     with resolve(job, units) as settled:
         Outputs.of_run(settled)
-        if (before := settled.definition.course.continues) is not None:
-            raise InvalidInput(
-                f"{field('continues', before.name)} goes on from totals of an earlier stream, and "
-                "only its state knows their noise: leave it out, to plan a new stream"
-            )
         yield settled, shown_by(settled.job.having(known=None))
 
 

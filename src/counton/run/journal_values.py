@@ -64,23 +64,20 @@ def read_released(
 
     described, steps = with_shown_groups(definition, shown), range(1, stream.step + 1)
     if definition.cut.lags and stream.step:
-        return _with_notes(_newest_versions(stream, described, level, shown), stream, definition)
+        return _with_notes(_newest_versions(stream, described, level, shown), definition)
     readings = stream.readings(1, steps.stop, described.statistic)
     found = ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
-    return _with_notes(found, stream, definition)
+    return _with_notes(found, definition)
 
 
-def _with_notes(
-    found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
-) -> ReleasedNumbers:
+def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
     """Return released numbers with notes added to them.
 
     The notes state the fraction of rows that bounds leave out. They also say why numbers are
-    withdrawn, of the stream or of a stream that it continues.
+    withdrawn.
     """
     told = left_out_notes(found) if members_of(found.definition.inner) else []
-    if definition.course.withdrawn is not None or definition.follows:
-        told += withdrawals(stream, definition)
+    told += withdrawals(definition)
     return replace(found, notes=(*found.notes, *told)) if told else found
 
 
@@ -109,18 +106,10 @@ def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
     return found
 
 
-def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[str]:
-    """Return notes on withdrawn numbers, each with the reason: one note if the stream itself is
-    withdrawn, and one for each withdrawn stream that it continues.
-    """
+def withdrawals(definition: Definition) -> list[str]:
+    """Return a note with the reason if a stream's numbers are withdrawn, in a list."""
     words = definition.course.withdrawn
-    found = [] if words is None else [f"{WITHDRAWN}: {words}"]
-    for one in definition.follows:
-        reader = stream.beside(one.name)
-        words = Definition.reopen(reader.design, reader.details).course.withdrawn
-        if words is not None:
-            found.append(f"{WITHDRAWN}: {one.name!r}, which goes on here: {words}")
-    return found
+    return [] if words is None else [f"{WITHDRAWN}: {words}"]
 
 
 def level_of(definition: Definition) -> float:
@@ -225,7 +214,7 @@ def read_cells(
             of two totals; None: all. Ignored if groups are not declared.
     """
     if not definition.cells.named_beforehand:
-        return _with_notes(_found_cells(stream, definition, level, shown), stream, definition)
+        return _with_notes(_found_cells(stream, definition, level, shown), definition)
     if definition.cut.lags and stream.step:
         found = _newest_versions(stream, definition, level, shown)
     else:
@@ -233,18 +222,8 @@ def read_cells(
         stored = stream.packed_releases(start, None if steps is None else steps.stop)
         cells = stored.entries().values.reshape(len(stored.steps), len(definition.roster.cells))
         values = cells[:, : len(definition.groups)]  # cells without a name are not shown
-        carried = None
-        if definition.course.continues is not None:
-            from counton.run.continuation import carried_by
-
-            carried = carried_by(stream, definition)
-        if carried is not None:
-            carried = carried.of(len(definition.groups))
-            values = values + carried.estimates
-        found = ReleasedNumbers.of(
-            definition, stream.design, values, level, carried=carried, start=start
-        )
-    return _with_notes(found if steps is None else found.only(steps), stream, definition)
+        found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
+    return _with_notes(found if steps is None else found.only(steps), definition)
 
 
 def _newest_versions(

@@ -167,10 +167,7 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
         "discovery": cells.to_dict(),
         "named": [],
         "renamed": [],
-        "follows": [],
-        "continues": None,
         "ended": None,
-        "reread": False,
     }
     return Definition.from_details(
         details,

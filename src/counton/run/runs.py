@@ -281,23 +281,15 @@ def commit(
 
 
 def open_stream(settled: SettledJob) -> Stream:
-    """Open a job's stream as its writer, or create it. If it continues an earlier stream, the
-    earlier stream is ended.
-    """
-    definition, store, keeping = settled.definition, settled.store, settled.job.keeping
+    """Open a job's stream as its writer, or create it."""
+    store, keeping = settled.store, settled.job.keeping
     kept: dict[str, Any] = {
         "key": keeping.key,
         "ledger": keeping.ledger,
         "witness": keeping.witness,
     }
-    new = None if settled.saved is not None else _create(settled, kept)
-    if definition.course.continues is not None and store is not None:
-        from counton.run.continuation import end_stream
-
-        # A run may have been killed before that.
-        end_stream(store, definition.course.continues.name, drop_waiting=True)
-    if new is not None:
-        return new
+    if settled.saved is None:
+        return _create(settled, kept)
     assert store is not None
     return Stream.open(store, keeping.name, **kept)
 
@@ -319,7 +311,6 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             statistic=None if of_cells else definition.statistic,
             party=keeping.party,
             batched=definition.cut.batched,
-            follows=definition.course.apart_from,
             **kept,
         )
     except (StateError, WrongKey) as error:

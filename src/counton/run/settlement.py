@@ -104,8 +104,6 @@ class SettledJob(OpenedJob):
         outputs: the job whose options name the output files and the numbers in them, completed with
             the outputs that the stream keeps. Its columns have the names that they had when the
             stream was created.
-        dropped: number of uncounted rows in the earlier stream that this one continues; None if it
-            continues none.
         asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
             windows that ended by then are released.
     """
@@ -113,7 +111,6 @@ class SettledJob(OpenedJob):
     definition: Definition
     source: Private[Source] | None
     outputs: Job
-    dropped: Private[int] | None = None
     asked_at: datetime | None = None
 
     @property
@@ -130,7 +127,7 @@ class SettledJob(OpenedJob):
         """
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
-        return Spend(name, *promise, this.course.apart_from, self.job.keeping.party)
+        return Spend(name, *promise, party=self.job.keeping.party)
 
     def shared_book(self) -> SharedBook | None:
         """Return a copy of the ledger (record of spent privacy loss) that the job's state shares
@@ -225,7 +222,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     database = None if store is None else store.database
     # An unreadable state is refused first.
     known = [*units, *known_units(database, job.keeping.ledger)]
-    kept = before = predecessor = dropped = None
+    kept = before = None
     if saved is not None:
         kept = Definition.reopen(saved.design, saved.details)
         if kept.what != job.what and not job.options:
@@ -234,10 +231,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
             if has_left_out_share(kept.inner, job.what):  # a report, which the job need not call so
                 job = job.having(what=kept.what)
         before = _as_amended(kept, job, saved.step)
-    elif job.keeping.continues is not None:
-        from counton.run import continuation
-
-        job, predecessor, (step, dropped) = continuation.succeed(job, store)
     first = _checked_source(job) if saved is None else None
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
@@ -283,16 +276,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
                 f"leave {field('known')} or {field('time')} out"
             )
     definition = _remember(definition, job)
-    if kept is not None:
-        from counton.run.continuation import as_read
-
-        definition = as_read(definition, kept)
-    elif predecessor is not None and store is not None:
-        # The ledger of several states adds up all of their streams.
-        alone = store if job.keeping.ledger is None and store.shared_ledger is None else None
-        definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
-    return SettledJob(job, store, saved, definition, rows, opened.job, dropped, asked_at)
+    return SettledJob(job, store, saved, definition, rows, opened.job, asked_at)
 
 
 def _checked_source(job: Job) -> Source | None:
@@ -320,13 +305,10 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     """
     definition = amend(kept, job, released)
     if definition.course.ended is not None:
-        from counton.run.continuation import why_not_continued
-
         name = job.keeping.name
-        after = "" if why_not_continued(definition) else f" with {field('continues', name)}"
         raise AlreadyEnded(
             f"stream {name!r} has ended at step {definition.course.ended:,} and releases nothing "
-            f"more; begin another {field('name')}{after}, or write again what was released from "
+            f"more; begin another {field('name')}, or write again what was released from "
             "the state alone",
             definition.course.ended,
         )
@@ -643,7 +625,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         raise InvalidInput(
             f"{field('also', request.groups.also)} adds groups that would count from step {step:,} "
             f"on, but stream {request.keeping.name!r} ends with step {definition.windows.steps:,}; "
-            "list them in the stream that follows it"
+            "list them in another stream"
         )
     named = [*definition.details["named"], *([group, step] for group in new)]
     return definition.having(domain=definition.domain.plus(new), named=named)

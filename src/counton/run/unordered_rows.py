@@ -174,7 +174,6 @@ class AddedRows(ReadRows):
             beyond_most=over if chosen is None else chosen.over,
             known=0 if known is None else known.known,
             closed=intake.closed // each if known is None else known.closed,
-            dropped=0 if self.settled.dropped is None else open_private(self.settled.dropped),
             corrected=0 if chosen is None else chosen.corrected,
             often=0 if chosen is None else chosen.often,
             late_by=intake.late_by,

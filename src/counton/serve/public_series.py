@@ -212,7 +212,7 @@ class Journal:
         _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
         told = self.step and measuring(definition)
-        notes = self.read().notes if told else withdrawals(found, definition)
+        notes = self.read().notes if told else withdrawals(definition)
         if self.step:
             columns = self.series(last=1).rows.columns
         return {

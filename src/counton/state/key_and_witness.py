@@ -759,8 +759,8 @@ class Witness:
                     f"{entry['where']} records that step {entry['step']:,} is released, so the "
                     "state was restored from an old copy. Releasing a step again from other data, "
                     "with equal noise, would reveal the difference of the data: restore the newest "
-                    "copy; or, if it is lost, end this stream and begin another one that continues "
-                    f"it (what cannot be continued begins anew, with another {field('name')})"
+                    "copy; or, if it is lost, end this stream and begin another one "
+                    f"({field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) != entry["digest"]:
                 raise other_release(at.name, self._label, entry["step"], entry["where"])

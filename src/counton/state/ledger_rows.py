@@ -526,8 +526,7 @@ def _refuse_several_steps(
     is followed by one. The unit might then count in both streams.
 
     A stream whose unit is a person in a period is not refused here, although a period may span
-    several steps. The caller, who knows the periods, checks that none has steps in both streams
-    (`counton.run.continuation.apart`).
+    several steps. The caller, who knows the periods, checks that none has steps in both streams.
 
     Args:
         name: name of the stream.

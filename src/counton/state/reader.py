@@ -241,14 +241,6 @@ class JournalReader:
         """
         return int(self._row.writer_epoch)
 
-    def beside(self, name: str) -> JournalReader:
-        """Return a reader of the stream ``name`` in the same state.
-
-        Raises:
-            StateError: there is no such stream, or its terms cannot be read.
-        """
-        return reader_of(self._database, name)
-
     def doubt(self) -> str | None:
         """Return the reason to suspect that the state is an old copy; None if there is no sign of
         that.

@@ -1,0 +1,36 @@
+"""The recipe ``go_on_from.py``: totals of two streams, with the noise of both."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counton import PureDP, read, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "go_on_from.py"
+
+
+def test_the_last_totals_are_added_with_their_variance(tmp_path: Path) -> None:
+    days = [f"2024-03-0{day}" for day in (1, 1, 2, 3, 4, 4)]
+    rows = pl.DataFrame({"at": days, "page": ["a", "b"] * 3})
+    for name, start, until in (("old", 1, 3), ("new", 3, 5)):
+        release(
+            "count", rows, time="at", every="1d", start=f"2024-03-0{start}", steps=2, by="page",
+            domain="a,b", release="totals", until=f"2024-03-0{until}", unit="visit", name=name,
+            guarantee=PureDP(1), state=tmp_path / "s.db", out=tmp_path / f"{name}.csv",
+        )  # fmt: skip
+    old, new = (read(tmp_path / f"{name}.csv") for name in ("old", "new"))
+    files = [str(tmp_path / f"{name}.csv") for name in ("old", "new")]
+    done = subprocess.run([sys.executable, str(RECIPE), *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    both, last = pl.read_csv(io.StringIO(done.stdout)), old.table().filter(pl.col("step") == 2)
+    for row, own in zip(both.rows(named=True), new.table().rows(named=True), strict=True):
+        (before,) = last.filter(pl.col("group") == row["group"]).rows(named=True)
+        assert row["estimate"] == own["estimate"] + before["estimate"]
+        assert row["std"] == pytest.approx((own["std"] ** 2 + before["std"] ** 2) ** 0.5)
+        assert row["lower"] < own["lower"] + before["lower"] < row["estimate"] < row["upper"]
