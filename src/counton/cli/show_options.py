@@ -74,7 +74,7 @@ class ExportOptions:
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
         None,
-        f"write a table ({ENDINGS}), a chart (.png, .svg, .pdf), a page for a website (.html), or "
+        f"write a table ({ENDINGS}), a chart (.png, .svg, .pdf), or "
         "without an ending a folder of Parquet files by step; default: print; '{name}.csv' writes "
         "a file for each release",
     )

@@ -796,9 +796,8 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "file for all released steps: .parquet, .csv, .json, .jsonl or .arrow; .html "
-        "makes a page for a website; a name without an ending makes a folder, to which each "
-        "run adds Parquet files",
+        "file for all released steps: .parquet, .csv, .json, .jsonl or .arrow; a "
+        "name without an ending makes a folder, to which each run adds Parquet files",
         file=True,
         served=False,
         often=True,
