@@ -220,6 +220,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     assert differs not in done.err  # two windows are new
     done = place("count", fewer, *place.again)
     assert differs in done.err
+    assert "begin a new stream with another name\n" in done.err
     report = json.loads(place("count", fewer, *place.again, "--json").out)
     assert report["not_private"]["notes"][0].startswith(differs)
     done = place("count", place.write("e.csv", EVENTS), *place.again)

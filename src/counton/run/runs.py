@@ -14,7 +14,7 @@ from dataclasses import field as attribute
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey, field
+from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
 from counton.job.job import Job
 from counton.run import clock
@@ -78,7 +78,7 @@ class Outcome(Closing):
         return (
             f"these rows are not those that stream {self.stream.name!r} has counted, and the "
             "numbers shown, which were released before, are not of them; to release these rows, "
-            f"begin a new stream with another {field('name')}"
+            "begin a new stream with another name"
         )
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
