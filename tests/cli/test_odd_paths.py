@@ -61,7 +61,6 @@ ENDINGS = {
     "events": ".csv",
     "out": ".csv",
     "known": ".csv",
-    "simulate": ".csv",
     "plot": ".png",
     "strategy": ".json",
     "statistics": ".toml",

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import counton
-
 from .conftest import Workplace
 
 FILE = """
@@ -236,40 +234,6 @@ def test_a_file_says_by_itself_what_is_planned(
     done = place.plain("plan", str(file), *given)
     assert done.code == 2
     assert words in " ".join(done.err.split())
-
-
-def test_what_readers_would_see_is_simulated_from_the_plan(place: Workplace, file: Path) -> None:
-    (place.folder / "true.csv").write_text(
-        "step,group,number\n1,home,3000\n1,shop,200\n2,home,1000\n2,shop,50\n"
-    )
-    given = ("plan", str(file), "--simulate", f"visits={place.folder / 'true.csv'}")
-    done = place.plain(*given, "--out", str(place.folder / "seen.parquet"))
-    assert done.code == 0, done.err
-    assert "SIMULATED visits: 2 windows of 1w simulated" in done.out
-    assert not (place.folder / "visits.db").exists()
-    seen = counton.read(place.folder / "seen.parquet")
-    assert seen.numbers.definition.simulated
-    found = json.loads(place.plain(*given, "--json").out)
-    assert found["simulated"] is True
-    for released in (seen.numbers.last_numbers(), found):
-        groups = {one["group"]: one for one in released["groups"]}
-        assert abs(groups["home"]["estimate"] - 4000) < 100
-        assert groups["home"]["lower"] < groups["home"]["upper"]
-    for wrong, why in (
-        ("true.csv", "write NAME=FILE"),
-        ("waits=true.csv", "works only for counts and sums"),
-        ("visits=none.csv", "cannot be read"),
-        ("visits=far.csv", "one of the groups"),
-        ("visits=less.csv", "no column 'number'"),
-    ):
-        (place.folder / "far.csv").write_text("step,group,number\n1,far,3\n")
-        (place.folder / "less.csv").write_text("step,group\n1,home\n")
-        wrong = wrong.replace("=", f"={place.folder}/")
-        refused = place.plain("plan", str(file), "--simulate", wrong)
-        assert refused.code == 2
-        assert why in " ".join(refused.err.split())
-    assert place.plain("plan", "52", "--simulate", "true.csv").code == 2
-    assert place.plain("plan", str(file), "--out", "seen.parquet").code == 2
 
 
 def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(

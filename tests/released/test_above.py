@@ -150,7 +150,6 @@ def test_what_is_not_shown_is_not_answered(state: Path, tmp_path: Path) -> None:
     for refused in (
         shown.numbers.whole,
         shown.band,
-        lambda: shown.simulate(n=1),
         lambda: shown.changes("2:2", "1:1"),
         lambda: shown.share(one, steps=f"{step}:{step}"),
     ):

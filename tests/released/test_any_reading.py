@@ -283,5 +283,3 @@ def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) 
             alike.difference("paid sum", "sum", beside=beside)
         with pytest.raises(InvalidInput, match="whose noise is the same"):
             alike.part("paid").difference("sum", "sum", beside=beside)
-    with pytest.raises(InvalidInput, match="simulate the report, and take this part"):
-        rows.simulate()

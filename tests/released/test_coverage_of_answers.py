@@ -18,6 +18,7 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 from scipy.stats import binom
+from simulated import simulate
 
 import counton
 from counton import ZCDP, PureDP
@@ -181,7 +182,7 @@ def shares(name: str, exact: Release, like: Release) -> dict[str, float]:
     """Of each question the share of intervals that hold the truth."""
     case = CASES[name]
     assert exact.numbers.definition.statistic == like.numbers.definition.statistic
-    drawn = like.at(LEVEL).simulate(numbers_of(name, exact), RELEASES)
+    drawn = simulate(like.at(LEVEL), numbers_of(name, exact), RELEASES)
     if case.part is not None:
         exact, drawn = exact.part(case.part), [one.part(case.part) for one in drawn]
     found = {}

@@ -18,9 +18,7 @@ from counton.numbers import halfwidths
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
-from counton.released.description import Description
 from counton.released.release import Release
-from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job
 from counton.run.new_stream import define
@@ -141,40 +139,6 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     assert missed > 0.02  # wrong: a bound so low, or so high, that it says nothing
     with pytest.raises(InvalidInput, match="shows all groups that were listed"):
         run_of("sum", tmp_path, value="paid", lower=0, upper=9, resolution=1).most_of_hidden()
-
-
-def test_simulations_have_the_noise_of_the_stream_and_say_what_they_are(tmp_path: Path) -> None:
-    found = run_of("count", tmp_path)
-    numbers = [[100, 50, 0], [80, 90, 0], [0, 0, 7]]
-    made = found.simulate(numbers, 200)
-    totals = np.array([one.numbers.totals.values for one in made if one.numbers.totals is not None])
-    away = totals - np.cumsum(numbers, axis=0)
-    for step in range(3):
-        std = found.numbers.design.errors.std(step + 1)
-        assert abs(away[:, step].mean()) < 5 * std / math.sqrt(600)
-        assert abs(away[:, step].std() / std - 1) < 0.2
-    assert len({one.table().write_csv() for one in made}) > 190
-    one = made[0]
-    assert one.numbers.design.name == "SIMULATED events"
-    assert "SIMULATED" in one.describe()
-    assert "publish none" in one.methods()
-    assert (
-        facts_of(one.numbers)["simulated"]
-        is facts_of(one.numbers)["description"]["simulated"]
-        is True
-    )
-    assert Description.of(one.numbers.design, one.numbers.definition.public()).simulated
-    assert "simulated" not in facts_of(found.numbers)
-    again = one.simulate(numbers)[0]
-    assert again.numbers.design.name == one.numbers.design.name
-    means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
-    like = means.simulate()[0]
-    assert "SIMULATED" in like.describe()
-    assert like.table().columns == means.table().columns
-    assert like.difference("home", "shop", of="mean").lower >= -9
-    for wrong in ([[1, 2]], [[1, 2, math.nan]], "many", []):
-        with pytest.raises(InvalidInput, match="numbers"):
-            found.simulate(wrong)
 
 
 def test_answers_of_which_only_an_end_is_known_say_so() -> None:

@@ -158,10 +158,3 @@ def test_like_sums_of_a_report_have_noise_of_their_own(
         else:
             same = found.combine({"paid": 1.0})
         assert wider(one, same) < 1.06  # the report, and its part
-
-
-def test_simulations_have_noise_of_their_own(tmp_path: Path) -> None:
-    found = run_of("count", tmp_path / "s.db", ZCDP("0.01"))
-    one, other = found.simulate(n=2)
-    assert wider(asked(one), asked(other)) > 1.15
-    assert wider(asked(one), asked(one)) < 1.06

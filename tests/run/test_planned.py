@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from every_statistic import ONCE, OWN, TABLES, made
@@ -218,32 +216,8 @@ def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_
     assert planned_job(endless.having(expire=True)).steps == (1, 500, 1000)
 
 
-def test_a_plan_is_simulated_with_the_noise_of_the_stream(tmp_path: Path) -> None:
-    planned = planned_job(whole("count", tmp_path, by="page", domain="home,shop"))
-    numbers = [[300, 40], [500, 0], [10, 7]]
-    made = [one.table()["estimate"].to_numpy() for one in planned.simulate(numbers, 300)]
-    away = np.array(made) - np.cumsum(numbers, axis=0).ravel()
-    std = planned.simulate(numbers)[0].table()["std"].to_numpy()
-    assert np.abs(away.mean(axis=0) / std).max() < 4.5 / math.sqrt(300)
-    assert np.abs(away.std(axis=0) / std - 1).max() < 0.25
-    half = next(one.halfwidths[0] for one in planned.numbers)
-    first = planned.simulate(numbers)[0].table().row(0, named=True)
-    assert first["upper"] - first["lower"] == 2 * half
-    paid = whole("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
-    (mean,) = planned_job(paid).simulate([[5000, 4000]] * 2)
-    assert "SIMULATED" in mean.describe()
-    asked = mean.numbers.number_of("mean")
-    assert abs(asked.value - 5) < 8 * asked.std
-    with pytest.raises(InvalidInput, match="shape"):
-        planned.simulate([[1, 2, 3]])
-    found = whole("count", tmp_path, by="page", unknown="discover", delta="1e-6")
-    with pytest.raises(InvalidInput, match="finds its groups"):
-        planned_job(found).simulate([[1]])
+def test_six_hours_are_planned_as_many(tmp_path: Path) -> None:
     revised = planned_job(whole("count", tmp_path, revise="2d"))
-    with pytest.raises(
-        InvalidInput, match=r"each window 49 times \(revise\).*leave revise out to sim"
-    ):
-        revised.simulate([[1]])
     # Six hours are planned as many would be, though none of them is ever final.
     many = planned_job(whole("count", tmp_path, revise="2d", steps=100))
     assert (revised.delays, revised.numbers) == (many.delays, many.numbers)

@@ -202,7 +202,6 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
         for refused in (
             chosen.numbers.whole,
             chosen.band,
-            lambda chosen=chosen: chosen.simulate(n=1),
             lambda chosen=chosen: chosen.changes("2:2", "1:1"),
             lambda chosen=chosen: chosen.share("often", steps="1:1"),
         ):

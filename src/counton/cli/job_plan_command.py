@@ -35,7 +35,7 @@ from counton.run.job_plan import (
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of ``plan`` that may be given with a job file. The file states all others.
-_TAKES = ("asked", "level", "size", "simulate", "out", "json")
+_TAKES = ("asked", "level", "size", "json")
 
 
 def print_job_plan(options: PlanOptions) -> None:
@@ -44,11 +44,6 @@ def print_job_plan(options: PlanOptions) -> None:
     refuse_others(options, _TAKES, options.asked, ", whose jobs say it themselves")
     if options.level is not None:
         check_level(options.level)
-    if options.out is not None and options.simulate is None:
-        raise InvalidInput(
-            f"{field('out', str(options.out))} is a file for simulated releases, and nothing is "
-            f"simulated; give {field('simulate')} too, or leave it out"
-        )
     if options.size is not None and options.size < 1:
         raise InvalidInput(
             f"{field('size', options.size)} must be at least 1: it is the number of rows"
@@ -56,11 +51,6 @@ def print_job_plan(options: PlanOptions) -> None:
     jobs = load(options.asked, without_rows=True)
     limit, about, _ = for_all(options.asked)
     found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
-    if options.simulate is not None:
-        from counton.cli.simulate_command import print_simulation
-
-        print_simulation(options, found.jobs)
-        return
     failed = {name: failure(error) for name, error in found.failed.items()}
     if options.json:
         print_json(_as_json(found, {name: message for name, (_, message) in failed.items()}))

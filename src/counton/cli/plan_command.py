@@ -47,12 +47,6 @@ def perform(options: PlanOptions) -> None:
 
         print_job_plan(options)
         return
-    for name in ("simulate", "out"):
-        if getattr(options, name) is not None:
-            raise InvalidInput(
-                f"{field(name, str(getattr(options, name)))} is for the plan of a job file; name "
-                "the job file, as in: counton plan nightly.toml --simulate true.csv"
-            )
     if options.asked is not None:
         steps = options.asked.replace(",", "").replace("_", "")
         if not steps.isdecimal():

@@ -14,10 +14,9 @@ class PlanOptions(JobWords):
     """Show how accurate a release would be, before you spend anything: the exact error.
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
-    want. A job file is planned whole: the error of every number of its jobs, and what they cost;
-    --simulate shows what readers would see if the true numbers were those of a file. plan-expiring
-    plans a stream whose protection fades; a table's own command plans it, with --plan. No rows are
-    read.
+    want. A job file is planned whole: the error of every number of its jobs, and what they cost.
+    plan-expiring plans a stream whose protection fades; a table's own command plans it, with
+    --plan. No rows are read.
     """
 
     asked: str | None = argument(
@@ -80,15 +79,6 @@ class PlanOptions(JobWords):
     )
     each_row: bool = option(
         False, "with --of: each row is a step of its own, as in a run without --time", needs="of"
-    )
-    simulate: str | None = option(
-        None,
-        "with a job file: show what readers would see if the numbers in this CSV file were the "
-        "true ones; it has step, group and number; for one job of several, JOB=FILE",
-        often=True,
-    )
-    out: Path | None = option(
-        None, "with --simulate: write what readers would see, as a table or a chart"
     )
     strategy: str | None = option(
         None,

@@ -20,7 +20,7 @@ def besides_noise(definition: Description) -> list[str]:
     """Return a line of text for each kind of error that no interval includes, such as rows left
     out.
 
-    The list is empty if noise is the only error, or if the numbers are simulated.
+    The list is empty if noise is the only error.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -36,8 +36,6 @@ def besides_noise(definition: Description) -> list[str]:
     values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes
     it too high (by an unknown amount)
     """
-    if definition.simulated:
-        return []
     late, left = list[str](), list[str]()
     if definition.cut.timed and definition.cut.goes_on:
         window, unit = definition.window, definition.unit

@@ -130,7 +130,6 @@ class Description:
             none.
         cut: how rows are assigned to steps: `Windows` of time, `Once` (all rows are one step), or
             `EachRow`.
-        simulated: True if numbers are invented, with noise of no real stream (`Release.simulate`).
         domain: names of the groups, in the order of their cells; None: one total.
         unit: the word for the protected unit: a row, a user or a user's period.
         counting: which rows count: `Added` (all), `Bounded` for each user, or `Ordered`.
@@ -172,7 +171,6 @@ class Description:
     metric: str
     counting: Counting = ADDED
     cells: Cells = DECLARED
-    simulated: bool = False
     above: Threshold | None = None
     block: GroupBlock | None = None
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
@@ -316,7 +314,6 @@ class Description:
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.cut.goes_on else {"once": True}),
-            **({"simulated": True} if self.simulated else {}),
             **({} if self.above is None else {"above": self.above._asdict()}),
             **({} if self.block is None else {"block": self.block._asdict()}),
             **self.left_out.to_dict(),
@@ -361,7 +358,6 @@ class Description:
                 of_people=protects(statistic) == "user",
             ),
             cells=cells_from_dict(public["discovery"]),
-            simulated=public.get("simulated", False),
             above=Threshold(**public["above"]) if "above" in public else None,
             left_out=RowsLeftOut(
                 public.get("drops", False),

@@ -623,65 +623,6 @@ class Release:
             f"a group that was not large enough to be shown up to step {last[0]:,}",
         )
 
-    def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
-        """Simulate releases of given true numbers, to train readers and to try dashboards.
-
-        Each simulated release has independent noise with the distribution of the stream's noise.
-        Its name, sentences, charts and files say that it is simulated.
-
-        Args:
-            numbers: the true number of each step, in data units, shape ``(steps, groups)``, or the
-                changes of a statistic's cells; None: the released numbers are taken as the truth.
-            n: number of releases.
-
-        Raises:
-            InvalidInput: numbers have another shape, or are not finite.
-
-        >>> import polars as pl
-        >>> from counton import PureDP, release
-        >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T11:30"]})
-        >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-        ...     until="newest", guarantee=PureDP(1), state="visits.db",
-        ... )
-        >>> one, other = found.simulate([[300], [500], [200]], 2)
-        >>> one.numbers.design.name, one.table().height, other.numbers.totals.values.shape
-        ('SIMULATED events', 3, (3, 1))
-        """
-        from counton.released.simulation import check_numbers, simulated_releases, simulation_design
-
-        held = self.numbers
-        if held.since is not None:
-            held._cannot("simulations of groups that nobody declared")
-        held._refuse_chosen("a simulation")
-        shape: tuple[int, ...] = held.design.shape
-        if isinstance(held.published, CellValues):
-            shape, values = (len(held.groups),), held.series.estimates
-        elif held.statistic.card.on_demand:
-            held._cannot("simulations")
-        elif held.design.part is not None:
-            raise InvalidInput(
-                f"{held.definition.what} is part of report {held.design.name!r}: simulate the "
-                "report, and take this part of each simulation"
-            )
-        else:
-            assert held.readings.releases is not None
-            values = held.readings.releases.values
-        if numbers is not None:
-            exact = check_numbers(numbers, shape, held.design)
-        else:
-            exact = np.asarray(values, np.float64)
-            if held.design.strategy.facts.workload == "totals":
-                exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
-        found = []
-        for made in simulated_releases(held.design, exact, n):
-            terms, definition = simulation_design(held.design, held.definition)
-            if values.dtype == np.int64:
-                made = np.rint(made).astype(np.int64)
-            one = held.of(definition, terms, made, held.level, shown=held.shown)
-            found.append(type(self)(replace(one, chosen=held.chosen)))
-        return found
-
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
         """Return the average number in each hour of the day, or on each day of the week.
 

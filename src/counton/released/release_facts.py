@@ -241,7 +241,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     lines = besides_noise(definition)
     found |= {"besides_noise": lines} if lines else {}
     found |= {"notes": [*released.notes]} if released.notes else {}
-    return found | ({"simulated": True} if definition.simulated else {})
+    return found
 
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:

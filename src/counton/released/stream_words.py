@@ -54,7 +54,6 @@ def methods_of(
     """Return the text that a publication prints with released numbers, for all readers.
 
     It states subject and time, whom noise protects, how large errors are, and where to read more.
-    For simulated numbers it states only that they are simulated.
 
     Args:
         definition, name: the description and name of the stream.
@@ -66,8 +65,6 @@ def methods_of(
             "week"; None: all steps so far.
         notes: cautions about the numbers as they are shown, such as on rounding.
     """
-    if definition.simulated:
-        return _simulated_in_words(name)
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
     far, chance = far_in_words(reach), percent(level)
@@ -142,14 +139,6 @@ def measured_in(definition: Description) -> dict[str, str]:
             inner_of(part), next(iter(columns[name][-1:]), None), rows
         ).items()
     }
-
-
-def _simulated_in_words(name: str) -> str:
-    return (
-        "These numbers are SIMULATED: somebody made them up, and noise was added "
-        f"as to stream {name.removeprefix('SIMULATED ')!r}. No data stand "
-        "behind them; publish none."
-    )
 
 
 def _published_in_words(
@@ -374,8 +363,6 @@ def account_of(
     from counton.numbers.methods import methods
     from counton.planning import factors_of_design, far_from_possible
 
-    if definition.simulated:
-        return _simulated_in_words(terms.name)
     cut = definition.cut
     mechanism = None if cut.goes_on else getattr(definition.statistic, "mechanism", None)
     of = "" if definition.statistic.card.additive else "a cell of what it reads"
@@ -582,14 +569,10 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
     """Return the text below a chart: the source of its numbers, the notes of the release, and the
     protected unit.
 
-    For simulated numbers it has no notes and no unit, but says that no data stand behind them.
     """
     cut = definition.cut
     whence = "" if source is None else f"Source: {source}. "
     zone = f"; times: {cut.timezone}" if cut.timed else ""
-    if definition.simulated:
-        simulated = "SIMULATED: no data stand behind these numbers"
-        return f"{whence}{simulated}{zone}"
     beyond = "".join(f"; {line}" for line in besides_noise(definition))
     whence += "".join(f"{note}. " for note in notes)
     protects = (
@@ -615,8 +598,6 @@ def in_words(definition: Description, name: str, steps: range) -> str:
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
     paper = f"\npaper:     {origin_of(definition.strategy.sources)}" * cut.goes_on
-    if definition.simulated:
-        return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
         f"{name}: {what} released{once}\n"
         f"protected: {protected_in_words(definition)}\n{people}"

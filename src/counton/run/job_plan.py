@@ -48,7 +48,6 @@ from counton.statistics.statistic import protects
 
 if TYPE_CHECKING:
     from counton.released.read_options import View
-    from counton.released.release import Release
 
 #: Number of steps to plan if a stream has no last one and no number is stated.
 _AROUND = 1000
@@ -140,44 +139,6 @@ class PlannedJob:
             f"{late}; most-a-window = 1, or another small number, keeps windows from taking what "
             f"later ones need"
         )
-
-    def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
-        """Simulate releases with these true numbers; nothing is read or spent.
-
-        Args:
-            numbers: change in each step from the first on: for counts and sums a number for each
-                group, in data units, of shape ``(steps, groups)``; for other statistics the change
-                of their cells. As many steps as there are numbers are simulated.
-            n: number of releases, each with noise of its own.
-
-        >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
-        ...           start="2024-03-01", steps=52, epsilon=1)
-        >>> (made,) = planned_job(job).simulate([[300], [500], [200]])
-        >>> made.numbers.design.name, made.table().height, made.numbers.definition.simulated
-        ('SIMULATED events', 3, True)
-        """
-        import numpy as np
-
-        from counton.released.release import Release
-        from counton.released.released_numbers import ReleasedNumbers
-
-        definition = self.definition
-        if not definition.cells.named_beforehand:
-            raise InvalidInput(
-                f"job {self.name!r} finds its groups in its rows, so no group is known before a "
-                f"run: list the groups ({field('domain')}) to simulate their numbers"
-            )
-        if definition.cut.lags:
-            raise InvalidInput(
-                f"job {self.name!r} publishes each window {definition.cut.lags + 1:,} times "
-                f"({field('revise')}), and the given numbers do not tell which rows come late: "
-                f"leave {field('revise')} out to simulate, and look at the errors of each version "
-                "in the plan"
-            )
-        terms = design_of(definition, definition.shape, self.spend.name)
-        nothing = terms.contribution.from_grid(np.zeros((1, *terms.shape), np.int64))
-        begun = ReleasedNumbers.of(definition, terms, nothing, self.level, shown=self.shown)
-        return Release(begun).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return this plan of a job (errors, guarantee, numbers) as JSON values."""

@@ -1,0 +1,41 @@
+"""Releases of stated true numbers with noise like a stream's, drawn anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+
+from counton.numbers.joint import fresh_noise
+from counton.released.release import Release
+from counton.released.series import CellValues
+
+
+def simulate(released: Release, numbers: Sequence[Any] | None = None, n: int = 1) -> list[Release]:
+    """Releases of these true numbers of steps; None: the released numbers are the truth."""
+    held = released.numbers
+    if isinstance(held.published, CellValues):
+        values = held.series.estimates
+    else:
+        assert held.readings.releases is not None
+        values = held.readings.releases.values
+    facts = held.design.strategy.facts
+    totals = facts.workload == "totals"
+    exact = np.asarray(values if numbers is None else numbers, np.float64)
+    if numbers is None and totals:
+        exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
+    steps = len(exact)
+    late = np.concatenate([np.zeros((facts.delay, *exact.shape[1:])), exact])[:steps]
+    truth = np.cumsum(late, axis=0) if totals else late
+    found = []
+    for _ in range(n):
+        terms = replace(held.design, noise_id=token_hex(16))
+        made = truth + fresh_noise(terms, truth[0].size, steps).reshape(truth.shape)
+        if values.dtype == np.int64:
+            made = np.rint(made).astype(np.int64)
+        one = held.of(held.definition, terms, made, held.level, shown=held.shown)
+        found.append(Release(one))
+    return found
