@@ -7,23 +7,30 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from counton import ApproxDP, Key, PureDP, Running
 from counton.cli.command_options import command_line
 from counton.cli.demo import data_folder
 from counton.cli.run_statistic import perform
+from counton.privacy import Guarantee
 from counton.run import Job
 from counton.run.written_files import write_table
+from counton.statistics import Degrees, Episodes, Statistic, Triangles
 
 _ZONE = "America/New_York"
 #: The aircraft with most departures, and the airports that most of them went to.
 _AIRCRAFT, _FLOWN = "N725MQ", ("RDU", "CMH", "DTW")
 #: Airports are linked that one aircraft flew to within so many hours.
 _HOURS = 12
+#: Files of events that are counted in their order.
+_IN_ORDER = ("letters", "links", "visits")
 
 
 def run_statistics(folder: str) -> None:
-    """Write the data into a folder, and release five statistics of it, as their commands do.
+    """Write the data into a folder, and release five statistics of it: two as their commands do,
+    and three that take events in their order, in memory.
 
     A graph of aircraft and airports has no triangles, as all of its edges join one of each; so its
     degrees are counted, and triangles in a graph of airports.
@@ -54,36 +61,84 @@ def run_statistics(folder: str) -> None:
         shares="0.5,0.9",
         over=7,
     )
-    _run(
-        target,
-        "episodes",
-        "letters.parquet",
-        {"every": "1w", "steps": 53, "epsilon": "3", "delta": "1e-6"},
-        {"letter": "airport"},
-        {"alphabet": "RDU,CMH,DTW,other", "longest": 2},
-        ask="RDU RDU,CMH CMH,RDU CMH,DTW CMH",
+    days_of = {name: pl.read_parquet(target / f"{name}.parquet") for name in _IN_ORDER}
+    pairs = [("RDU", "RDU"), ("CMH", "CMH"), ("RDU", "CMH"), ("DTW", "CMH")]
+    _count_in_memory(
+        Episodes([*_FLOWN, "other"], longest=2),
+        ApproxDP(3, 1e-6),
+        days_of["letters"],
+        7,
+        {" ".join(pair): list(pair) for pair in pairs},
+        target / "episodes.png",
+        f"Pairs of airports that {_AIRCRAFT} flew to",
     )
     sys.stdout.write(
         "\nA graph of aircraft and airports has no triangles, since each edge joins one of each.\n"
         "Triangles are counted among airports, linked once one aircraft flew to both; degrees\n"
         "are counted of aircraft and airports, linked by departures.\n"
     )
-    _run(
-        target,
-        "triangles",
-        "links.parquet",
-        days,
-        {"edge": "one,other"},
-        {"degree": 104},
+    _count_in_memory(
+        Triangles(degree=104),
+        PureDP(1),
+        days_of["links"],
+        1,
+        {"triangles": "triangles"},
+        target / "triangles.png",
+        f"Airports that one aircraft flew to within {_HOURS} hours",
     )
-    _run(
-        target,
-        "degrees",
-        "visits.parquet",
-        days,
-        {"edge": "aircraft,airport"},
-        {"degree": 10},
+    _count_in_memory(
+        Degrees(degree=10),
+        PureDP(1),
+        days_of["visits"],
+        1,
+        {str(degree): str(degree) for degree in range(1, 6)},
+        target / "degrees.png",
+        "Aircraft of a day and airports of an hour, linked by departures",
     )
+
+
+def _count_in_memory(
+    statistic: Statistic,
+    guarantee: Guarantee,
+    table: pl.DataFrame,
+    days: int,
+    names: dict[str, Any],
+    plot: Path,
+    title: str,
+) -> None:
+    """Count events in their order, and draw numbers with their intervals after each window.
+
+    Args:
+        statistic: the statistic.
+        guarantee: the guarantee for the year.
+        table: a column of times, and then those of an event.
+        days: length of a window.
+        names: numbers to draw, by their labels.
+        plot: the picture.
+        title: its title.
+    """
+    from matplotlib import pyplot as plt
+
+    local = table["time_hour"].dt.convert_time_zone(_ZONE).dt.ordinal_day().to_numpy()
+    steps = -(-365 // days)
+    stops = np.searchsorted((local - 1) // days, np.arange(1, steps + 1))
+    rows = table.drop("time_hour").rows()
+    events = [row[0] if len(row) == 1 else row for row in rows]
+    running = Running.start(
+        statistic, steps, guarantee, key=Key.generate(), name=plot.stem, batched=True
+    )
+    readings = running.release_batches(events, stops)
+    figure, axes = plt.subplots(figsize=(7.5, 4.2))
+    at = days * np.arange(1, steps + 1)
+    for label, name in names.items():
+        ends = np.array([one.interval(name) for one in readings], np.float64).T
+        axes.fill_between(at, *ends, alpha=0.25)
+        axes.plot(at, [one[name] for one in readings], label=label)
+    axes.set(title=title, xlabel="day of 2013")
+    axes.legend()
+    figure.savefig(plot)
+    plt.close(figure)
+    sys.stdout.write(f"\n{running.describe()}\n{plot}\n")
 
 
 def _run(

@@ -33,7 +33,7 @@ _NOUNS = frozenset(("bed", "exceed", "feed", "need", "proceed", "red", "seed", "
 KEPT = {
     "Grouped": "the statistic has this name in states and in addresses of noise",
     **dict.fromkeys(
-        ("Declared", "Added", "Bounded", "Ordered"),
+        ("Declared", "Added", "Bounded"),
         "a kind of the part that says which cells there are, or how rows count",
     ),
 }

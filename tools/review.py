@@ -51,8 +51,7 @@ PRIVATE = (
          "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/changes.py", "run/unordered_rows.py", "run/ordered_rows.py",
-         "run/stream_end.py"),
+        ("run/changes.py", "run/unordered_rows.py", "run/stream_end.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
         ("tests/run/test_intake.py", "tests/run/test_events_again.py",
@@ -117,7 +116,6 @@ DOOR = (
     ),
     Room(
         ("state/stream.py", "state/reader.py", "state/journal.py", "state/records.py",
-         "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
          "state/ledger_rows.py", "state/unit_names.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),

@@ -8,19 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.row import Row
 from counton import PureDP, Stream
-from counton.statistics import Distinct
 from counton.strategies import KAry
 
-#: Steps, turn by turn; and users of whom some are known to a statistic.
-STEPS, USERS = 400, 200_000
+#: Steps, turn by turn.
+STEPS = 400
 
 
 def measure() -> Iterator[Row]:
-    """Measure releases that are written to disk, of a count and of distinct users; yield the rows.
+    """Measure releases that are written to disk, of a count; yield the row.
 
     Times are by the clock, because these releases wait for the disk.
     """
@@ -35,14 +32,6 @@ def measure() -> Iterator[Row]:
             measured=ours / theirs,
             bar=5,
             note="times a row inserted and synced by sqlite3 alone",
-        )
-        few, many = (users(state, f"users {known}", known) for known in (1_000, USERS))
-        some, all_of_them = fastest(few, many)
-        yield Row(
-            f"a durable step of one user, {USERS:,} users known, {1e3 * all_of_them:.2f} ms",
-            measured=all_of_them / some,
-            bar=1.5,
-            note="times the same with 1,000 known",
         )
 
 
@@ -59,16 +48,6 @@ def inserts(path: Path) -> Callable[[], object]:
         database.execute("COMMIT")
 
     return insert
-
-
-def users(state: str, name: str, known: int) -> Callable[[], object]:
-    """Return a function that releases a step with one new user, in a stream that knows ``known``
-    users.
-    """
-    stream = Stream.create(state, name, KAry.best(100_000), PureDP(1), statistic=Distinct())
-    stream.release_events([f"user {number}" for number in range(known)])
-    new = iter(np.arange(known, 10**9))
-    return lambda: stream.release_events([f"user {next(new)}"])
 
 
 def fastest(*works: Callable[[], object]) -> list[float]:

@@ -120,15 +120,6 @@ def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     assert "=" not in table  # constants in words, not the call that makes the strategy
 
 
-def test_a_graph_says_that_nodes_are_not_protected(place: Any) -> None:
-    file = place.write("g.csv", ["00:30,a,b", "01:30,b,c"], "time,u,v")
-    place(
-        "statistic", "edges", file, *place.new(by=None, domain=None), "--edge", "u,v",
-        "--until", "2013-01-01T03:00",
-    )  # fmt: skip
-    assert "a node with all of its edges" in place("methods", str(place.state), "--full").out
-
-
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counton import ZCDP, plan
-from counton.statistics import Average, Substrings
+from counton.statistics import Average, TopK
 
 from .conftest import Workplace
 
@@ -37,17 +37,13 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     assert str(found.reached) in " ".join(done.out.split())
 
 
-@pytest.mark.parametrize("words", [[], ["--each-row"]], ids=["any number of events", "each row"])
-def test_a_statistic_has_one_plan_in_python_and_in_the_command(
-    place: Workplace, words: list[str]
-) -> None:
-    letters = ["--of", "substrings --alphabet ACGT --longest 3", *words]
-    said = json.loads(place.plain("plan", "40", *letters, "--rho", "0.5", "--json").out)
-    found = plan(40, ZCDP(0.5), of=Substrings("ACGT", longest=3), batched=not words)
+def test_a_statistic_has_one_plan_in_python_and_in_the_command(place: Workplace) -> None:
+    groups = ["--of", "top-k --by to --domain a,b,c"]
+    said = json.loads(place.plain("plan", "40", *groups, "--rho", "0.5", "--json").out)
+    found = plan(40, ZCDP(0.5), of=TopK(["a", "b", "c"]), batched=True)
     assert [one["mean_std"] for one in said["choices"]] == [one.errors.mean_std for one in found]
     assert said["contribution"] == found.contribution.to_dict()
     assert said["errors"] == found.best.errors_of.what in found.words
-    assert ("each row is a step" in said["errors"]) == bool(words)
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,6 @@ DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
         ("hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
         ("count", "--by", "group", *CELLS, *LINE),
         ("statistic", "top-k", "--by", "group", *CELLS, *LINE),
-        ("statistic", "edges", "--edge", "group,who", *LINE),
-        ("statistic", "edges", "--edge", "group,who", "--steps", "9", "--unit", "visit"),
     ],
     ids=" ".join,
 )
@@ -106,7 +104,6 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
     [
         ("count", "--user", "who", "--most", "2", *LINE),
         ("statistic", "distinct", "--user", "who", *LINE),
-        ("statistic", "distinct", "--user", "who", "--window", "2", *LINE),
     ],
     ids=" ".join,
 )

@@ -11,7 +11,6 @@ import pytest
 
 from counton.cli.command_options import command_line
 from counton.cli.demo import options_for
-from counton.cli.run_statistic import perform
 from examples.__main__ import main
 
 
@@ -83,17 +82,15 @@ def test_statistics_of_departures_are_commands_that_run(
 
     def only(*given: Any) -> None:
         ran.append(given[0].keeping.name)
-        if given[0].keeping.name == "triangles":
-            perform(*given)
 
     monkeypatch.setattr("examples.departure_statistics.perform", only)
     main(["--statistics", "--folder", str(tmp_path)])
     shown = capsys.readouterr().out
-    assert ran == ["top-k", "quantiles", "episodes", "triangles", "degrees"]
-    assert shown.count("$ counton statistic ") == 5
-    assert "Released 365 new windows (1 to 365 of 365)." in shown
+    assert ran == ["top-k", "quantiles"]
+    assert shown.count("$ counton statistic ") == 2
     assert "--shares 0.5,0.9" in shown
-    assert (tmp_path / "triangles.png").stat().st_size > 20_000
+    for name in ("episodes", "triangles", "degrees"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     letters = pl.read_parquet(tmp_path / "letters.parquet")
     assert (len(letters), set(letters["airport"])) == (575, {"RDU", "CMH", "DTW", "other"})
     assert len(pl.read_parquet(tmp_path / "links.parquet")) == 1971

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from tests.net.nights import BY, ONCE, OVER_TIME, STATISTICS, USER, Night, released
 
-#: Statistics that take rows in order, and found groups, which need a delta.
+#: Statistics of users, and found groups, which need a delta.
 LEFT_OUT = ("distinct", "report of users", "found")
 GUARANTEES: dict[str, dict[str, Any]] = {"epsilon": {"epsilon": 4}, "rho": {"rho": "0.5"}}
 ENDLESS = {name: value for name, value in OVER_TIME.items() if name != "steps"}

@@ -30,7 +30,7 @@ def known_hex(size: int = 32) -> str:
 #: What each column may say; a row takes one of each.
 GROUPS = ("home", "shop", "help")
 PLACES = {"region": ("N", "N", "S"), "city": ("a", "b", "c")}
-#: Of an edge; each pair of them comes once.
+#: Two of them are in a row; each pair comes once.
 NODES = "uvwxyzabcdef"
 HEADER = "time,page,region,city,user,paid,weight,id,one,two,letter"
 
@@ -40,8 +40,6 @@ VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": 0.5}
 TREE = {"levels": "region,city", "domain": "places.csv"}
 TABLE = {"columns": "page,region", "domain": {"page": [*GROUPS], "region": ["N", "S"]}}
 MOMENTS = {"statistic": "moments", "columns": "paid,weight", "bounds": "0:9,0:5", "grid": 8}
-EDGE = {"edge": "one,two"}
-WORDS = {"letter": "letter", "alphabet": "ab", "longest": 2, "ask": "a,b,ab,bb"}
 USER = {"user": "user", "most": 2}
 
 #: Of each statistic what defines it.
@@ -86,25 +84,11 @@ STATISTICS: dict[str, dict[str, Any]] = {
         },
     },
 }  # fmt: skip
-#: Statistics that take rows in order.
-ORDERED: dict[str, dict[str, Any]] = {
-    "users now": {"statistic": "distinct", "user": "user", "window": 2, "windows": 2},
-    "users who stay": {"statistic": "distinct", "user": "user", "changes": 4, "stay": 1},
-    "substrings": {"statistic": "substrings", **WORDS},
-    "episodes": {"statistic": "episodes", **WORDS},
-    "edges": {"statistic": "edges", **EDGE},
-    "triangles": {"statistic": "triangles", **EDGE, "degree": 3, "beyond": "drop"},
-    "stars": {"statistic": "stars", **EDGE, "degree": 3, "leaves": 2, "beyond": "drop"},
-    "degrees": {"statistic": "degrees", **EDGE, "degree": 3, "nodes": 12, "beyond": "drop"},
-    "cuts": {"statistic": "cuts", **EDGE, "domain": [*NODES], "cut": "u;v,w,x"},
-    "forest": {"statistic": "forest", **EDGE, "weight": "weight", "largest": 6},
-}
 #: Users who are counted anew in each period: its number, and all periods added up.
 REACH = {"statistic": "reach", "user": "user", "at-least": "1,2", "per": "2d"}
 ANEW: dict[str, dict[str, Any]] = {
     "users by rows": REACH,
     "users by rows, added up": {**REACH, "release": "totals"},
-    "users now, added up": {**ORDERED["users now"], "release": "totals"},
 }
 PEOPLE: dict[str, dict[str, Any]] = {
     "": {},
@@ -164,7 +148,7 @@ def cases() -> Iterator[tuple[str, Night]]:
         yield f"{name}, over time", Night(OVER_TIME | what)
         if name in ONCE:
             yield f"{name}, once", Night(what, nights=1)
-    for name, own in {**ORDERED, **ANEW}.items():
+    for name, own in ANEW.items():
         yield f"{name}, over time", Night(OVER_TIME | {"epsilon": 4} | own)
     for name in MOST_TRIED:
         for people, bound in PEOPLE.items():

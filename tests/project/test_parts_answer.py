@@ -15,7 +15,7 @@ HOME = Path(counton.__file__).parent
 #: Names of modes that were asked for in 305 places.
 MODES = ("once", "discovery", "people", "ordered", "each_row")
 #: Classes whose kind is asked for by nobody but the files that make one.
-KINDS = ("Once", "EachRow", "Declared", "Discovery", "Added", "Bounded", "Ordered")
+KINDS = ("Once", "PlainSteps", "Declared", "Discovery", "Added", "Bounded")
 
 
 def asked(text: str) -> Iterator[str]:
@@ -58,7 +58,7 @@ def test_nobody_asks_which_kind_a_part_is() -> None:
         "rows = definition.people",
         "if definition.cut is None: pass",
         "if description.cells == DECLARED: pass",
-        "isinstance(definition.cut, Windows | EachRow)",
+        "isinstance(definition.cut, Windows | PlainSteps)",
         "assert isinstance(cells, Discovery)",
     ],
 )

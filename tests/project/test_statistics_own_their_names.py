@@ -33,7 +33,6 @@ OTHER_WORDS = {
     ("planning/largest_error.py", "ranges"),  # a workload
     ("planning/ranges_plan.py", "ranges"),  # a workload
     ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
-    ("released/stream_words.py", "edges"),  # a parameter
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }
 #: What is made of a statistic: a report is made of several.
@@ -91,7 +90,7 @@ def test_no_other_file_names_a_statistic() -> None:
     [
         "from counton.statistics import TopK\nisinstance(statistic, TopK)",
         "from counton.statistics.line_ranges import Ranges",
-        "alone = statistic in ('top-k', 'cuts')",
+        "alone = statistic in ('top-k', 'ranges')",
         "MORE = {'hierarchy': 'With --time rows are events.'}",
     ],
 )

@@ -168,10 +168,6 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
     ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
-    ("run/ordered_rows.py: rows_in_order", "len(events.stops)"): "each row is a step, released",
-    ("run/ordered_rows.py: rows_in_order", "len(events.events)"): "in a tally, which is closed",
-    ("run/ordered_rows.py: OrderedRows.beside", "len(events.stops)"): "each row is a step",
-    ("run/ordered_rows.py: OrderedRows.beside", "len(new)"): "how many transactions there are",
     ("run/unordered_rows.py: added_rows", "len(source.parts)"): "how many files there are",
     ("run/unordered_rows.py: AddedRows._counted_labels", "len(known)"): "in an addition, closed",
     ("run/unordered_rows.py: AddedRows._counted_labels", "len(used)"): "of an array of places",
@@ -382,9 +378,7 @@ MISTAKES = {
     "what waits": "body: bytes = fold.bodies[0]",
     "rows of a batch": "sent: bytes = batch.body",
     "new rows": "total = sum(tally(source, reading))",
-    "rows in their order": "first = ordered_rows(source, reading).events[0]",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
-    "what a statistic knows": "saved = outcome.stream.exact().save()",
     "rows that waited": "report['rows'] = end.dropped",
     "a sum of rows that waited": "rows: int = end.dropped + 1",
     "rows that wait": "words = f'{settled.dropped + 1} rows'",
@@ -398,7 +392,6 @@ from rich.table import Table
 from counton.base.columns import html
 from counton.base.errors import InvalidInput
 from counton.rows.sources import Source
-from counton.rows.ordered_events import ordered_rows
 from counton.rows.remote_rows import Spread
 from counton.rows.window_marks import RowReading
 from counton.rows.tally import tally

@@ -44,7 +44,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "found": ("count", FOUND),
     "ranking": ("top-k", {**FOUND, "top": 2, "room": 50}),
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "shares": "0.5"}),
-    "words": ("substrings", {"letter": "letter", "alphabet": "ab", "longest": 2, "ask": "a,ba"}),
     "once": ("ranges", {"label": "paid", "domain": [str(n) for n in range(9)], **ONCE}),
     "report": (PARTS, {}),
 }
@@ -76,8 +75,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         carried = json.loads(pl.read_parquet_metadata(out)["counton"])
         for ending in ENDINGS:
             write_table(pl.scan_parquet(out), out.with_suffix(f".{ending}"), carried)
-        if kind != "words":  # a state alone cannot show those
-            publish(state, out.with_name("public.db"))
+        publish(state, out.with_name("public.db"))
     return base
 
 

@@ -57,7 +57,6 @@ STEPS, LEVEL, ROWS = 2, 0.8, 2**30
 GROUPS = ["home", "shop"]
 BY: dict[str, Any] = {"by": "page", "domain": GROUPS}
 VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 8, "resolution": "0.5"}
-EDGES: dict[str, Any] = {"edge": "from,to"}
 PARTS: dict[str, dict[str, Any]] = {
     "count": BY,
     "sum": {**BY, **VALUE},
@@ -75,14 +74,6 @@ ALONE: dict[str, dict[str, Any]] = {
     "report": {"statistics": {name: {"statistic": name, **own} for name, own in PARTS.items()}},
     "distinct": {"user": "user"},
     "reach": {"user": "user", "at_least": "1,2"},
-    "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "edges": EDGES,
-    "triangles": {**EDGES, "degree": 3},
-    "stars": {**EDGES, "degree": 3, "leaves": 2},
-    "degrees": {**EDGES, "degree": 3},
-    "cuts": {**EDGES, "domain": "u,v,w"},
-    "forest": {**EDGES, "weight": "paid", "largest": 9, "resolution": "0.5"},
 }
 STRATEGIES: dict[str, tuple[StreamStrategy, Guarantee]] = {
     "tree, laplace": (Binary(STEPS), PureDP("0.01")),
@@ -97,20 +88,6 @@ STRATEGIES: dict[str, tuple[StreamStrategy, Guarantee]] = {
 # ---------------------------------------------------------------- releases without noise
 
 
-class FromAllCells:
-    """Cells that are read on demand, of which all are there."""
-
-    def __init__(self, terms: Design, statistic: Any, values: Floats) -> None:
-        self.design, self.step, self.listed = terms, len(values), None
-        self.statistic, self._values = statistic, values.reshape(len(values), -1)
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> Floats:
-        return np.asarray(self._values[np.array(steps) - 1][:, cells])
-
-    def values(self, cells: NDArray[np.int64], step: int) -> Floats:
-        return np.asarray(self._values[step - 1, cells])
-
-
 class Stream(NamedTuple):
     """A stream, and what it would release without noise: ``(steps, cells)``, in data units."""
 
@@ -123,15 +100,12 @@ class Stream(NamedTuple):
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
         definition, terms, statistic = self.definition, self.design, self.definition.statistic
-        shaped = values if statistic.card.on_demand else values.reshape(len(values), *terms.shape)
+        shaped = values.reshape(len(values), *terms.shape)
         if statistic.card.additive:
             flat = shaped.reshape(len(values), -1)
             return Release(ReleasedNumbers.of(definition, terms, flat, LEVEL))
         steps = range(1, len(values) + 1)
         readings = Readings.of(statistic, terms, shaped)
-        if statistic.card.on_demand:
-            machine: Any = FromAllCells(terms, statistic, shaped)
-            readings = Readings(statistic, steps, None, machine)
         found = Release(ReleasedNumbers(definition, terms, steps, readings, LEVEL, shown=View()))
         return found.part(part) if part else found
 
@@ -166,8 +140,6 @@ def stream_of(name: str, kind: str) -> Stream:
             for of, one in statistic.measured_ones.items()
         ]
         each = np.concatenate(own)
-    elif statistic.card.on_demand:
-        each = different(statistic.cells)
     else:
         each = typical(statistic, shape)
     unit = float(statistic.contribution(batched=True).resolution or 1)
@@ -363,7 +335,7 @@ def test_every_question_is_here() -> None:
         "report"
     }
     # In a report it needs users with a bound, as tests/statistics/test_reach.py has them.
-    assert {*PARTS, "reach"} == tallied
+    assert {*PARTS, "reach", "distinct"} == tallied
 
 
 def members(kind: type) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -26,7 +25,6 @@ from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job, commit, export, publish, read_rows, recall, resolve, run
 from counton.run.outputs import Outputs
-from counton.run.written_files import write_table
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
@@ -35,8 +33,6 @@ USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
 FOUND: dict[str, Any] = {
     "what": "top-k", "by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3",
 }  # fmt: skip
-LETTERS: dict[str, Any] = {"what": "substrings", "letter": "letter", "alphabet": "ab", "longest": 2}
-NODES = [*(f"n{n}" for n in range(5)), *(f"m{n}" for n in range(7))]
 ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
 #: Jobs by what they are: every statistic whose cells are all released, and forms of release.
 JOBS: dict[str, dict[str, Any]] = {
@@ -57,18 +53,11 @@ JOBS: dict[str, dict[str, Any]] = {
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
     "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
-    "edges": {"what": "edges", "edge": "from,to"},
-    "degrees": {"what": "degrees", "edge": "from,to", "degree": 9},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
     "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
     "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
     "contingency": {"what": "contingency", "columns": "page,user", "domain": USERS},
     "ranking": {**FOUND, "top": 2, "room": 50},
-    "words": {**LETTERS, "ask": "a,ba"},
-    "all words": LETTERS,
-    "episodes": {**LETTERS, "what": "episodes", "ask": "ab,b", "steps": 40},
-    "cuts": {"what": "cuts", "edge": "from,to", "domain": NODES, "cut": "n0;n1,m2"},
-    "all cuts": {"what": "cuts", "edge": "from,to", "domain": NODES},
     "hierarchy once": {"what": "hierarchy", "levels": "page", "domain": "domain.csv", **ONCE},
     "ranges once": {
         "what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)], **ONCE,
@@ -77,8 +66,6 @@ JOBS: dict[str, dict[str, Any]] = {
         "what": "contingency", "columns": "page,user", "domain": USERS, "integers": True, **ONCE,
     },
 }  # fmt: skip
-#: Those whose cells are computed with the key: a state alone cannot show them.
-ON_DEMAND = ("words", "all words", "episodes", "cuts", "all cuts")
 ROWS = pl.DataFrame(
     {
         "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
@@ -124,14 +111,14 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
             outputs.write(outcome)
             found = outcome.read(shown=outputs.shown)
             other = outcome.read(level, outputs.shown).table()
-            return Release(found.numbers.in_memory()), other
+            return Release(found.numbers), other
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_what_a_website_prints_is_short_and_plain(name: str, tmp_path: Path) -> None:
     own = released(made(name, tmp_path))
     check_short_methods(own)
-    check_short_methods(own.at(0.5) if name not in (*ON_DEMAND, "ranking", "found") else own)
+    check_short_methods(own.at(0.5) if name not in ("ranking", "found") else own)
 
 
 @pytest.mark.parametrize("wrong", ["half", "terms", "long"])
@@ -160,13 +147,10 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     own, wide = released_at(made(name, tmp_path, out=out))
     endings = endings_of(name)
-    if name in ON_DEMAND:
-        files = [_as(ending, out) for ending in endings]
-    else:
-        files = [out, *(tmp_path / f"again.{one}" for one in endings), tmp_path / "public.db"]
-        for file in files[1:-1]:
-            assert export(tmp_path / "s.db", file).table().equals(own.table())
-        publish(tmp_path / "s.db", files[-1])
+    files = [out, *(tmp_path / f"again.{one}" for one in endings), tmp_path / "public.db"]
+    for file in files[1:-1]:
+        assert export(tmp_path / "s.db", file).table().equals(own.table())
+    publish(tmp_path / "s.db", files[-1])
     for file in files:
         found: Any = read(file)
         assert found.table().equals(own.table()), file
@@ -183,7 +167,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    in_turn([name for name in JOBS if "once" not in name and name not in ON_DEMAND], 2),
+    in_turn([name for name in JOBS if "once" not in name], 2),
 )
 def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_path: Path) -> None:
     """Neither its table nor all that its file carries."""
@@ -193,13 +177,6 @@ def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_pat
         some = export(tmp_path / "s.db", tmp_path / "some.parquet", steps="2:4")
         found.append((facts_of(some.numbers), some.table().to_dicts()))
     assert found[0] == found[1]
-
-
-def _as(ending: str, out: Path) -> Path:
-    """A table that was written, in another format, with what it carries."""
-    file = out.with_name(f"again.{ending}")
-    write_table(pl.scan_parquet(out), file, json.loads(pl.read_parquet_metadata(out)["counton"]))
-    return file
 
 
 def _answers_alike(found: Release, own: Release) -> None:
@@ -308,8 +285,8 @@ def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
 
 
 CUT = (
-    *("average by group", "quantiles", "top-k", "degrees", "hierarchy", "contingency"),
-    *("ranking", "words", "all cuts", "hierarchy once", "ranges once", "contingency once"),
+    *("average by group", "quantiles", "top-k", "hierarchy", "contingency"),
+    *("ranking", "hierarchy once", "ranges once", "contingency once"),
 )
 
 
@@ -335,19 +312,6 @@ def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> Non
     pl.read_csv(out).drop("page").write_csv(out)
     with pytest.raises(InvalidInput, match="no column 'page' any more, which tells its rows apart"):
         read(out)
-
-
-@pytest.mark.parametrize("name", ["words", "all cuts"])
-def test_what_was_not_asked_is_refused_by_a_file(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "t.csv"
-    released(made(name, tmp_path, out=out))
-    pl.read_csv(out).head(-1).write_csv(out)
-    found: Any = read(out)
-    of = "bb" if name == "words" else ("m5", "m6")
-    with pytest.raises(
-        InvalidInput, match="only the answers that were asked for when it was written"
-    ):
-        found.reading[of]
 
 
 def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
@@ -454,18 +418,3 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     released(again.having(out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
     assert facts_of(export(job.keeping.state).numbers)["counted"] == "all windows so far"
-
-
-def test_cells_on_demand_are_compared_where_their_rows_are(tmp_path: Path) -> None:
-    out = tmp_path / "t.csv"
-    released(made("words", tmp_path, out=out))
-    rows, found = pl.read_csv(out), read(out)
-    names = rows.columns[rows.columns.index("estimate") - 1]
-    of = dict(rows.filter(pl.col("step") == 3).select(names, "estimate").iter_rows())
-    assert found.difference("a", "ba", steps=":3").value == of["a"] - of["ba"]
-    with pytest.raises(InvalidInput, match="shares can be asked"):
-        found.share("a")
-    rows.filter((pl.col("step") != 3) | (pl.col(names) != "a")).write_csv(out)
-    assert math.isfinite(read(out).difference("a", "a", steps=":4", other_steps=":2").value)
-    with pytest.raises(InvalidInput, match="or was left out"):
-        read(out).difference("a", "ba", steps="4:5")

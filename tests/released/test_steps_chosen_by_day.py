@@ -11,7 +11,7 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.base.windows import EachRow, Windows
+from counton.base.windows import PlainSteps, Windows
 from counton.released.periods import steps_between
 from counton.run import export
 
@@ -61,7 +61,7 @@ def test_what_names_no_step_is_refused(asked: Any, words: str) -> None:
 
 def test_days_where_steps_have_no_times_are_refused() -> None:
     with pytest.raises(InvalidInput, match="cannot be read as steps"):
-        steps_between("2024-03-01:2024-03-02", 30, EachRow())
+        steps_between("2024-03-01:2024-03-02", 30, PlainSteps())
 
 
 def test_every_question_takes_days(tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.base.windows import Windows, moment
 from counton.rows.files import open_source
-from counton.rows.ordered_events import ordered_rows
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.timestamps import NO_TIME, UNREADABLE_TIME, moments
-from counton.rows.window_marks import Columns, KeptPart, RowReading
+from counton.rows.window_marks import Columns, RowReading
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4, "America/New_York")
 DAY = 19783  # 1 March 2024, in days since 1970
@@ -116,34 +115,16 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
 
         return read
 
-    def in_order(**kinds: str) -> Any:
-        def read(source: Source, time_format: str | None = None) -> Any:
-            kept = [KeptPart(name, kind) for name, kind in kinds.items()]
-            reading = RowReading(
-                *(Columns("time", several=tuple(kinds)), WINDOWS), kept=kept,
-                policies=policies, time_format=time_format,
-            )  # fmt: skip
-            rows = open_private(ordered_rows(source, reading))
-            return len(rows.events) and rows.stops.tolist()
-
-        return read
-
     for unknown in ("drop", "refuse"):
         if unknown == "drop" or role == "time":
             yield "tally", added(Columns("time", "what"), ("a", "1"), unknown=unknown)
     yield "other", added(Columns("time", "what"), ("a", "z"), other="z", unknown="drop")
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
-    yield "ordered", in_order(what="text")
-    yield "numbers", in_order(what="text", value="number")
-    yield "flags", in_order(what="text", value="flag")
     if form is not None:
-        for name, read in (
-            ("tally", added(Columns("time"), None)),
-            ("ordered", in_order(what="text")),
-        ):
-            for one in ("epoch", "epoch_ms", "epoch_ns", "%Y %j"):
-                yield f"{name} {one}", lambda source, read=read, one=one: read(source, one)
+        read = added(Columns("time"), None)
+        for one in ("epoch", "epoch_ms", "epoch_ns", "%Y %j"):
+            yield f"tally {one}", lambda source, one=one: read(source, one)
 
 
 def told(read: Any, source: Source) -> Any:

@@ -12,10 +12,9 @@ import pytest
 from adds import Grid
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import Once, Windows
+from counton.base.windows import Windows
 from counton.rows.files import open_source
-from counton.rows.ordered_events import ordered_rows
-from counton.rows.window_marks import Columns, KeptPart, RowReading, mark_rows
+from counton.rows.window_marks import Columns, RowReading, mark_rows
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
 DAY = "2024-03-01T00:10"
@@ -85,13 +84,6 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
         InvalidInput, match=rf"column '{name}' of .* holds .*convert the column to whole"
     ):
         mark_rows(source, RowReading(columns, WINDOWS))
-    with pytest.raises(
-        InvalidInput, match=f"column '{name}' of .* holds .*convert the column to whole"
-    ):
-        ordered_rows(
-            source,
-            RowReading(Columns("", several=(name,)), Once(), kept=[KeptPart(name, "text")]),
-        )
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Decimal(9, 0), pl.String])

@@ -97,8 +97,7 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
     first = table(job.having(out=out, **policy))
     again = Job(job.what, job.events, job.keeping.state, name="it", until=job.times.until)
     assert table(again).equals(first)
-    if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
-        assert recall(again).output.out == str(out)
+    assert recall(again).output.out == str(out)
     assert {name: recall(again).option(name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
@@ -118,8 +117,6 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "late": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
-    if job.what in ("substrings", "episodes", "cuts"):  # letters and nodes that are none of theirs
-        bad = bad[:2]
     if is_once(job):
         whole = job.having(name="whole", epsilon=10**9)
         seen, number = table(whole), "value" if job.what == "quantiles" else "estimate"
@@ -133,9 +130,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     with run(later) as outcome:
         assert outcome.after == 4
         shown = outcome.read().table()
-    assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before) or (
-        job.what in ("substrings", "episodes", "cuts", "degrees")  # the last step alone is shown
-    )
+    assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before)
 
 
 @pytest.mark.parametrize("name", TALLIED)
@@ -153,16 +148,6 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
     whole = made(name, folder, [*ROWS, late]).having(until="2024-03-01T05:00", epsilon=10**6)
     with run(whole) as outcome:
         assert (outcome.stream.releases().values[-1] == together).all()
-
-
-@pytest.mark.parametrize("name", [name for name in OWN if name not in TALLIED])
-def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    refused_options: dict[str, Any] = {"append": True, "id": "id", "most": 3, "release": "windows"}
-    for option, value in refused_options.items():
-        with pytest.raises(InvalidInput) as refused:
-            run(made(name, tmp_path).having(**{option: value}))
-        assert option in refused.value.fields
-        assert name in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["average", "quantiles", "distinct", "reach"])
@@ -255,7 +240,7 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
             run(later.having(**wrong))
 
 
-COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns", "edge", "weight", "letter")
+COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns")
 
 
 def called_otherwise(text: Any) -> Any:
@@ -305,16 +290,13 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
     run(job.having(until=ends[2], **now)).close()
 
 
-@pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_ranking_with_users_goes_on_by_itself(timed: bool, first: bool, tmp_path: Path) -> None:
+def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"user": "user", "most": 2, "first": first}
-    if not timed:
-        asked |= {"time": None, "every": None, "start": None, "until": None}
     job = made("top-k", tmp_path).having(**asked)
     run(job).close()
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
-    until = "2024-03-01T04:00" if timed else None
+    until = "2024-03-01T04:00"
     for more in ({}, {"by": "page"}, {"top": 1}, asked):
         again = Job("top-k", job.events, job.keeping.state, name="it")
         with run(again.having(**{**more, "until": until})) as outcome:

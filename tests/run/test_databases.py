@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from postgresql_server import Server
 from sources import in_postgresql, in_sqlite
-from spark_jobs import PAGES, events, job
+from spark_jobs import events, job
 
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
@@ -319,12 +319,6 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
     for match, given in refused.items():
         with pytest.raises(InvalidInput, match=match):
             run(asked.having(**given))
-    episodes = {"letter": "page", "alphabet": PAGES, "longest": 2, "by": None, "domain": None}
-    ordered = job("groups", tmp_path, "ordered").having(
-        what="episodes", strategy=None, events=url, query="select * from visits", **episodes
-    )
-    with pytest.raises(InvalidInput, match="episodes needs its rows in their order"):
-        run(ordered)
     assert not list(tmp_path.glob("*.db"))
 
 

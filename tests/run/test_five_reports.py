@@ -116,7 +116,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     job = made(name, tmp_path)
     planned = planned_job(job, size=ROWS)
     with run(job) as outcome:
-        released = Release(outcome.read().numbers.in_memory())
+        released = Release(outcome.read().numbers)
         assert outcome.definition.contribution == planned.definition.contribution
         assert outcome.definition.strategy == planned.definition.strategy
     found = halfwidths(released.table())

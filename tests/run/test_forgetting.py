@@ -19,7 +19,6 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.run import Job, run
 from counton.run import contribution_bounds as people
-from counton.run import erasure as forgetting
 from counton.run.erasure import forget, forget_older
 from counton.state import Store
 from counton.state import seen as marks
@@ -225,30 +224,6 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
     with Inbox(state) as inbox:
         inbox.put([Batch("events", "1", b"1", 0, {}, 1, Private(b"rows"))])
     with pytest.raises(InvalidInput, match="rows wait in the inbox"):
-        forget(state, ANN, now=NOW)
-
-
-def test_a_statistic_that_keeps_users_exactly_says_so(tmp_path: Path) -> None:
-    from counton.statistics import Distinct
-
-    assert forgetting.BUCKETS == people.BUCKETS
-    events = rows(tmp_path / "one.csv", (ANN, 1))
-    state = tmp_path / "v.db"
-    asked = Job(
-        Distinct(),
-        events,
-        state,
-        columns="who",
-        time="time",
-        every="1d",
-        start="2024-03-01",
-        steps=9,
-        until="2024-03-02",
-        epsilon=1,
-    )
-    with run(asked):
-        pass
-    with pytest.raises(InvalidInput, match="keeps exact sets"):
         forget(state, ANN, now=NOW)
 
 

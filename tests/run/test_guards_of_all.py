@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError
+from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.run import Job, run
 from counton.statistics import Average, Grouped
 
@@ -31,7 +31,6 @@ JOBS = {
     "count": _job("count", by="page", domain="a,b"),
     "top-k": _job("top-k", by="page", domain="a,b"),
     "distinct": _job("distinct", user="page"),
-    "cuts": _job("cuts", edge="node,other", domain="x,y"),
     "ranges": _job("ranges", label="page", domain="a,b"),
 }
 #: Jobs that read a list of names: all but that of users, which nobody declares.
@@ -156,17 +155,6 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
         JOBS["count"](folder, **asked)
 
 
-def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
-    job = JOBS["cuts"]
-    (folder / "copy.csv").write_text(f"{ROWS}2024-03-02T11:00,a,z,y\n")
-    for name in ("visits.csv", "copy.csv"):
-        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
-            job(folder, time=None, steps=9, epsilon=1, domain=folder / name)
-    assert not (folder / "s.db").exists()
-    (folder / "nodes.csv").write_text("node\nx\ny\n")
-    assert job(folder, time=None, steps=9, epsilon=1, domain=folder / "nodes.csv") == 2
-
-
 @each_job
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
@@ -220,52 +208,6 @@ def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable
     with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00"):
         job(folder)
     assert job(folder, until="2024-03-05") == 2
-
-
-IN_ORDER: dict[str, dict[str, Any]] = {
-    "average": {"value": "weight", "lower": 0, "upper": 9, "resolution": 1, "number": 1},
-    "edges": {"edge": "node,other"},
-    "forest": {"edge": "node,other", "weight": "weight", "largest": 9},
-    "substrings": {"letter": "page", "alphabet": "ab", "longest": 2},
-}
-
-
-REFUSED_IN_ORDER: dict[str, Any] = {
-    "user": "node",
-    "id": "node",
-    "missing": "skip",
-    "bad_rows": "quarantine:bad.csv",
-    "append": True,
-}
-
-
-@pytest.mark.parametrize("timed", [True, False])
-@pytest.mark.parametrize("what", IN_ORDER)
-def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, timed: bool) -> None:
-    """Who asks for users is not given single edges; who asks for a policy is not left without."""
-    text = "time,page,node,other,weight\n2024-03-01T09:00,a,x,y,3\n2024-03-02T10:00,b,y,z,4\n"
-    (tmp_path / "visits.csv").write_text(text)
-    times = {"time": "time", "every": "1d", "start": "2024-03-01", "until": "2024-03-03"}
-    asked = {"steps": 2, "epsilon": 1, **IN_ORDER[what], **(times if timed else {})}
-    state = tmp_path / "s.db"
-    job = Job(what, tmp_path / "visits.csv", state, **asked)
-    # In windows of time rows may be left out: how many steps there are tells nothing of them.
-    refused = {
-        name: value
-        for name, value in REFUSED_IN_ORDER.items()
-        if not timed or name not in ("missing", "bad_rows")
-    }
-    for name, value in refused.items():
-        with pytest.raises(
-            InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"
-        ) as no:
-            run(job.having(**{name: value}))
-        assert str(no.value).count("leave") == 1
-    assert not state.exists()
-    run(job).close()
-    for name, value in refused.items():
-        with pytest.raises((InvalidInput, StateError), match=f"^{name}"):
-            run(Job(what, job.events, state).having(**{name: value}))
 
 
 def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:

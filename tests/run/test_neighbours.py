@@ -19,15 +19,12 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from neighbouring_jobs import (
     GROUPS,
-    NODES,
     ODD_NAMES,
     ODD_ONES,
     ODD_USERS,
     ODD_VALUES,
     ONCE,
     ONCE_PEOPLE,
-    ORDERED,
-    ORDERED_KEYS,
     PEOPLE,
     TALLIED,
     USUAL_VALUES,
@@ -36,9 +33,6 @@ from neighbouring_jobs import (
     both_once,
     claimed,
 )
-
-from counton.numbers.node_law import sensitivity_of
-from counton.strategies import matrices
 
 LONG = int(os.environ.get("COUNTON_FUZZ", "0"))
 ROW = st.tuples(
@@ -107,43 +101,6 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
         l1, l2_squared = claimed(with_it.contribution, len(change))
         assert change.sum() <= l1 + 1e-6, (without, with_it)
         assert (change**2).sum() <= l2_squared + 1e-6, (without, with_it)
-
-
-CLEAN = st.tuples(
-    st.integers(0, 5), st.sampled_from([7, 8, 9]), st.integers(1, 6), st.integers(0, 2),
-    st.integers(0, 1), st.sampled_from("ab"),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("statistic", ORDERED)
-@examples(3)
-@given(
-    st.lists(st.lists(CLEAN, min_size=1, max_size=3), min_size=2, max_size=2),
-    st.lists(CLEAN, min_size=1, max_size=3),
-    st.sampled_from(["csv", "parquet"]),
-)
-def test_one_unit_moves_what_is_stated_where_rows_are_in_order(
-    statistic: str, usual: list[list[Row]], more: list[Row], kind: str
-) -> None:
-    what, options, ask = ORDERED[statistic]
-    edges = [(a, b) for a in NODES for b in NODES if a < b]  # six, each of which comes once
-
-    def row(given: Row, night: int, place: int) -> Row:
-        return (given[0] % 3 + 3 * night, *given[1:3], *edges[place % len(edges)], given[5])
-
-    places = iter(range(1, 7))
-    nights = [[row(one, night, next(places)) for one in usual[night][:2]] for night in range(2)]
-    new = [row(one, one[4], 0) for one in more]
-    new = [(one[0], "someone", *one[2:]) for one in new] if what == "distinct" else new[:1]
-    added = [(one[0] // 3, one) for one in new]
-    without, with_it = both(nights, added, kind, what, options, ORDERED_KEYS, ask=ask)
-    assert with_it.contribution is not None, with_it.said
-    change = (with_it.changes - without.changes).reshape(len(with_it.changes), -1)
-    taken = np.asarray(matrices(with_it.design.strategy, 6)[1], float)[:, : len(change)]
-    nodes = taken @ change
-    shift = sensitivity_of(with_it.design.strategy, with_it.contribution, (change.shape[1],))
-    assert np.abs(nodes).sum() <= shift.l1 + 1e-6, (without, with_it)
-    assert (nodes**2).sum() <= shift.l2_squared + 1e-6, (without, with_it)
 
 
 @pytest.mark.parametrize("statistic", ONCE)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, read, release
+from counton import Average, Key, PureDP, Quantiles, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
 from counton.base.options import MissingOptions
 from counton.cli.app import app
@@ -153,21 +153,6 @@ def test_every_statistic_is_one_call_and_shows_itself(
     assert "u1" not in repr(run)
     again = release(what, ROWS, state=tmp_path / "s.db", until=NEW["until"], **more)
     assert again.table().equals(run.table())
-
-
-def test_what_was_asked_of_cells_on_demand_is_released_as_all_is(tmp_path: Path) -> None:
-    letters = pl.DataFrame({"letter": list("ABABBA")})
-    run = release(
-        Substrings("AB", longest=2), letters, columns="letter", steps=6, ask=["AB"],
-        guarantee=PureDP(200), state=tmp_path / "s.db",
-    )  # fmt: skip
-    found: Any = run
-    (tmp_path / "s.db").unlink()  # it is read, and needs neither state nor key
-    last = found.table().filter(pl.col("step") == 6)
-    assert round(last["estimate"].item()) == 2
-    assert "each word came in a stream of letters" in found.methods()
-    with pytest.raises(InvalidInput, match="only the answers that were asked for"):
-        found.reading["BB"]
 
 
 def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def changes(
             stream, pattern = outcome.stream, outcome.definition.contribution.pattern
             values = np.asarray(stream.releases().values, float)
             values = np.rint(values / float(stream.design.units.exact)).astype(np.int64)
-            released = Release(outcome.read().numbers.in_memory())
+            released = Release(outcome.read().numbers)
     assert isinstance(pattern, BoundedChange)
     return np.diff(values, axis=0, prepend=0), pattern, released
 

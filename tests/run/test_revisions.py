@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from revised_jobs import Night, Row, frame, released, share_used
 
@@ -433,21 +432,6 @@ def test_users_count_in_each_window_or_not_at_all(
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
     with pytest.raises(InvalidInput, match="revise=2d revises the users of each window of 1d"):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
-
-
-def test_rows_in_order_say_that_they_cannot_be_revised(tmp_path: Path) -> None:
-    letters = pl.DataFrame({"at": ["2024-03-01T12:00"], "letter": ["a"]})
-    told: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "epsilon": 1,
-    }  # fmt: skip
-    job = Job(
-        "substrings", letters, tmp_path / "s.db", options={"letter": "letter", "alphabet": "ab",
-        "longest": 2}, **told,
-    )  # fmt: skip
-    with pytest.raises(
-        InvalidInput, match=r"revise=2d does not go with.*takes no rows for a window"
-    ):
-        run(job)
 
 
 def test_a_later_run_may_not_say_another_delay(tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_every_door_and_file_has_the_same_bits(
     found: list[Any] = []
     for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
         with run(own(events=events)) as outcome:
-            found.append(Release(outcome.read().numbers.in_memory()))
+            found.append(Release(outcome.read().numbers))
     new: Any
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")
@@ -520,13 +520,6 @@ def test_a_line_without_names_is_its_rows(tmp_path: Path) -> None:
         run(line.having(events=written(tmp_path, ROWS[:4])))
     with pytest.raises(InvalidInput, match="2 files"):
         run(line.having(events=[written(tmp_path), written(tmp_path, ROWS, "f.csv")], name="x"))
-
-
-def test_a_number_of_steps_makes_each_row_a_step(tmp_path: Path) -> None:
-    rows = [row for row in ROWS if row[0] == "N"]
-    with run(table("hierarchy", tmp_path, rows, steps=9)) as outcome:
-        assert outcome.after == 3
-        assert outcome.definition.cut.goes_on
 
 
 def test_any_table_may_be_handed_over(tmp_path: Path) -> None:

@@ -243,14 +243,6 @@ def test_all_that_is_missing_is_named_at_once(
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_report_without_a_column_of_times_says_what_it_would_count(tmp_path: Path) -> None:
-    (tmp_path / "e.csv").write_text("time,page\n2024-03-01T09:00,home\n")
-    members = {"pages": {"statistic": "top-k", "by": "page", "domain": "home,shop"}}
-    job = Job("report", tmp_path / "e.csv", tmp_path / "s.db", statistics=members, epsilon=1)
-    with pytest.raises(InvalidInput, match="Without time each row is a step of its own: for a"):
-        run(job)
-
-
 def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_path: Path) -> None:
     events, state = tmp_path / "e.csv", tmp_path / "s.db"
     events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")

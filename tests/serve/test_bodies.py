@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.base.private import open_private
-from counton.rows.ordered_events import letters_of
 from counton.serve import bodies
 from counton.serve.bodies import TooLarge, decompress
 
@@ -61,9 +58,3 @@ def test_what_is_not_one_whole_member_is_refused() -> None:
     for wrong in (b"", whole[:-1], whole + b"a", whole + whole[:5], whole + b"\0", b"rows"):
         with pytest.raises(InvalidInput, match="is not valid gzip, ends early"):
             decompress(wrong, "gzip", MOST)
-
-
-def test_letters_in_several_members_are_one_text(tmp_path: Path) -> None:
-    file = tmp_path / "letters.gz"
-    file.write_bytes(gzip.compress(b"AC") + gzip.compress(b"") * 20_000 + gzip.compress(b"GT"))
-    assert open_private(letters_of(file)).events == [*"ACGT"]

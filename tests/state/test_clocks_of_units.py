@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from counton import PureDP, Stream
+from counton import PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.base.windows import microseconds
 from counton.privacy import Ledger
@@ -22,10 +22,8 @@ from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.counting import Bounded
 from counton.released.periods import period_of
 from counton.run import Job, run
-from counton.state import Store, state_summary, verify
+from counton.state import Store, verify
 from counton.state.unit_names import by_its_clock
-from counton.statistics import Distinct
-from counton.strategies import Binary
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
 #: A UTC day meets two of Kolkata in these; so does a month, and one of New York.
@@ -190,41 +188,3 @@ def test_without_a_subject_periods_by_two_clocks_have_two_totals(events: Path) -
         ]
         with pytest.raises(InvalidInput, match="that is a period by another clock"):
             store.set_limit(PureDP(5), unit="reader's day")
-
-
-def test_windows_of_a_statistic_are_those_of_as_many_steps(file: Path) -> None:
-    with Store(file, create=True) as store:
-        store.set_limit(PureDP(1), unit="user within one window")
-    half, unit = PureDP("0.5"), "'longer' protects one user within one window .30 steps"
-    Stream.create(file, "weeks", Binary(90), half, statistic=Distinct(window=7)).close()
-    with pytest.raises(InvalidInput, match=unit):
-        Stream.create(file, "longer", Binary(90), half, statistic=Distinct(window=30))
-    Stream.create(file, "again", Binary(90), half, statistic=Distinct(window=7)).close()
-    units = [entry["unit"] for entry in state_summary(file)["ledger"]]
-    assert units == ["user within one window (7 steps)"] * 2
-
-
-def distinct(events: Path, name: str, **more: Any) -> str:
-    """Count the users of each two windows, and say what is protected."""
-    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
-    asked |= {"user": "who", "until": "2024-03-02T20:00Z", "rho": "0.1", "name": name, **more}
-    job = Job("distinct", events, events.with_name("state.db"), options={"window": 2}, **asked)
-    with run(job) as outcome:
-        return str(outcome.definition.contribution)
-
-
-def test_windows_of_a_calendar_begin_with_it(events: Path) -> None:
-    for name, more in (("a", {}), ("b", {"start": "2024-02-29"}), ("c", {"every": "12h"})):
-        distinct(events, name, unit="reader", **more)
-    with Store(events.with_name("state.db")) as store:
-        assert len(store.totals) == len(store.spends) == 3
-        assert all(known.startswith("reader within one window (") for known in store.totals)
-
-
-def test_a_word_for_users_says_nothing_of_all_their_windows(events: Path) -> None:
-    assert distinct(events, "a").startswith("one user within one window added")
-    assert distinct(events, "b", unit="reader").startswith("one reader within one window added")
-    assert distinct(events, "b", unit="reader").startswith("one reader within one window added")
-    refused = "protects one user within one window .*about one reader: that is something else"
-    with Store(events.with_name("state.db")) as store, pytest.raises(InvalidInput, match=refused):
-        store.set_limit(PureDP(5), unit="reader")

@@ -13,8 +13,7 @@ from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy.contribution import without_clock
 from counton.run import Job, run
 from counton.state import Store, state_summary
-from counton.statistics import Average, Distinct, Quantiles, TopK
-from counton.statistics.graphs.edges import Edges
+from counton.statistics import Average, Quantiles, TopK
 from counton.statistics.statistic import Statistic
 from counton.strategies import Binary
 
@@ -22,11 +21,6 @@ OF_EVENTS = [
     Average(0, 10, 1),
     Quantiles([0, 1, 2]),
     TopK(["a", "b"]),
-]
-OF_USERS = [
-    Distinct(),
-    Distinct(changes=2),
-    TopK(["a", "b"], most=2),
 ]
 
 
@@ -54,13 +48,6 @@ def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: 
     assert keep(file, "other", statistic) == "order"
 
 
-@pytest.mark.parametrize("statistic", OF_USERS, ids=repr)
-def test_statistics_of_users_take_that_of_users(file: Path, statistic: Statistic) -> None:
-    count(file, "orders", unit="order")
-    count(file, "people", unit="customer", user="cookie", most=2)
-    assert keep(file, "other", statistic) == "customer"
-
-
 def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1))
@@ -70,21 +57,12 @@ def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
             keep(file, "other", statistic, 1)
 
 
-def test_counts_take_the_word_of_statistics(file: Path) -> None:
-    assert keep(file, "people", Distinct(unit="guest")) == "guest"
-    assert count(file, "visits") == "event"
-    assert count(file, "by user", user="cookie", most=2) == "guest"
-    assert count(file, "by day", user="cookie", most=2, per="1d") == "guest's day"
-    assert keep(file, "by week", Distinct(window=7)) == "guest within one window (7 steps)"
-
-
 def test_another_word_is_stated(file: Path) -> None:
     count(file, "orders", unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
     with pytest.raises(InvalidInput, match="separate totals for 'order' and 'parcel' and 'event'"):
         keep(file, "which", Average(0, 10, 1))
-    assert keep(file, "edges", Edges(changes=1)).startswith("edge")
 
 
 #: What may not pass by a limit about readers, once 0.7 of it is spent for them: how the rows are
@@ -150,8 +128,8 @@ def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Pat
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
     count(file, "orders", unit="customer")
     with pytest.raises(InvalidInput, match="'customer' means one event in the release 'orders'"):
-        keep(file, "people", Distinct(unit="Customer"))
-    keep(file, "people", Distinct())
+        count(file, "people", unit="Customer", user="cookie", most=2)
+    count(file, "people", unit="user", user="cookie", most=2)
     with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
         keep(file, "average", Average(0, 10, 1, unit="user"))
     with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
@@ -159,7 +137,7 @@ def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
 
 
 def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
-    keep(file, "people", Distinct(unit="guest"))
+    count(file, "people", unit="guest", user="cookie", most=2)
     kept_line([1, 2], file, epsilon="0.1")
     units = [entry["unit"] for entry in state_summary(file)["ledger"]]
     assert units == ["guest", "event"]
@@ -168,6 +146,5 @@ def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
 def test_what_nobody_named_is_counted_with_all(file: Path) -> None:
     one = Contribution.add_remove()
     Stream.create(file, "plain", Binary(8), PureDP(1), contribution=one).close()
-    assert keep(file, "people", Distinct()) == "unit"
     with pytest.raises(InvalidInput, match="the unit of 'plain' in this state has no name"):
         keep(file, "average", Average(0, 10, 1, unit="order"))

@@ -286,7 +286,7 @@ def test_measured_once_is_better_than_twice() -> None:
 def test_what_cannot_be_in_a_report_is_refused() -> None:
     for one, why in (
         (Distinct(window=7), "rows in their order"),
-        (Episodes("ab", 2), r"\(episodes\) that needs its rows in their order"),
+        (Episodes("ab", 2), r"\(Episodes\) that needs its rows in their order"),
         (TopK(["a", "b"], most=2), "rows in their order"),
         (TopK(["a", "b"], neighbours="replace"), "the values of a row"),
         (Hierarchy(TREE, counts=True), "counts a row more than once"),
@@ -362,7 +362,7 @@ STREAM: dict[str, Any] = {
 def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
     state = str(folder / f"{len(list(folder.iterdir()))}.db")
     with run(Job(report, frame, state, **{**STREAM, **more})) as outcome:
-        return Release(outcome.read().numbers.in_memory())
+        return Release(outcome.read().numbers)
 
 
 def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:

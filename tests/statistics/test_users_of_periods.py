@@ -149,22 +149,6 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 
 
-def test_runs_of_steps_are_periods_too(tmp_path: Path) -> None:
-    """As distinct users of each week, whose rows count in their order."""
-    frame = visits().sort("at")
-    more = {"what": "distinct", "at_least": None, "per": None, "window": 7, "events": frame}
-    with run(job(tmp_path, **more)) as outcome:
-        released = outcome.read()
-    assert released.numbers.definition.release == "periods"
-    assert "number of distinct users, in each run of 7 days so far" in released.methods()
-    table, truth = released.table(), rows_by("1w", frame)
-    for row in table.iter_rows(named=True):
-        day = (row["window_end"] - timedelta(seconds=1)).date()
-        assert round(row["estimate"]) == truth[day, "1 or more"]
-    with run(job(tmp_path, **more, release="totals")) as outcome:
-        assert f"{ANEW} run of 7 days" in outcome.read().methods()
-
-
 def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
     for changed in ({"every": "1w", "per": "1d", "steps": 5}, {"every": "5d", "steps": 8}):
         with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
@@ -257,13 +241,3 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
         assert journal.about()["release"] == "periods"
         last = journal.series(last=1).rows
     assert last["window_start"][0].day == 1
-
-
-def test_users_who_come_and_go_are_no_running_number(tmp_path: Path) -> None:
-    more = {"what": "distinct", "at_least": None, "per": None, "stay": 2, "changes": 9}
-    with run(job(tmp_path, **more, events=visits().sort("at"))) as outcome:
-        released = outcome.read()
-    for words in (released.methods(), released.methods(full=True)):
-        assert re.search("number of users who are there", words, re.IGNORECASE)
-        assert not re.search("[Rr]unning number|so far, was", words)
-    assert released.numbers.facts()["counted"] == "who are there then"

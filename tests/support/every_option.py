@@ -27,7 +27,6 @@ BY = {"by": "page", "domain": "home,shop"}
 USERS = {"user": "user", "most": 2}
 EXPIRE = {"steps": None, "strategy": None, "expire": True}
 CELLS = {"edges": None, "lower": 0, "upper": 9, "cells": 3}
-WEIGHTS = {"weight": "paid", "lower": 0, "upper": 9, "resolution": 1}
 FOUND = {"by": "page", "domain": None, "unknown": "discover", "delta": "1e-6", "strategy": None}
 WITHIN = {"epsilon": None, "within": 50}
 PICTURE = {
@@ -80,12 +79,10 @@ COMMON: list[dict[str, Any]] = [
     {"over": 2},
     {"shares": "0.25,0.5"},
     {"ask": "a,b"},
-    {"cut": "u,v;w"},
     {"integers": True, "nonnegative": True},
 ]
 #: An option that statistics have, or one of them, and what a first night says of it.
 ITS_OWN: dict[str, list[dict[str, Any]]] = {
-    "number": [{"number": 1}],
     "value": [{"value": "paid"}],
     "lower": [{"lower": 1}],
     "upper": [{"upper": 8}],
@@ -103,22 +100,8 @@ ITS_OWN: dict[str, list[dict[str, Any]]] = {
     "equal": [{"equal": True}],
     "bounds": [{"bounds": "0:8,0:9"}],
     "grid": [{"grid": 8}],
-    "window": [{"window": 2}],
-    "windows": [{"window": 2, "windows": 1}],
-    "changes": [{"changes": 2, "comes": "comes"}],
-    "comes": [{"changes": 3, "comes": "comes"}],
-    "stay": [{"changes": 2, "stay": 2}],
     "at_least": [{"at_least": "2"}, {"at_least": "1,5"}, {"at_least": None}],
-    "longest": [{"longest": 3}],
-    "beyond": [{"beyond": "drop"}],
-    "degree": [{"degree": 2}],
-    "leaves": [{"leaves": 1}],
-    "nodes": [{"nodes": 5}],
-    "largest": [{"largest": 8}],
-    "alphabet": [{"alphabet": "abc"}],
-    "weight": [{"weight": "id"}],
-    **{f"cuts {name}": [WEIGHTS] for name in ("weight", "lower", "upper", "resolution")},
-    **{key: [{}] for key in ("label", "levels", "columns", "letter", "edge", "statistics")},
+    **{key: [{}] for key in ("label", "levels", "columns", "statistics")},
 }
 WHAT = (
     *("home,ann,3,u,v,1,a", "shop,bob,5,v,w,1,b", "home,ann,4,u,w,1,a", "shop,bob,2,v,w,1,b"),

@@ -13,7 +13,6 @@ ROWS = [
     "00:40,shop,bob,5,v,w,1,b,2",
     "02:30,home,ann,4,u,w,1,a,3",
 ]
-EDGES: dict[str, Any] = {"edge": "from,to"}
 OWN: dict[str, dict[str, Any]] = {
     "count": {},
     "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
@@ -34,14 +33,6 @@ OWN: dict[str, dict[str, Any]] = {
     "top-k": {"by": "page", "domain": "home,shop", "top": 1},
     "distinct": {"user": "user"},
     "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
-    "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "edges": EDGES,
-    "triangles": {**EDGES, "degree": 3},
-    "stars": {**EDGES, "degree": 3, "leaves": 2},
-    "degrees": {**EDGES, "degree": 3},
-    "cuts": {**EDGES, "domain": "u,v,w"},
-    "forest": {**EDGES, "weight": "paid", "largest": 9},
 }
 TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
 #: Tables, and those of them that are released once where their rows have no times.

@@ -23,7 +23,6 @@ MORE: dict[str, dict[str, Any]] = {
     "corrected": {"revise": "2h", "append": True, "steps": None, "id": "id", "corrections": 2},
     "expiring": {"expire": True, "steps": None},
     "endless": {"epsilon": None, "rho": 50, "steps": None, "around": 20},
-    "in order": {},
 }
 
 
@@ -32,8 +31,7 @@ def job_of(name: str, folder: Path) -> Job:
     if name not in MORE:
         job = made(name, folder)
     else:
-        what = "edges" if name == "in order" else "count"
-        job = made(what, folder).having(**{"strategy": "auto", **MORE[name]})
+        job = made("count", folder).having(**{"strategy": "auto", **MORE[name]})
     return job.having(witness="none")
 
 

@@ -26,7 +26,7 @@ from counton.numbers.design import Design
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution
 from counton.released.release_facts import facts_of
-from counton.run import Job, View, export, methods, run
+from counton.run import Job, export, methods, run
 from counton.state import Store, verify
 from counton.state.seen import Secret
 from counton.strategies.strategy import column_until, node_law
@@ -35,8 +35,6 @@ from counton.strategies.strategy import column_until, node_law
 Row = tuple[Any, ...]
 EPOCH = 1_709_251_200  # 2024-03-01
 KEYS = ("at", "group", "user", "id", "value")
-NODES = "uvwx"
-ORDERED_KEYS = ("at", "user", "id", "one", "two", "letter")
 #: What a program may write for a name or a value, or by mistake.
 ODD_NAMES = (1, 2, "1", "2", 2.0, 1.5, True, None, "", "z", 10**18)
 ODD_VALUES = (
@@ -93,17 +91,6 @@ PEOPLE: tuple[dict[str, Any], ...] = (
     {"user": "user", "most": 2, "distinct": True},
     {"user": "user", "most": 1, "first": True},
 )
-#: Statistics that take rows in order, and what is to be shown of words.
-ORDERED: dict[str, tuple[str, dict[str, Any], Any]] = {
-    "users now": ("distinct", {"user": "user", "window": 2, "windows": 2}, None),
-    "staying": ("distinct", {"user": "user", "changes": 4, "stay": 1}, None),
-    "edges": ("edges", {"edge": "one,two"}, None),
-    "triangles": ("triangles", {"edge": "one,two", "degree": 3, "beyond": "drop"}, None),
-    "forest": ("forest", {"edge": "one,two", "weight": "id", "largest": 6}, None),
-    "substrings": (
-        "substrings", {"letter": "letter", "alphabet": "ab", "longest": 2}, ["a", "b", "ab", "bb"],
-    ),
-}  # fmt: skip
 
 
 class Published(NamedTuple):
@@ -163,7 +150,6 @@ def published(
     what: Any,
     options: dict[str, Any],
     keys: Sequence[str] = KEYS,
-    ask: Any = None,
     thorough: bool = False,
 ) -> Published:
     """One run a night, each of all rows so far or, with ``append``, of its own.
@@ -174,7 +160,6 @@ def published(
         what: the statistic.
         options: of the job; without others noise rounds to nothing.
         keys: names of the columns.
-        ask: what is to be shown of words.
         thorough: whether words, facts and verification are said too.
     """
     said, values, so_far = list[str](), np.zeros((0, 0)), list[Row | str]()
@@ -195,7 +180,7 @@ def published(
             )  # fmt: skip
             try:
                 with run(job) as outcome:
-                    result = outcome.read(shown=View(ask))
+                    result = outcome.read()
                     table = result.table()
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
@@ -204,11 +189,8 @@ def published(
                         fixed.remove("name")
                     if options.get("unknown") == "discover":
                         fixed = []
-                    if ask is None:
-                        values = np.asarray(outcome.stream.releases().values, float)
-                        values = values / float(outcome.stream.design.units.exact)
-                    else:
-                        values = table["estimate"].to_numpy().reshape(-1, len(ask))
+                    values = np.asarray(outcome.stream.releases().values, float)
+                    values = values / float(outcome.stream.design.units.exact)
                     contribution = outcome.definition.contribution
                     design = outcome.stream.design
                     said.append(f"{table.schema} {table.select(fixed).rows()}")

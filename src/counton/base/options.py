@@ -80,7 +80,7 @@ class Option:
     by_name: bool = False
     nested: bool = False
     exact: bool = False
-    column: Literal["", "number", "label", "flag"] = ""
+    column: Literal["", "number", "label"] = ""
     needed: bool = False
     kept: Kept = ""
     choices: tuple[str, ...] = ()
@@ -105,18 +105,15 @@ class OwnColumns(NamedTuple):
     """Names of the columns that a statistic reads, in the order in which it expects their values.
 
     Attributes:
-        names: names of all these columns; empty for a statistic of texts, whose letters are the
-            events.
+        names: names of all these columns.
         numbers: names of the columns that hold numbers.
-        flags: names of the columns that hold true and false.
 
-    >>> OwnColumns(("paid",), ("paid",)).flags
-    ()
+    >>> OwnColumns(("paid",), ("paid",)).numbers
+    ('paid',)
     """
 
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
 
 
 class MissingOptions(InvalidInput):
@@ -244,9 +241,9 @@ def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
 def check_value(option: Option, value: Any) -> None:
     """Refuse a value of a wrong type, or a word that is not among the choices.
 
-    >>> check_value(LONGEST, "3")
+    >>> check_value(Option("top", "how many", "whole"), "3")
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: longest is '3', of type str; give a whole number, as ...
+    counton.base.errors.InvalidInput: top is '3', of type str; give a whole number, as ...
     """
     text = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
     if option.kind == "flag":
@@ -335,30 +332,9 @@ REPLACE = Option(
     default=False,
 )  # fmt: skip
 LINE = Option("line", "how cells are measured: auto, identity, haar, hierarchy or optimal")
-EDGE = Option(
-    "edge",
-    "columns of the two nodes of an edge: from,to",
-    several=True,
-    column="label",
-    needed=True,
-)
-WEIGHT = Option("weight", "column of the edges' weights; default: each weighs 1", column="number")
-CHANGES = Option("changes", "largest number of times that a user or an edge comes or goes", "whole")
-COMES = Option("comes", "with changes: column of true (comes) and false (goes)", column="flag")
-BEYOND = Option("beyond", "edges that exceed degree: refuse (default) or drop them")
-DEGREE = Option("degree", "largest number of edges of one node; see beyond", "whole", needed=True)
 TABLE_COLUMNS = Option(
     "columns", "columns that make up an event, in the statistic's order: A,B", several=True,
     column="label", needed=True,
-)  # fmt: skip
-ALPHABET = Option(
-    "alphabet", "all letters, as ACGT; if they are names, with commas: home,shop", several=True,
-    needed=True,
-)  # fmt: skip
-LONGEST = Option("longest", "length of the longest word, in letters", "whole", needed=True)
-LETTER = Option(
-    "letter", "column of letters, one a row; without it the file is one text (also FASTA)",
-    column="label",
 )  # fmt: skip
 
 

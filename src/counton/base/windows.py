@@ -1,7 +1,6 @@
-"""Assignment of rows to steps: by windows of time, all rows to one step, or each row to a step of
-its own.
+"""Assignment of rows to steps: by windows of time, all rows to one step, or steps without times.
 
-`Windows`, `RevisedWindows`, `Once` and `EachRow` share one interface, so that callers need not
+`Windows`, `RevisedWindows`, `Once` and `PlainSteps` share one interface, so that callers need not
 distinguish them. Window k is step k.
 
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
@@ -193,10 +192,6 @@ class Windows:
     goes_on: ClassVar[bool] = True
     #: Whether steps have times.
     timed: ClassVar[bool] = True
-    #: Whether a step may hold several rows.
-    batched: ClassVar[bool] = True
-    #: Words on a change of rows that releases reveal whatever the noise; empty if there is none.
-    in_the_middle: ClassVar[str] = ""
     #: Words on the facts about steps that releases reveal whatever the noise.
     unprotected: ClassVar[tuple[str, ...]] = (
         "that a release took place, when, and the time of the newest row where that decided which "
@@ -406,15 +401,6 @@ class Windows:
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
     @property
-    def in_time(self) -> Windows:
-        """This object, unless each row is a step.
-
-        Raises:
-            InvalidInput: each row is a step, so there are no windows of time.
-        """
-        return self
-
-    @property
     def lags(self) -> int:
         """Number of later windows that must end before a window's number is final; 0 if each window
         is released only once.
@@ -512,7 +498,7 @@ class Windows:
         """Format the dates or times from the first to the last of some steps.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-        >>> days.span(range(1, 8)), EachRow().span(range(1, 8))
+        >>> days.span(range(1, 8)), PlainSteps().span(range(1, 8))
         ('1 March to 7 March 2024', 'steps 1 to 7')
         """
         begin = self.local(int(self.starts(steps)[0]))
@@ -702,33 +688,20 @@ class Once(Windows):
         return np.ones(len(us), np.int64)
 
 
-class EachRow(Once):
-    """One step for each row: rows have an order, and there are no windows of time.
+class PlainSteps(Once):
+    """Steps without times: a program passes the numbers of each step, not rows.
 
-    >>> EachRow().in_time
-    Traceback (most recent call last):
-    counton.base.errors.InvalidInput: revise needs windows of time, but here each row is a...
+    >>> PlainSteps().span(range(1, 8)), PlainSteps().progress(7)
+    ('steps 1 to 7', '7 steps')
     """
 
     goes_on = True
-    batched = False
-    in_the_middle = (
-        "a row that comes or goes before others, since each row is a step, and all later ones move"
-    )
-    unprotected = (in_the_middle, *Windows.unprotected)
-
-    @property
-    @override
-    def in_time(self) -> Windows:
-        raise InvalidInput(
-            f"{field('revise')} needs windows of time, but here each row is a step of its own; "
-            f"give {field('time')} too"
-        )
+    unprotected = Windows.unprotected
 
     @property
     @override
     def period(self) -> str | None:
-        return "row"
+        return "step"
 
     @override
     def progress(self, steps: int) -> str:

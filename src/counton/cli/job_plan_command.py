@@ -82,7 +82,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         del promised["guarantee"]
     form, cut = planned.definition.release, planned.definition.cut
     plans: dict[str, PlannedJob] = {form: replace(planned, name=form)}
-    several = cut.timed and form in _FORMS and not cut.lags
+    several = cut.goes_on and form in _FORMS and not cut.lags
     if planned.definition.statistic.card.additive and several:
         for other in _FORMS:
             if other != form:
@@ -194,8 +194,6 @@ def _heading(job: PlannedJob) -> str:
     cut = definition.cut
     if not cut.goes_on:
         return f"{what}{groups}, released once"
-    if not cut.timed:
-        return f"{what}{groups}, {job.steps[-1]:,} steps"
     endless = definition.strategy.horizon is None
     length = f"windows of {cut.every}"
     if cut.lags:

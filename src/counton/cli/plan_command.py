@@ -18,8 +18,6 @@ from counton.job.job import check_most, check_most_a_window, require_guarantee
 from counton.job.refusals import EXCLUDED, refuse, refuse_without
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
-from counton.statistics.statistic import protects
-from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,12 +285,10 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
                 f"says {value}; leave one of them out"
             )
     options = replace(options, **stated)
-    planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
-    # A statistic with ordered rows that protects users reads the column of users itself.
-    own = not is_tallied(statistic) and protects(statistic) == "user"
-    if job.people.user is None and protects(statistic) != "user":
+    planned: dict[str, Any] = {"of": statistic, "batched": True}
+    if job.people.user is None:
         refuse_without(job, "user")
-    elif job.people.user is not None and not options.each_row and not own:
+    else:
         from counton.run.new_stream import planned_people
 
         planned["of"], planned["contribution"] = planned_people(job, options.steps)

@@ -74,11 +74,8 @@ class PlanOptions(JobWords):
     )
     of: str | None = option(
         None,
-        "plan this statistic; write it with the options that define it: 'distinct --changes 4'",
+        "plan this statistic; write it with the options that define it: 'top-k --domain A,B'",
         often=True,
-    )
-    each_row: bool = option(
-        False, "with --of: each row is a step of its own, as in a run without --time", needs="of"
     )
     strategy: str | None = option(
         None,

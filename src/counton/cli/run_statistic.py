@@ -242,7 +242,7 @@ def as_json(
         "state": str(job.keeping.state),
         "name": job.keeping.name,
         "statistic": {"name": definition.what, **statistic_to_dict(definition.statistic)},
-        "steps": cut.steps if cut.timed else definition.strategy.horizon,
+        "steps": cut.steps if cut.goes_on else definition.strategy.horizon,
         "once": not cut.goes_on,
         "released": outcome.after,
         "new": outcome.after - outcome.before,

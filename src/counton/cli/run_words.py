@@ -14,7 +14,6 @@ from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
 from counton.statistics import TallyStatistic
-from counton.statistics.statistic import neighbours_differ
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
@@ -58,8 +57,6 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         undeclared = ("rows of undeclared cells, not counted", counts.unknown)
         came = "rows that came after the table was released, not counted: begin another --name"
         return _as_notes([undeclared, *of_each, (came, counts.shut), gone])
-    if not windows.timed:
-        return _as_notes([("rows after the last step, not counted", counts.beyond)])
     start = windows.at(windows.start)
     end = windows.at(windows.end)
     if outcome.after > outcome.before:
@@ -183,7 +180,7 @@ def promise(definition: Definition) -> str:
     from counton.released.stream_words import promise_in_words
 
     guarantee, loss = definition.guarantee, None
-    if definition.expires and definition.cut.timed:
+    if definition.expires:
         from counton.cli.privacy_by_age import loss_in_words
 
         loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
@@ -202,8 +199,6 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         sharing_in_words,
     )
 
-    if definition.counting.in_order:
-        return _of_statistic(definition)
     unit, columns, counting = definition.unit, definition.columns, definition.counting
     lines = [("protected", protected_in_words(definition))]
     people = people_note(definition)
@@ -287,30 +282,6 @@ def _statistic_in_words(definition: Definition) -> str:
     return what if definition.by is None else f"{what}, by {definition.by}"
 
 
-def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
-    """Describe the guarantee of a statistic that counts rows in their order."""
-    from counton.released.stream_words import (
-        cost_in_words,
-        people_note,
-        protected_in_words,
-        sharing_in_words,
-    )
-
-    note = people_note(definition)
-    people = [] if note is None else [("", note)]
-    differ = neighbours_differ(definition.statistic)
-    return [
-        ("statistic", _statistic_in_words(definition)),
-        ("protected", protected_in_words(definition)),
-        *people,
-        ("hidden", f"which of two data sets was counted, if they differ {differ}"),
-        *_guarantee_lines(definition, definition.contribution.unit),
-        ("cost", cost_in_words(definition)),
-        _AGAINST,
-        ("noise", sharing_in_words(definition.strategy)),
-    ]
-
-
 def time_warnings(outcome: Outcome, job: Job) -> list[str]:
     """Return warnings about the times of rows and windows, to print after a run.
 
@@ -322,7 +293,7 @@ def time_warnings(outcome: Outcome, job: Job) -> list[str]:
     definition, until, after = outcome.definition, outcome.until, outcome.after
     watermark = job.lateness.watermark
     cut, lines = definition.cut, list[str]()
-    by_arrival = cut.timed and cut.goes_on and not cut.lags and not definition.counting.in_order
+    by_arrival = cut.goes_on and not cut.lags
     if by_arrival and watermark is None and outcome.before == 0:
         own = f"their {definition.window}"
         tells = job.rows.append or definition.columns.id is not None
@@ -353,7 +324,7 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
         watermark: how long after its end a window is released; None: at its end.
     """
     cut, after = outcome.definition.cut, outcome.after
-    nothing = cut.timed and cut.goes_on and after == outcome.before
+    nothing = cut.goes_on and after == outcome.before
     if not nothing or after >= cut.steps:
         return []
     end = int(cut.ends(range(after + 1, after + 2))[0])
@@ -373,12 +344,6 @@ def progress_line(outcome: Outcome) -> str:
         what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
         shown_again = f"Nothing new: these {what} were released before, and are shown again."
         return f"Released {what}." if new else shown_again
-    if not cut.timed:
-        after = outcome.after
-        steps = f"{after:,} step{'s' * (after != 1)}"
-        return (
-            f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."
-        )
     of = "" if forever else f" of {cut.steps:,}"
     if new == 0 and outcome.after == 0:
         return "Nothing released: no window has ended yet."

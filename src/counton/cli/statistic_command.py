@@ -254,7 +254,7 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     if not is_keyword(name):
         raise InvalidInput(
             f"{field(option)} names no statistic: {name!r}{hint(name)}; give one of "
-            f"{', '.join(keywords())}, followed by its options, as in 'distinct --changes 4'"
+            f"{', '.join(keywords())}, followed by its options, as in 'top-k --domain A,B'"
         )
     of, kinds = statistic_class(name), kinds_of(name)
     found: list[Job] = []

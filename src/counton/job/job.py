@@ -858,12 +858,7 @@ class Showing(JobPart):
     )
     ask: str | Sequence[str] | None = option(
         None,
-        "show only these words, after every step: ACG,TT; default: all words, after the last step",
-    )
-    cut: str | None = option(
-        None,
-        "show the weight of the edges between a set of nodes and all other nodes; sets "
-        "with semicolons between: A,B;C",
+        "with ranges: show only these intervals of cells, in place of single cells",
     )
     integers: bool = option(False, "for tables: show whole numbers that add up")
     nonnegative: bool = option(

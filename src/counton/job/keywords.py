@@ -30,14 +30,6 @@ StatisticName: TypeAlias = Literal[
     "moments",
     "distinct",
     "reach",
-    "substrings",
-    "episodes",
-    "edges",
-    "triangles",
-    "stars",
-    "degrees",
-    "cuts",
-    "forest",
     "report",
 ]
 
@@ -131,7 +123,6 @@ class JobFields(RowFields, total=False):
     over: int | None
     shares: str | Sequence[float] | None
     ask: str | Sequence[str] | None
-    cut: str | None
     integers: bool
     nonnegative: bool
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
@@ -141,7 +132,6 @@ class JobFields(RowFields, total=False):
     lower: Number | None
     upper: Number | None
     resolution: Number | None
-    number: int | None
     cells: int | None
     edges: str | Sequence[str] | Sequence[float] | None
     line: str | None
@@ -156,20 +146,5 @@ class JobFields(RowFields, total=False):
     equal: bool
     bounds: str | Sequence[str] | Sequence[float] | None
     grid: int | None
-    window: int | None
-    windows: int | None
-    changes: int | None
-    stay: int | None
-    comes: str | None
     at_least: str | Sequence[str] | Sequence[float] | None
-    alphabet: str | Sequence[str] | Sequence[float] | None
-    longest: int | None
-    letter: str | None
-    edge: str | Sequence[str] | None
-    beyond: str | None
-    degree: int | None
-    leaves: int | None
-    nodes: int | None
-    weight: str | None
-    largest: Number | None
     statistics: str | Mapping[str, Mapping[str, Any]] | None

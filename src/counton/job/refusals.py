@@ -75,22 +75,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "rows of users": {
         "first most_a_window distinct row": ", which has its own bound for rows of a user",
     },
-    "a new stream in order": {
-        "user": " which has its own protected unit, and reads no column of users",
-        "id": " which counts every row, also rows that are repeated",
-        "release": " which releases totals only",
-        "most per most_a_window distinct first": " which bounds the contribution of a unit by "
-        "its own parameters",
-        "other spare": " which has no groups",
-        "expire": " which has to know the number of steps beforehand",
-        "revise": " which takes no rows for a window that has ended",
-    },
-    "in order": {
-        "append": " which compares its file with all events since the first step, to find late "
-        "rows and changes of order",
-        "missing bad_rows": " which publishes its number of steps, one for each row, and with it "
-        "how many rows are left out",
-    },
 }
 
 

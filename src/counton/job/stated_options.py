@@ -104,7 +104,7 @@ def kept_value(option: Option, value: Any) -> Any:
 def kind_of(what: str | Statistic) -> type[Statistic]:
     """Return the class of a statistic, given by its name or as an object.
 
-    >>> kind_of("count").card.windowed
+    >>> kind_of("count").card.additive
     True
     """
     return statistic_class(what) if isinstance(what, str) else type(what)
@@ -125,7 +125,7 @@ def is_once(job: Job) -> bool:
     """Return whether a job releases a table once, because its rows have no times and it states no
     number of steps.
 
-    This holds for a job with a new stream. With a number of steps, each row would be a step.
+    This holds for a job with a new stream.
 
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)

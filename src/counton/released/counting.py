@@ -1,5 +1,4 @@
-"""Rules by which rows count: each row alone (`Added`), bounded for each user (`Bounded`), or in
-order (`Ordered`).
+"""Rules by which rows count: each row alone (`Added`), or bounded for each user (`Bounded`).
 
 All rules have the same methods, so callers need not ask which one a stream has.
 """
@@ -17,15 +16,14 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
-from counton.privacy.contribution import base_unit, checked_unit
 from counton.privacy.guarantees import plural
 
 
 class Counting:
     """Base class of counting rules, which say which rows of a stream count.
 
-    Its own methods describe a rule that has no bound on the rows of each user, and needs no order
-    of rows. Subclasses override the methods in which they differ.
+    Its own methods describe a rule that has no bound on the rows of each user. Subclasses override
+    the methods in which they differ.
     """
 
     most: int = 1
@@ -35,10 +33,6 @@ class Counting:
     most_a_window: int | None = None
     #: True if the number of a user's rows is bounded.
     users: ClassVar[bool] = False
-    #: True if the order of rows matters.
-    in_order: ClassVar[bool] = False
-    #: True if a user, or a user's period, is protected instead of single rows.
-    of_people: bool = False
 
     def of(self, unit: str) -> str:
         """Return the name of the protected unit, such as "reader's day", given the name of a row or
@@ -130,18 +124,6 @@ class Counting:
         """Return the bound for each user as JSON values; None if there is none."""
         return None
 
-    def check_any_order(self, what: str, remedy: str) -> None:
-        """Raise an error if this counting rule needs the order of rows, for callers that do not
-        know it.
-
-        ``what`` and ``remedy`` are the beginning and the end of the error's message.
-        """
-
-    def check_forgets(self, name: str, statistic: object) -> None:
-        """Raise an error if this counting rule or the statistic makes it impossible to delete a
-        user's data. ``name`` is the name of the stream.
-        """
-
 
 @dataclass(frozen=True)
 class Added(Counting):
@@ -149,39 +131,6 @@ class Added(Counting):
 
 
 ADDED = Added()
-
-
-@dataclass(frozen=True)
-class Ordered(Counting):
-    """The rule for statistics in which a row's effect depends on the rows before it: rows are
-    counted one after another, in the order of their times.
-
-    Attributes:
-        of_people: True if the statistic protects users; False if it protects rows.
-    """
-
-    of_people: bool = False
-    in_order: ClassVar[bool] = True
-
-    @override
-    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        return f"rows that came after the release of their {window} do not count"
-
-    @override
-    def unit_of(self, word: str | None, own: str) -> str:
-        return own if word is None else checked_unit(word) + own.removeprefix(base_unit(own))
-
-    @override
-    def check_any_order(self, what: str, remedy: str) -> None:
-        raise InvalidInput(f"{what} needs its rows in their order, {remedy}")
-
-    @override
-    def check_forgets(self, name: str, statistic: object) -> None:
-        raise InvalidInput(
-            f"stream {name!r} is a {statistic!r}, which keeps exact sets (users, edges or "
-            "letters), and cannot forget a single one: end the stream, and delete the state when "
-            "nothing in it is needed any more"
-        )
 
 
 @dataclass(frozen=True)
@@ -211,7 +160,6 @@ class Bounded(Counting):
     most_a_window: int | None = None
     row: str = "event"
     users: ClassVar[bool] = True
-    of_people = True
 
     @override
     def of(self, unit: str) -> str:
@@ -351,16 +299,6 @@ class Bounded(Counting):
         return Contribution.of_pattern(pattern, words, unit=row.unit)
 
 
-def counting_from_dict(
-    bound: Mapping[str, Any] | None, *, in_order: bool, of_people: bool
-) -> Counting:
-    """Rebuild a counting rule from the result of `Counting.to_dict`.
-
-    Args:
-        bound: the bound on each user's rows, as JSON values; None: there is none.
-        in_order: True if the order of rows matters.
-        of_people: True if the statistic protects users.
-    """
-    if in_order:
-        return Ordered(of_people)
+def counting_from_dict(bound: Mapping[str, Any] | None) -> Counting:
+    """Rebuild a counting rule from the result of `Counting.to_dict`."""
     return Added() if bound is None else Bounded(**bound)

@@ -16,19 +16,16 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
-from counton.base.windows import EachRow, Once, RevisedWindows, Windows
+from counton.base.windows import Once, PlainSteps, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
-from counton.privacy.guarantees import plural
-from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
+from counton.released.counting import ADDED, Counting, counting_from_dict
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.catalogue import statistic_named
 from counton.statistics.count import statistic_of_rows
 from counton.statistics.live_statistic import statistic_of
-from counton.statistics.statistic import protects
-from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
 #: The published numbers of each step: the total so far, the step's own number, both, or, for users
@@ -46,14 +43,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
+def period_anew(statistic: Statistic, per: str | None) -> str | None:
     """Return the period after which a statistic counts each user again; None if each user counts
     once.
 
-    It is a number of steps, or a length of time such as "1w".
+    It is a length of time such as "1w".
     """
-    if statistic.card.anew_every is not None or per is None or members_of(statistic):
-        return statistic.card.anew_every
+    if per is None or members_of(statistic):
+        return None
     return per if getattr(statistic, "counted_ranks", ()) else None
 
 
@@ -129,7 +126,7 @@ class Description:
         by, value: names of the columns of groups, and of values that are added up; None: there are
             none.
         cut: how rows are assigned to steps: `Windows` of time, `Once` (all rows are one step), or
-            `EachRow`.
+            `PlainSteps`.
         domain: names of the groups, in the order of their cells; None: one total.
         unit: the word for the protected unit: a row, a user or a user's period.
         counting: which rows count: `Added` (all), `Bounded` for each user, or `Ordered`.
@@ -186,7 +183,7 @@ class Description:
             statistic=statistic_kept(terms, "stream"),
             by=None,
             value=None,
-            cut=EachRow(),
+            cut=PlainSteps(),
             domain=None,
             unit=terms.contribution.unit,
             guarantee=terms.guarantee,
@@ -194,7 +191,6 @@ class Description:
             strategy=terms.strategy,
             release="windows" if terms.strategy.facts.workload == "windows" else "totals",
             metric="mean",
-            counting=Ordered(),
         )
 
     @property
@@ -202,11 +198,8 @@ class Description:
         """The windows of time into which rows fall.
 
         If all rows are one step, the result has one window without times.
-
-        Raises:
-            InvalidInput: each row is a step.
         """
-        return self.cut.in_time
+        return self.cut
 
     @property
     def window(self) -> str:
@@ -249,7 +242,7 @@ class Description:
         """
         return None if self.by is None else self.declares
 
-    def anew_every(self, of: Statistic | None = None) -> int | str | None:
+    def anew_every(self, of: Statistic | None = None) -> str | None:
         """Return the period after which each user is counted again; None if each user counts once.
 
         Args:
@@ -257,7 +250,7 @@ class Description:
                 of the stream.
 
         Returns:
-            A number of steps, a length of time such as "1w", or None.
+            A length of time such as "1w", or None.
         """
         return period_anew(self.inner if of is None else of, self.counting.per)
 
@@ -266,10 +259,7 @@ class Description:
         None if each user counts once.
         """
         found = self.anew_every(of)
-        if found is None or isinstance(found, str):
-            return None if found is None else PERIODS.get(found, f"period of {found}")
-        step = self.cut.period or "window"
-        return step if found == 1 else f"run of {found:,} {plural(step)}"
+        return None if found is None else PERIODS.get(found, f"period of {found}")
 
     @property
     def inner(self) -> Statistic:
@@ -352,11 +342,7 @@ class Description:
             strategy=terms.strategy,
             release=public["release"],
             metric=public["metric"],
-            counting=counting_from_dict(
-                public["people"],
-                in_order=not (cut.batched and is_tallied(statistic)),
-                of_people=protects(statistic) == "user",
-            ),
+            counting=counting_from_dict(public["people"]),
             cells=cells_from_dict(public["discovery"]),
             above=Threshold(**public["above"]) if "above" in public else None,
             left_out=RowsLeftOut(
@@ -386,11 +372,11 @@ def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
 
     Args:
         kept: the values; None: there are no windows.
-        once: for streams without windows: True if all rows are one step, False if each row is a
-            step.
+        once: for streams without windows: True if all rows are one step, False if a program passed
+            the numbers of each step.
     """
     if kept is None:
-        return Once() if once else EachRow()
+        return Once() if once else PlainSteps()
     start = datetime.fromisoformat(kept["from"])
     told = start, kept["every"], kept["steps"], kept["timezone"]
     return RevisedWindows(*told, kept["versions"]) if "versions" in kept else Windows(*told)

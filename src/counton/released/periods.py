@@ -23,7 +23,6 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.windows import Windows, load_zone, microseconds, moment, parse_time
 from counton.released.description import Description
 from counton.released.series import local_times
-from counton.statistics.by_group import inner_of
 
 if TYPE_CHECKING:
     from counton.released.description import Description
@@ -240,12 +239,9 @@ def check_sums(definition: Description, every: str) -> None:
     Raises:
         InvalidInput: the release has no windows, or its numbers cannot be added up over periods.
     """
-    statistic = inner_of(definition.statistic)
     what = ""
     if not definition.cut.goes_on:
         what = f"a {definition.what} that is released only once"
-    elif statistic.card.on_demand:
-        what = f"{type(statistic).__name__}, which computes numbers only when they are asked for"
     elif not definition.cells.named_beforehand:
         what = (
             "groups that were found in the data, because they are shown from different windows on"
@@ -358,7 +354,7 @@ def made_of_windows(cut: Windows, per: str) -> bool:
     return bool((ends == inner).all())
 
 
-def period_starts(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
+def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:
     """Return, for each step, where the counting of its period began: the last step before the
     period.
 
@@ -367,17 +363,14 @@ def period_starts(cut: Windows, anew: int | str | None, last: int) -> NDArray[np
 
     Args:
         cut: how rows are assigned to steps.
-        anew: length of a period: a number of steps, or a length of time; None: the whole stream is
-            one period.
+        anew: length of a period, as a length of time; None: the whole stream is one period.
         last: number of steps.
 
-    >>> from counton.base.windows import EachRow
-    >>> period_starts(EachRow(), 7, 9).tolist()
-    [0, 0, 0, 0, 0, 0, 0, 7, 7]
+    >>> from counton.base.windows import PlainSteps
+    >>> period_starts(PlainSteps(), None, 3).tolist()
+    [0, 0, 0]
     """
     steps = np.arange(1, last + 1)
-    if isinstance(anew, int):
-        return (steps - 1) // anew * anew
     if anew is None or not cut.timed:
         return np.zeros(last, np.int64)
     numbers = _numbers(cut.starts(range(1, last + 1)), anew, cut.timezone)
@@ -410,9 +403,9 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
             in the times.
 
     >>> from datetime import UTC
-    >>> from counton.base.windows import EachRow
+    >>> from counton.base.windows import PlainSteps
     >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
-    >>> steps_between("2:3", 99, EachRow()), steps_between("2024-03-19:2024-03-20", 99, hours)
+    >>> steps_between("2:3", 99, PlainSteps()), steps_between("2024-03-19:2024-03-20", 99, hours)
     (range(2, 4), range(5, 13))
     >>> steps_between("2024-03-19T06:00:2024-03-19T18:00", 99, hours)
     range(6, 8)

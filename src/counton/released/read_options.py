@@ -30,8 +30,7 @@ class View:
     to the statistic.
 
     Attributes:
-        ask: names of requested cells, if cells are computed on request; sets of nodes whose cuts
-            are requested; shares of quantiles; or groups to show instead of the largest.
+        ask: intervals of cells; shares of quantiles; or groups to show instead of the largest.
         over: number of last steps that each number covers; None: all steps so far.
         top: number of groups that a ranking shows.
         room: public number of possible groups, if groups are not declared.
@@ -209,12 +208,6 @@ def check_over(over: int, statistic: Statistic) -> int:
     """Check the number of last steps that each shown number is to cover, and return it.
 
     Raises:
-        InvalidInput: it is below 1, or the statistic computes cells on request.
+        InvalidInput: it is below 1.
     """
-    if statistic.card.on_demand:
-        raise InvalidInput(
-            f"{field('over', over)} subtracts an earlier release from a later one, but "
-            f"{type(statistic).__name__} computes numbers only when they are asked for; leave it "
-            "out"
-        )
     return check_integer("over", over, 1)

@@ -861,9 +861,6 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     The name is "" if there is one kind of number. The result is empty if half-widths are not known.
     """
     if not numbers._by_group:
-        if numbers._all_on_demand:  # that of any cell
-            half = numbers.design.errors.window_halfwidths(0, numbers.steps[-1], numbers.level)
-            return {"": float(half)}
         of_table = hasattr(numbers.statistic.card.reading, "margin")
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
@@ -899,10 +896,9 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
             )
         return errors
     errors = []
-    if not numbers._all_on_demand:
-        last = numbers._last
-        if "std" in last.columns and last["std"].drop_nulls().len():
-            errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+    last = numbers._last
+    if "std" in last.columns and last["std"].drop_nulls().len():
+        errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
     if not errors:  # readings have no standard deviation of their own
         after = numbers.steps.stop - 1
         std = float(numbers.design.errors.std(range(after, after + 1))[0])

@@ -284,7 +284,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     None: the rows of the table suffice, or there are too many cells.
     """
     values = None
-    if isinstance(released.published, Readings) and not released.statistic.card.on_demand:
+    if isinstance(released.published, Readings):
         values = None if released.published.releases is None else released.published.releases.values
         if values is not None and released.since is not None:
             values = values[:, : len(released.since)]

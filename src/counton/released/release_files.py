@@ -744,7 +744,6 @@ def _parts(
 def _rows_there(
     files: Sequence[_File],
     released: ReleasedNumbers,
-    of: int = 0,
 ) -> pl.DataFrame | None:
     """Find the rows of a release that its files contain, as a table of the columns that identify
     rows.
@@ -754,7 +753,6 @@ def _rows_there(
     Args:
         files: the files with the rows.
         released: the release with all rows.
-        of: number of all rows of the release, if its table lacks some; 0: the table has all.
 
     Raises:
         InvalidInput: a file lacks a column that identifies its rows.
@@ -775,7 +773,7 @@ def _rows_there(
         rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
         parts.append(rows)
     there = pl.concat(parts)
-    return None if rows_among(table, there).height == max(table.height, of) else there
+    return None if rows_among(table, there).height == table.height else there
 
 
 def _readings(
@@ -791,7 +789,6 @@ def _readings(
     """
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
-    statistic = definition.statistic
     if since is not None:
         parts = _parts(files, described, terms)
         cells = len(since) * definition.cells.compared.places
@@ -805,18 +802,6 @@ def _readings(
             f"{field('source', files[0].label)} has no rows, because nothing was released: read it "
             "after the first release"
         )
-    elif statistic.card.on_demand:
-        from counton.released.on_demand_answers import Answers
-
-        needed = ["step", Answers.named_by(statistic, shown), "estimate"]
-        for one in files:
-            if lost := [name for name in needed if name not in one.rows.columns]:
-                raise InvalidInput(
-                    f"{one.label!r} has no column {lost[0]!r} any more: give the file with it"
-                )
-        rows = [one.rows.select(needed) for one in files]
-        readings = Answers(terms, statistic, shown, rows).readings(statistic)
-        found = ReleasedNumbers(definition, terms, readings.steps, readings, level, shown=shown)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
         found = ReleasedNumbers.of(definition, terms, np.concatenate(parts), level, shown=shown)
@@ -831,6 +816,4 @@ def _readings(
         left = [group for group in definition.groups if group in here]
         if len(left) < len(definition.groups):
             found = found.only(groups=left)
-    alone = statistic.card.on_demand and shown.ask is None
-    of = math.prod(statistic.cells) if alone else 0
-    return replace(found, rows_there=_rows_there(files, found, of))
+    return replace(found, rows_there=_rows_there(files, found))

@@ -27,7 +27,7 @@ from counton.base.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
-from counton.numbers.formulas import CellSum, Estimate, Formula, TableNumbers, Term
+from counton.numbers.formulas import Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
@@ -58,7 +58,6 @@ from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Readings, place_of_name
-from counton.statistics.statistic import NamedCells
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
@@ -427,17 +426,6 @@ class ReleasedNumbers:
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
         return replace(self._groups_at(places), _by_size=True)
 
-    def in_memory(self) -> Self:
-        """Return the release with all its rows in memory, for use after its state (database) is
-        closed.
-        """
-        if not isinstance(self.published, Readings) or not self.statistic.card.on_demand:
-            return self
-        from counton.released.on_demand_answers import Answers
-
-        answers = Answers(self.design, self.statistic, self.shown, [self.table()])
-        return replace(self, published=answers.readings(self.statistic))
-
     def with_note(self, note: str) -> Self:
         """Return the release with one more note, which every table, chart and file shows."""
         return replace(self, notes=(*self.notes, note))
@@ -693,10 +681,7 @@ class ReleasedNumbers:
                 f"{field('of', of)} names a number of each group, but {self.design.name!r} has no "
                 f"groups: give {of!r} in place of {name!r}"
             )
-        called = of if name == "all" else name
-        if statistic.card.on_demand:
-            return self._on_demand(called, start, stop)
-        return self._reading_of(start, stop).number_of(called)
+        return self._reading_of(start, stop).number_of(of if name == "all" else name)
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
@@ -724,32 +709,6 @@ class ReleasedNumbers:
         """Return the numbers in the statistic's table for steps start + 1 to stop."""
         return self._reading_of(start, stop).numbers(self._request_at(stop))
 
-    def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
-        """Return a sum of cells that are computed only on request, over steps start + 1 to stop.
-
-        Args:
-            name: the name of the cells; None raises an error.
-            start, stop: the step before the first counted step, and the last counted step.
-        """
-        if name is None:
-            raise InvalidInput(
-                f"{self.definition.what} has several numbers for each group; name one of them"
-            )
-        from counton.released.on_demand_answers import Answers
-
-        _, cells = cast("NamedCells", self.statistic).cells_of_name(name)
-        machine = self.readings.machine
-        if isinstance(machine, Answers):
-            machine.check_rows(cells, [end for end in (start, stop) if end])
-        each = [
-            machine.history(cells, range(end, end + 1)).sum(axis=1)[0]
-            for end in (start, stop)
-            if end
-        ]
-        value = float(each[-1] - each[0]) if start else float(each[0])
-        parts = tuple(Term(1.0, start, stop, int(cell)) for cell in cells)
-        return Formula.of(CellSum(value, self.design, parts))
-
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Return the number of all groups together, which is the divisor of shares.
 
@@ -760,8 +719,6 @@ class ReleasedNumbers:
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
-        if self.statistic.card.on_demand:
-            self._cannot("shares")
         return self._reading_of(*self.ends(steps)).whole()
 
     @property
@@ -817,14 +774,9 @@ class ReleasedNumbers:
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return a table with a row for each step and each group or number; see `Release.table`."""
         if steps is None:
-            steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
+            steps = self.shown_steps
         found = [self._rows(some) for some in self._chunks(steps)]
         return found[0] if len(found) == 1 else pl.concat(found)
-
-    @property
-    def _all_on_demand(self) -> bool:
-        """True if cells are computed on request, and no cells are requested."""
-        return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
         """Return the rows of `table` as a lazy polars frame, which computes some of them at a
@@ -932,20 +884,16 @@ class ReleasedNumbers:
             yield ranked_numbers(ranking, float(std))
 
     def _rows_of_readings(self, steps: range) -> pl.DataFrame:
-        begin, ask = self.shown.over or 0, self.shown.ask
+        begin = self.shown.over or 0
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         begins = self._begins(steps)
-        if self.statistic.card.on_demand and ask is not None and steps:
-            parts = [self._history(ask, steps)]
-            place = np.repeat(np.arange(len(steps)), len(ask))
+        if self.definition.ranks:
+            found = self._rankings(steps)
         else:
-            if self.definition.ranks:
-                found = self._rankings(steps)
-            else:
-                found = map(self._numbers, begins.tolist(), steps)
-            parts = [one.columns(self.level) for one in found]
-            rows = [len(next(iter(part.values()))) for part in parts]
-            place = np.repeat(np.arange(len(steps)), rows)
+            found = map(self._numbers, begins.tolist(), steps)
+        parts = [one.columns(self.level) for one in found]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        place = np.repeat(np.arange(len(steps)), rows)
         of_periods = begins[place] if self.definition.release == "periods" else None
         when = when_columns(
             np.asarray(steps, np.int64)[place], self._cut, self.shown.over, of_periods
@@ -981,28 +929,6 @@ class ReleasedNumbers:
         if not (self.definition.cut.goes_on or isinstance(self.published, CellValues)):
             return table.drop("step")
         return table if self.definition.ranks else with_parts(table, self.definition)
-
-    def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
-        """Return the table columns of requested sums of cells, with a row for each step and
-        request.
-
-        Args:
-            ask: names of cells, or sets of nodes whose cuts are requested.
-        """
-        statistic, terms, machine = self.statistic, self.design, self.readings.machine
-        names, asked = zip(*map(cast("NamedCells", statistic).cells_of_name, ask), strict=True)
-        stops, stds = np.asarray(steps, np.int64), terms.errors.std(range(1, steps[-1] + 1))
-        found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
-        for cells in asked:
-            all_steps = range(steps.start, steps[-1] + 1)
-            every = machine.history(cells, all_steps)[:: steps.step].sum(axis=1)
-            half = terms.errors.window_halfwidths(0, stops, self.level, cells=len(cells))
-            half = np.ceil(half) if every.dtype.kind == "i" else half
-            std = math.sqrt(len(cells)) * stds[stops - 1]
-            for name, column in zip(found, (every, std, every - half, every + half), strict=True):
-                found[name].append(column)
-        columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
-        return {statistic.card.cell_column: np.array(names * len(steps)), **columns}
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
         """Return a row for each step and group, with the same column names for totals and for
@@ -1198,9 +1124,7 @@ class ReleasedNumbers:
     def left_out(self) -> tuple[int, int]:
         """Return the number of rows that the file lacks, and the number of rows of the release."""
         if self.rows_there is not None:
-            of = math.prod(self.statistic.cells)
-            if not self._all_on_demand:
-                of = replace(self, rows_there=None).table().height
+            of = replace(self, rows_there=None).table().height
             return of - self.table().height, of
         if self.there is None:
             return 0, 0
@@ -1270,11 +1194,6 @@ class ReleasedNumbers:
                 last = f"all {windows} so far" if over is None else f"the {over} so far"
                 if isinstance(over, int):
                     last = f"the last {over:,} {windows}"
-                last = (
-                    "who are there then"
-                    if over is None and inner_of(self.statistic).card.of_now
-                    else last
-                )
                 anew = adds_users_up(self.definition)
                 found["counted"] = last if anew is None else f"{last}, {anew}"
         notes = [*([] if fit is None else fit.notes()), *self.notes, *self._repeats]

@@ -106,7 +106,7 @@ def protection_in_words(definition: Description) -> str:
             f"anybody can tell, from all published numbers together, {hidden}."
         )
     )
-    if not definition.counting.of_people:
+    if not definition.counting.users:
         several = plural(unit)
         less = f"Somebody with several {several} is protected less."
         return f"{said} {less}"
@@ -145,7 +145,7 @@ def _published_in_words(
     definition: Description, name: str, steps: range, over: int | str | None
 ) -> str:
     """Return a sentence that states subject, groups and times of the published numbers."""
-    cut, statistic = definition.cut, definition.statistic
+    cut = definition.cut
     called = statistic_in_words(definition)
     if statistics := members_of(definition.inner):
         parts = []
@@ -168,8 +168,7 @@ def _published_in_words(
     if not cut.goes_on:
         return f"The {what}, {cut.span(steps)}, was published once."
     if not cut.timed:
-        alone = definition.release == "windows" or inner_of(statistic).card.of_now
-        which = "" if alone else " so far"
+        which = "" if definition.release == "windows" else " so far"
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
             return f"The {what}{which} was published once{row}."
@@ -185,8 +184,6 @@ def _published_in_words(
         when = f"in each {every}"
     elif definition.release == "both":
         when = f"so far and in each {every}"
-    elif inner_of(statistic).card.of_now:
-        when = f"at the end of each {every}"
     else:
         when = "so far"
     return (
@@ -321,7 +318,7 @@ def people_note(definition: Description) -> str | None:
     """Return a note on the privacy loss of a person whose rows are not all protected together;
     None if they are.
     """
-    if not definition.counting.of_people:
+    if not definition.counting.users:
         return people_in_words(definition.guarantee, definition.unit)
     parted = definition.counting.per is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
@@ -331,7 +328,7 @@ def counting_rule(definition: Description) -> str | None:
     """Return words that say in which window a late row counts: by arrival, or by its time; None if
     neither applies.
     """
-    if not (definition.cut.timed and definition.cut.goes_on) or definition.counting.in_order:
+    if not (definition.cut.timed and definition.cut.goes_on):
         return None
     if not definition.cut.lags:
         return "by arrival"
@@ -426,7 +423,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     elif definition.release == "periods":
         period = definition.anew() or "period"
         what = f"{what} in each {period}{_so_far(definition, period)}"
-    elif not definition.inner.card.of_now:
+    else:
         what = f"running {what}"
     if (by := groups_in_words(definition)) is not None and definition.domain is not None:
         how = definition.cells.how(definition.declares, "declared groups")
@@ -555,9 +552,8 @@ def times_in_words(
     if over is not None and over > 1:
         windows = f"windows of {every}" if period is None else f"{period}s"
         return f"in the {over:,} {windows} up to each point"
-    if over == 1 or definition.inner.card.of_now:
-        window = period if period else f"window of {every}"
-        return f"in each {window}" if over == 1 else f"at the end of each {window}"
+    if over == 1:
+        return f"in each {period if period else f'window of {every}'}"
     start = cut.local(cut.start)
     date = day_in_words(start, year=True, long=True)
     if start.hour == start.minute == 0:
@@ -623,9 +619,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
         loss: the privacy loss in words; None: that of the guarantee.
     """
     said = definition.guarantee.loss_in_words if loss is None else loss
-    shown = definition.cut.in_the_middle
-    shown = shown and f"not protected: {shown}"
-    notes = [people_note(definition), shown]
+    notes = [people_note(definition)]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 
@@ -656,9 +650,7 @@ def protected_in_words(definition: Description) -> str:
     if definition.statistic.card.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None
-    said += "; a cell is one of the counts behind the numbers" * many
-    shown = definition.cut.in_the_middle
-    return f"{said}; not {shown}" if shown else said
+    return said + "; a cell is one of the counts behind the numbers" * many
 
 
 def cost_in_words(definition: Description) -> str:

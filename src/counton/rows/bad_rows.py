@@ -208,7 +208,7 @@ def _explain(
     )
 
 
-_OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_FLAG)
+_OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:

@@ -43,7 +43,6 @@ class Problem(IntEnum):
     NOT_FINITE = 6
     NO_USER = 7
     NO_ID = 8
-    NO_FLAG = 9
     NO_COUNT = 10
     UNREADABLE_ROW = 11
     NO_SIGN = 12
@@ -68,7 +67,6 @@ _WORDS = {
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
-    Problem.NO_FLAG: "neither true nor false",
     Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^32",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
     Problem.NO_SIGN: "neither 1 nor -1",
@@ -105,7 +103,6 @@ _REMEDIES = {
         f"give each row an id of its own, remove those without, or leave them out "
         f"({field('missing', 'skip')})"
     ),
-    Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
     Problem.NO_COUNT: "write how often the row counts, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
     Problem.NO_SIGN: "write 1 for a row that is added, and -1 for a row that is taken back",

@@ -43,9 +43,7 @@ class EventPart(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of the values: "number", "count" or "label"; of events that are kept in order also
-        "text" or "flag".
-        """
+        """Kind of the values: "number", "count" or "label"."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -53,13 +51,12 @@ class EventPart(Protocol):
 
 
 class KeptPart(NamedTuple):
-    """The description of one value of an event, for statistics that need each event by itself and
-    not sums.
+    """The description of one value of an event, for rows that are looked at one by one.
 
     Attributes:
         name: name of its column.
-        kind: "number", "text", or "flag" (true or false, also as 1 and 0, yes and no).
-        labels: allowed texts; rows with other texts are left out. Empty: all texts are allowed.
+        kind: "number", "count" or "label".
+        labels: allowed texts, for labels.
     """
 
     name: str
@@ -289,7 +286,7 @@ def mark_rows(
             number of the window; 0 before the first window, the number of windows plus 1 after the
             last. A row that cannot be counted has a negative step instead: minus the number of its
             `Problem`. ``group``: text. ``total``: 1, or the value as a multiple of the resolution,
-            or the code of several values from `with_total`; rows kept in order have columns
+            or the code of several values from `with_total`; with ``kept`` there are columns
             ``part N`` instead. Also ``user``, ``id`` (both text) and ``sign``, if these columns are
             stated.
     """
@@ -321,7 +318,7 @@ def mark_part(
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     every = {name: getattr(columns, name) for name in ("group", "user", "id", "sign")}
     whose = {name: column for name, column in every.items() if column is not None}
-    told = [*whose.values(), *(column for column, one in parts if one.kind in _TEXTS)]
+    told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
@@ -349,8 +346,7 @@ def mark_part(
         taken["sign"] = _meaning(taken["sign"], _SIGNS, pl.Int8)
     for place, (column, one) in enumerate(parts):
         given = pl.col(column)
-        said = as_text(given, types[column]) if one.kind in _TEXTS else part.number(given)
-        said = _meaning(said, _FLAGS, pl.Boolean) if one.kind == "flag" else said
+        said = as_text(given, types[column]) if one.kind == "label" else part.number(given)
         taken[f"part {place}"] = said
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
@@ -365,14 +361,9 @@ def mark_part(
     values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
-        if one.kind in _TEXTS:
+        if one.kind == "label":
             kept_parts.append(given)
-            if one.kind == "label":
-                values.append(_code(given, one.labels))
-            elif one.kind == "text":
-                problems.append((given.is_null() | (given == ""), Problem.NO_VALUE))
-            else:
-                problems.append((given.is_null(), Problem.NO_FLAG))
+            values.append(_code(given, one.labels))
             continue
         value = given.cast(pl.Float64, strict=False)
         finite = value.is_finite().fill_null(False)
@@ -442,10 +433,6 @@ def parts_of_columns(reading: RowReading) -> Sequence[EventPart]:
         return reading.kept or [KeptPart(name, "number") for name in reading.columns.parts]
     return [part for part in reading.adds.parts if part.name != "by"]
 
-
-#: Kinds of parts that are read as texts.
-_TEXTS = ("label", "text", "flag")
-_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 _SIGNS = {"1": 1, "+1": 1, "1.0": 1, "-1": -1, "-1.0": -1}
 

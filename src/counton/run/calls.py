@@ -166,7 +166,7 @@ def release(
                     f"revise='14d' (late rows count in their own window){shown_of}",
                     stacklevel=2,
                 )
-            return Release(replace(found.in_memory(), kept_in=hide_secrets(os.fspath(state))))
+            return Release(replace(found, kept_in=hide_secrets(os.fspath(state))))
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:

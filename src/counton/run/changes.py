@@ -136,8 +136,7 @@ class ReadRows(ABC):
             comparison.
         until: time in microseconds since 1970; windows that ended by then are released. None for a
             stream without time windows.
-        ended: number of steps that have ended by ``until``; without time windows, the number of
-            steps that the rows make.
+        ended: number of steps that have ended by ``until``; without time windows, 1.
         columns: names of the columns of the events of a new stream; else empty.
     """
 
@@ -154,7 +153,7 @@ class ReadRows(ABC):
         ``stream`` is None for a new stream.
 
         Raises:
-            ReplayMismatch: rows of an ordered stream have changed, or a file was counted before.
+            ReplayMismatch: a file was counted before.
             SumOverflow: sums would not be exact.
         """
 
@@ -207,7 +206,7 @@ def for_operator(private: Private[X]) -> X:
 def ended_steps(
     job: Job,
     definition: Definition,
-    source: Source | None,
+    source: Source,
     found: Private[Any],
     released: int | None,
     now: datetime | None,
@@ -215,14 +214,11 @@ def ended_steps(
     """Return the time up to which windows are released, in microseconds since 1970, and how many
     steps have ended by then.
 
-    See `clock.windows_ended`. Without time windows the time is None: all rows are one step, or each
-    row is a step.
+    See `clock.windows_ended`. Without time windows the time is None: all rows are one step.
     """
     tally = open_private(found)
     if not definition.cut.goes_on:
         return None, 1
-    if not definition.cut.timed or source is None:
-        return None, tally.rows
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
     last = _last_moment(tally.moments, now)
@@ -432,7 +428,7 @@ def counts_of(
     if until is not None and cut.goes_on:
         last = _last_moment(tally.moments, now)
         moments = np.array([] if last is None else [last], np.int64)
-        empty = max(ended - int(cut.in_time.step_of(moments).max(initial=released)), 0)
+        empty = max(ended - int(cut.step_of(moments).max(initial=released)), 0)
     return Counts(
         *(tally.rows, tally.before, tally.beyond, tally.unknown),
         *(tally.skipped, tally.quarantined),

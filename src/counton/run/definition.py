@@ -15,20 +15,19 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
-from counton.base.windows import EachRow, Once, RevisedWindows, Windows, lags_in
+from counton.base.windows import Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
 from counton.job.stated_options import kept_as
 from counton.numbers import Design
 from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
-from counton.released.counting import Added, Bounded, Counting, Ordered
+from counton.released.counting import Added, Bounded, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
-from counton.statistics.statistic import protects, shape_of
-from counton.statistics.tally_statistic import is_tallied
+from counton.statistics.statistic import shape_of
 from counton.strategies import StreamStrategy
 
 #: Value that marks the public facts of streams that are made by jobs.
@@ -54,19 +53,16 @@ class StreamColumns(Columns):
     renamed: tuple[tuple[str, str, int], ...] = ()
 
     @classmethod
-    def of(
-        cls, record: Mapping[str, Any], details: Mapping[str, Any], *, ordered: bool
-    ) -> StreamColumns:
+    def of(cls, record: Mapping[str, Any], details: Mapping[str, Any]) -> StreamColumns:
         """Return the columns of a stream; refuse one column that is named for two uses.
 
         Args:
             record: options that jobs stated.
             details: public facts of the stream.
-            ordered: whether rows are taken one after another.
         """
         own = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
-        one = not ordered and len(own.names) == 1 and own.names == own.numbers
-        value, several = (own.names[0], ()) if one else (None, () if ordered else own.names)
+        one = len(own.names) == 1 and own.names == own.numbers
+        value, several = (own.names[0], ()) if one else (None, own.names)
         time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
         renamed = tuple((old, new, step) for old, new, step in details["renamed"])
         told = time or "", by, value, user, row, several, record.get("sign")
@@ -245,8 +241,7 @@ class Definition(Description):
         """
         record = details["record"]
         cut = cut_of(record, once=details["once"])
-        ordered = not cut.batched or not is_tallied(statistic)
-        columns = StreamColumns.of(record, details, ordered=ordered)
+        columns = StreamColumns.of(record, details)
         domain = None if details["domain"] is None else GroupNames(details["domain"])
         named, spare = dict(details["named"]), int(record["spare"])
         return cls(
@@ -257,7 +252,7 @@ class Definition(Description):
             strategy=strategy,
             domain=domain,
             cut=cut,
-            counting=counting_of(record, statistic, in_order=ordered),
+            counting=counting_of(record, statistic),
             cells=cells_from_dict(details["discovery"]),
             unit=without_clock(contribution.unit),
             by=columns.group,
@@ -377,13 +372,12 @@ class Definition(Description):
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """Return the rule that assigns each row to a step: time windows, one step for each row, or one
-    step for all rows.
+    """Return the rule that assigns each row to a step: time windows, or one step for all rows.
 
     ``record`` has the options that jobs stated; ``once`` is True for a table that is released once.
     """
-    if record.get("time") is None:
-        return Once() if once else EachRow()
+    if once:
+        return Once()
     start = datetime.fromisoformat(record["start"])
     told = start, record["every"], record["steps"], record["timezone"]
     if (revise := record.get("revise")) is not None:
@@ -391,15 +385,12 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
     return Windows(*told)
 
 
-def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
+def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
     """Return the rule that decides which rows count.
 
-    ``record`` has the options that jobs stated. The rule is one of three: all rows one after
-    another, where their order matters (``in_order``); a bounded number of rows of each user, if a
-    column of users is stated; otherwise all rows in any order.
+    ``record`` has the options that jobs stated. The rule is one of two: a bounded number of rows of
+    each user, if a column of users is stated; otherwise all rows.
     """
-    if in_order:
-        return Ordered(protects(statistic) == "user")
     if record.get("user") is None:
         return Added()
     each = 1 if record.get("first") else rows_of_each_group(statistic)

@@ -281,7 +281,6 @@ def _streams(
                 streams[one] = _KeptStream(None, over=False)
                 continue
             definition = Definition.reopen(found.design, found.details)
-            definition.counting.check_forgets(one, definition.statistic)
             if definition.columns.id is not None and not definition.counting.users:
                 raise InvalidInput(
                     f"nobody can be forgotten in stream {one!r}, and nobody has to be: it keeps "

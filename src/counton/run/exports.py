@@ -108,13 +108,6 @@ def publish_new(
         )
     definition = Definition.reopen(source.design, source.details)
     design = source.design
-    on_demand = definition.statistic.card.on_demand
-    if on_demand or not definition.cut.batched:
-        why = "computes its numbers only when they are asked for"
-        raise InvalidInput(
-            f"stream {design.name!r} {why if on_demand else 'has no windows of time'}, so it "
-            f"cannot be published; write its table with {field('out')} instead"
-        )
     readings, of_cells = shown_of(definition.record), definition.shows_cells
     revised = bool(definition.cut.lags and source.step)
     groups: Sequence[str] = definition.groups
@@ -213,7 +206,7 @@ def _publish_readings(
     released, cut = read_released(source, definition, level, readings), definition.cut
     cells = cells_of(released)
     # Readings begin `over` windows before their end; a table that was released once has no times.
-    starts = cut.starts(range(1, source.step + 1)) if cut.timed else None
+    starts = cut.starts(range(1, source.step + 1)) if cut.goes_on else None
     size = max(1, _CHUNK // max(1, released.last_rows().height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
@@ -593,7 +586,7 @@ def released_in(
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
     """Add a warning to a release if its state (database) may be an old copy that was restored."""
     doubt = reader.doubt()
-    return found if doubt is None else found.with_note(doubt).in_memory()
+    return found if doubt is None else found.with_note(doubt)
 
 
 def methods(
@@ -716,7 +709,7 @@ def _of_stream(
         check_fit(fit, definition.inner)
         shown = replace(kept, fit=fit)
     found = chosen.of(read_released(reader, definition, level, shown))
-    return found.in_memory()  # a later request for the table must not open the state again
+    return found
 
 
 def publish(

@@ -133,7 +133,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
     """Return the selection of a statistic's numbers to show, from the options of a job by name."""
     from counton.released.read_options import View
 
-    ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes
+    ask: tuple[Any, ...] | None = None  # shares, or intervals of cells
     if (given := told.get("shares")) is not None:
         from counton.statistics.quantiles import checked_shares
 
@@ -141,9 +141,6 @@ def shown_of(told: Mapping[str, Any]) -> View:
     elif (given := told.get("ask")) is not None:
         names = given.split(",") if isinstance(given, str) else given
         ask = tuple(dict.fromkeys(name.strip() for name in names))
-    elif (given := told.get("cut")) is not None:
-        sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
-        ask = tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
     return View(ask, over, top, fit_of(told), room)
 

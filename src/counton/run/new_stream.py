@@ -473,7 +473,7 @@ def halfwidths_at(
             level,
             rows=None if rows is None else max(rows * step // steps[-1], 1),
             over=several,
-            ask=None if definition.inner.card.on_demand else ask,
+            ask=ask,
         )
         for name, half in at.items():
             found.setdefault(name, []).append(half)

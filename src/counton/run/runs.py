@@ -2,7 +2,7 @@
 `commit` releases.
 
 A job is completed with the options that its stream keeps (`counton.run.settlement`). Its rows are
-added up (`counton.run.unordered_rows`) or taken in their order (`counton.run.ordered_rows`). The
+added up (`counton.run.unordered_rows`). The
 stream releases the sums and journals them.
 """
 
@@ -139,8 +139,7 @@ def run(
     Raises:
         InvalidInput: a value of the request or the data is out of range.
         StateError: the state cannot be used, or its stream was made with other options.
-        ReplayMismatch: rows of released steps have changed in a stream of ordered rows, or a file
-            of new events was counted before.
+        ReplayMismatch: a file of new events was counted before.
 
     >>> from pathlib import Path
     >>> events, state = Path("visits.csv"), Path("visits.db")
@@ -170,7 +169,7 @@ def read_rows(
     progress: Progress = silent,
     now: datetime | None = None,
 ) -> ReadRows:
-    """Read the rows of a completed job, and add them up or order them. Nothing is written but the
+    """Read the rows of a completed job, and add them up. Nothing is written but the
     file of bad rows that are set aside.
 
     Args:
@@ -182,7 +181,6 @@ def read_rows(
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
-        HorizonExceeded: more rows than the stream has steps.
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
@@ -197,13 +195,9 @@ def read_rows(
     """
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
-    if not settled.definition.counting.in_order:
-        from counton.run.unordered_rows import added_rows
+    from counton.run.unordered_rows import added_rows
 
-        return added_rows(settled, progress, now)
-    from counton.run.ordered_rows import rows_in_order
-
-    return rows_in_order(settled, now)
+    return added_rows(settled, progress, now)
 
 
 def check_rows(settled: SettledJob, rows: ReadRows) -> None:
@@ -310,7 +304,6 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             counters=counters,
             statistic=None if of_cells else definition.statistic,
             party=keeping.party,
-            batched=definition.cut.batched,
             **kept,
         )
     except (StateError, WrongKey) as error:

@@ -30,7 +30,6 @@ from counton.job.stated_options import (
     is_once,
     kept_as,
     kept_value,
-    kind_of,
     label_columns,
     name_of,
     named_columns,
@@ -100,7 +99,7 @@ class SettledJob(OpenedJob):
     Attributes:
         definition: definition of the stream (columns, windows, groups and guarantee), including the
             options of this job that it will keep.
-        source: source of the rows; None if events are the letters of a text.
+        source: source of the rows.
         outputs: the job whose options name the output files and the numbers in them, completed with
             the outputs that the stream keeps. Its columns have the names that they had when the
             stream was created.
@@ -109,7 +108,7 @@ class SettledJob(OpenedJob):
     """
 
     definition: Definition
-    source: Private[Source] | None
+    source: Private[Source]
     outputs: Job
     asked_at: datetime | None = None
 
@@ -179,14 +178,13 @@ def resolve(
             from counton.run.erasure import check_retain
 
             check_retain(job.people.retain, definition)
-        # If rows count in order, the unit gets the state's word when the stream is entered.
-        if settled.saved is None and not definition.counting.in_order:
+        if settled.saved is None:
             book = settled.shared_book()
             if settled.store is not None:
                 settled.store.refuse_beyond(settled.spend)
             if book is not None:
                 book.spend(settled.spend)
-        elif settled.saved is not None and job.keeping.party is not None:
+        elif job.keeping.party is not None:
             _refuse_other_party(settled)
         return settled
     except BaseException:
@@ -251,21 +249,12 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
         asked_at, moments = moments_of(job, definition, job.rows.query, released)
-    if source is None and not (
-        definition.statistic.card.of_letters and not any(definition.columns.own)
-    ):
+    if source is None:
         source = open_source(job, before, moments)
-    if source is not None:
-        for part in source.parts:
-            if not part.numbered:
-                definition.counting.check_any_order(
-                    definition.what,
-                    f"but {part.name} has no order; write the rows into a file, sorted by time",
-                )
-        source = source if saved is None else source.for_known_stream()
-        source = join_columns(source, definition.columns.group)
-        if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
-            source.parts[0].scan(definition.columns.names)
+    source = source if saved is None else source.for_known_stream()
+    source = join_columns(source, definition.columns.group)
+    if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
+        source.parts[0].scan(definition.columns.names)
     if (fit := fit_of(vars(job.view))) is not None:
         from counton.released.read_options import check_fit
 
@@ -276,8 +265,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
                 f"leave {field('known')} or {field('time')} out"
             )
     definition = _remember(definition, job)
-    rows = None if source is None else Private(source)
-    return SettledJob(job, store, saved, definition, rows, opened.job, asked_at)
+    return SettledJob(job, store, saved, definition, Private(source), opened.job, asked_at)
 
 
 def _checked_source(job: Job) -> Source | None:
@@ -286,8 +274,7 @@ def _checked_source(job: Job) -> Source | None:
 
     None: the rows are opened later, since their query has moments, or they cannot be opened.
     """
-    letters = kind_of(job.what).card.of_letters and job.option("letter") is None
-    if job.rows.query is not None or isinstance(job.events, Source) or is_numbered(job) or letters:
+    if job.rows.query is not None or isinstance(job.events, Source) or is_numbered(job):
         return None
     try:
         source = open_source(job)
@@ -321,13 +308,12 @@ def _remember(definition: Definition, job: Job) -> Definition:
     """Return a stream's definition (columns, windows, groups and guarantee) with the policies and
     outputs of this job, which later jobs inherit.
 
-    A job without outputs leaves the kept outputs unchanged. Outputs are not kept for a statistic
-    whose cells are computed on request, because each job requests other cells.
+    A job without outputs leaves the kept outputs unchanged.
     """
-    known, on_demand = options_of_job(job), definition.statistic.card.on_demand
+    known = options_of_job(job)
     writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
     anew = {name for name in known if known[name].kept in _REMEMBERED}
-    if not writes and not on_demand:
+    if not writes:
         anew -= {option.name for option in kept_as("output", known)}
     if job.format.file_format is None:
         anew -= {"file_format"}  # later nights may have files that need it again
@@ -335,7 +321,6 @@ def _remember(definition: Definition, job: Job) -> Definition:
         name: kept_value(known[name], job.option(name))
         for name in anew
         if job.option(name) != known[name].default
-        and (known[name].kept == "policy" or not on_demand)
         and (name, job.option(name)) != ("unknown", "discover")
     }
     fixed = {name: value for name, value in definition.record.items() if name not in anew}
@@ -417,7 +402,7 @@ def moments_of(
     """
     if not (named := moments_named(query)):
         return None, {}
-    if not definition.cut.timed:
+    if not definition.cut.goes_on:
         raise InvalidInput(
             f"{field('query', query[:40])} uses {{{min(named)}}}, a time between windows, and "
             f"{definition.what} has no windows here; leave it out"

@@ -45,7 +45,6 @@ from counton.run.definition import (
 from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of, norms_of_people
-from counton.statistics.statistic import protects
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
@@ -85,7 +84,7 @@ class StreamRequest:
         """Return the contribution bound of one protected unit: a row, or all counted rows of a
         user.
         """
-        found = statistic.contribution(batched=self.cut.batched, horizon=steps)
+        found = statistic.contribution(batched=True, horizon=steps)
         found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
         return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
 
@@ -108,9 +107,13 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     if declares is not None and job.groups.domain is None and job.times.time is not None:
         filled["domain"] = list(declares)
     job = job.having(**filled) if filled else job
-    ordered = not (once or job.times.time is not None) or not is_tallied(statistic)
-    _check_beside(job, statistic, parts, ordered=ordered)
-    refuse_without(job, *(("domain",) if ordered else ("user", "domain")), "expire")
+    if not is_tallied(statistic):
+        raise InvalidInput(
+            f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
+            "with counton.Running in Python"
+        )
+    _check_beside(job, statistic)
+    refuse_without(job, "user", "domain", "expire")
     guarantee = stated_guarantee(job, expires=job.promise.expire)
     groups = groups_of(job)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
@@ -120,27 +123,26 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     else:
         for name in ("every", "start", "until", "timezone", "revise"):
             if job.option(name) is not None:
-                then = "all rows are released once" if once else "each row is a step"
                 raise InvalidInput(
                     f"{field(name, job.option(name))} needs {field('time')}, the column of times; "
-                    f"give it, or leave {field(name)} out: then {then}"
+                    f"give it, or leave {field(name)} out: then all rows are released once"
                 )
-        record |= {"steps": 1} if once else {}
-    if not ordered and job.people.user is not None:
+        record |= {"steps": 1}
+    if job.people.user is not None:
         record["most"] = _most(job, statistic)
     if groups is not None:
         statistic = _by_group(statistic, groups, job)
-    cut, counting = cut_of(record, once=once), counting_of(record, statistic, in_order=ordered)
+    cut, counting = cut_of(record, once=once), counting_of(record, statistic)
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
-    if not ordered:  # the word that is stated, or that the state has for such a unit already
-        kind = "event" if job.people.user is None else "user"
-        if unit is not None:
-            unit = unit_without_period(checked_unit(unit), job.people.per)
-        unit = unit_word(units, kind, unit, kind)
+    # The word that is stated, or that the state has for such a unit already.
+    kind = "event" if job.people.user is None else "user"
+    if unit is not None:
+        unit = unit_without_period(checked_unit(unit), job.people.per)
+    unit = unit_word(units, kind, unit, kind)
     asked = StreamRequest(job, statistic, parts, groups, record, cut, counting, guarantee, unit)
     record |= {
-        "unit": asked.contribution(statistic).unit if unit is None else unit,
+        "unit": unit,
         "strategy": choice_of(job) or "auto",
         "metric": job.noise.metric or "mean",
         "spare": job.groups.spare or 0,
@@ -215,9 +217,7 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     If options are missing, one error message names them all.
     """
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
-    in_groups = job.groups.by is not None and card.by_groups is None  # which needs windows
-    each_row = job.times.time is None and not card.windowed and not in_groups
-    needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
+    needed = () if once else ("time", "every", "start", "steps")
     endless = job.times.around is not None or job.promise.expire or job.lateness.revise is not None
     lacking = [field(name) for name in needed if job.option(name) is None]
     lacking = [name for name in lacking if not (endless and name == field("steps"))]
@@ -239,32 +239,22 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
             raise
         raise _lacks(absent) from None
     if len(lacking) > 1 or (lacking and lacking[0] in map(field, needed)):
-        raise _lacks(lacking, without_time=each_row and not once)
+        raise _lacks(lacking)
     return found
 
 
-#: What a job without a column of times does.
-_FOR_WINDOWS = (
-    f"Without {field('time')} each row is a step of its own: for a number each day give "
-    f"{field('time')}, {field('every')} and {field('start')} too. "
-)
-
-
-def _lacks(lacking: Sequence[str], *, without_time: bool = False) -> MissingOptions:
+def _lacks(lacking: Sequence[str]) -> MissingOptions:
     several = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
     return MissingOptions(
         f"a new stream needs {several}; choose {'them' if len(lacking) > 1 else 'it'} without "
-        f"looking at the data. {_FOR_WINDOWS if without_time else ''}If the stream exists already, "
+        f"looking at the data. If the stream exists already, "
         f"correct {field('state')} or {field('name')}",
         InvalidInput(several).fields,
     )
 
 
-def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
-    """Refuse options that do not go with a new stream's statistic or with its way to count rows.
-    ``parts`` are the columns that the statistic reads; ``ordered`` says whether rows count one
-    after another.
-    """
+def _check_beside(job: Job, statistic: Statistic) -> None:
+    """Refuse options that do not go with a new stream's statistic or with its way to count rows."""
     name = statements.name_of(job.what)
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
         refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
@@ -277,21 +267,6 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
             f"{job.keeping.name!r} does not exist yet; give {field('domain')} and the columns as "
             "they are now, and leave it out"
         )
-    each_row = job.times.time is None
-    if ordered:
-        own = {"release"} if job.noise.release == "periods" else set()  # settled later
-        own |= {"most", "first"} if statistic.card.declares is not None and each_row else set()
-        own |= (
-            {"user"} if job.people.user in parts.names and protects(statistic) == "user" else set()
-        )
-        beside = f"{name}, {in_which_order(statistic)}"
-        refuse(job, EXCLUDED["a new stream in order"], beside, "leave it out", but=own)
-        if not each_row and not parts.names:
-            raise InvalidInput(
-                f"{field('time', job.times.time)} is a column of a table, but the events are a "
-                f"text of letters; name the column of letters, or leave {field('time')} out"
-            )
-        return
     if rows_of_each_group(statistic) is not None:
         refuse(job, EXCLUDED["rows of users"], name, "leave it out")
     if job.people.first:
@@ -308,13 +283,6 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
             f"a report that counts users, or the first rows of each, needs {user}, and "
             f"{field('most')}, how many rows of one user count; give both"
         )
-
-
-def in_which_order(statistic: Statistic) -> str:
-    """Return words about the order of a statistic's rows, which messages put after its name: "where
-    each row is a step," or "whose rows count in order,".
-    """
-    return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
@@ -425,8 +393,8 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
         if not found.card.additive and getattr(found, "row_total", None) is None:
             raise InvalidInput(
                 f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
-                f"private, but {statistic!r} takes it as public; leave {field('number')} out, or "
-                f"list the groups ({field('domain')})"
+                f"private, but {statistic!r} takes it as public; list the groups "
+                f"({field('domain')})"
             )
         return found
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
@@ -436,11 +404,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
         raise InvalidInput(
             f"{field('spare', job.groups.spare)} reserves room for groups of counts and sums, and "
             f"{statistic!r} has no such groups; leave it out"
-        )
-    if own is None and job.times.time is None:
-        raise InvalidInput(
-            f"{field('by', job.groups.by)} needs windows of time, but here each row is a step; "
-            f"give {field('time')}, or leave {field('by')} out"
         )
     if own is None:
         refuse_long_terms(groups)
@@ -561,7 +524,7 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
         return "windows"
     every = period_anew(inner, per)
     anew = every is not None
-    if isinstance(every, str) and cut.timed:
+    if isinstance(every, str):
         anew = made_of_windows(cut, every)
     if job.noise.release == "periods" and not anew:
         raise InvalidInput(

@@ -232,7 +232,6 @@ class AddedRows(ReadRows):
         if again and windows > 0 and not job.times.yes:
             have = "has" if len(given) == 1 else "have"
             would = "window would" if windows == 1 else "windows would"
-            assert self.settled.source is not None
             raise InvalidInput(
                 f"{open_private(self.settled.source).name} {have} been counted already, and "
                 f"{windows:,} more {would} be released without any new event; give the file of the "
@@ -331,7 +330,6 @@ class AddedRows(ReadRows):
 def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> AddedRows:
     """Read the rows of a completed job, and add them up by window and group."""
     job, definition, saved = settled.job, settled.definition, settled.saved
-    assert settled.source is not None
     source = open_private(settled.source)
     if definition.columns.id is None:
         # In a file of all events a row that comes, goes and comes again would count in several

@@ -193,7 +193,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
             )
         if isinstance(job.what, str) and job.times.time is None and known is None:
             raise InvalidInput(
-                "the job has no column of times, so it releases once or after each row, but a "
+                "the job has no column of times, so it releases once, but a "
                 f"service releases at the end of each window: give {field('time')}, or use counton "
                 "run"
             )
@@ -202,11 +202,6 @@ def serve_job(name: str, job: Job) -> ServedJob:
         else:
             definition = resolve(opened).definition
         check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
-        definition.counting.check_any_order(
-            definition.what,
-            "but a service gets them in any order; use counton run with files, or a statistic such "
-            "as count, sum, average, quantiles, distinct, top-k or a table over time",
-        )
         return ServedJob(name, job, definition, reading_of(job, definition))
 
 

@@ -198,10 +198,6 @@ def _check_of(
         )
 
     def check(definition: Definition) -> None:
-        definition.counting.check_any_order(
-            definition.what,
-            "but a Spark frame has no order; use counton.run.run, or a statistic that adds up rows",
-        )
         if not definition.cut.goes_on and frame.isStreaming:
             raise InvalidInput(
                 f"a {definition.what} of rows without times is released once, but a streaming "

@@ -158,7 +158,7 @@ class Batches:
                 outputs = Outputs.of_run(settled)
                 with commit(settled, read_rows(settled)) as outcome:
                     outputs.write(outcome)
-                    return Release(outcome.read().numbers.in_memory()) if outcome.after else None
+                    return Release(outcome.read().numbers) if outcome.after else None
         except _WITHOUT_ROWS:
             raise
         except Exception as error:

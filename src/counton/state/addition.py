@@ -13,7 +13,6 @@ from counton.base.exact import name_alone
 
 if TYPE_CHECKING:
     from counton.state.seen import Change
-    from counton.statistics.statistic import Events
 
 
 @name_alone
@@ -45,8 +44,6 @@ class Addition(NamedTuple):
         remembered: change of the stored keyed digests of users and row ids that have been counted.
         labels: for groups that are found in the data: index of the first new cell, and the labels
             of the new cells; all earlier cells must exist.
-        events: for a statistic that takes events in order, in place of all other fields: events of
-            the new steps, and for each step the number of events up to its end.
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
@@ -55,5 +52,4 @@ class Addition(NamedTuple):
     sources: Sequence[str] = ()
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
-    events: tuple[Events, NDArray[np.int64]] | None = None
     arrivals: Arrivals | None = None

@@ -130,12 +130,6 @@ class JournalReader:
         self._let_show()
         terms = self.design
         steps = released_steps(terms, self.step, start, stop)
-        if (statistic := self.statistic) is not None and statistic.card.on_demand:
-            raise InvalidInput(
-                f"the numbers of {terms.name!r} are computed from its events and its key when they "
-                "are asked for, so the journal has none: open the stream with Stream.open, or run "
-                "its command again"
-            )
         with self._looking() as connection:
             return journal.read_packed(
                 connection, self._row.id, steps.start, steps.stop, saved_shape(terms)

@@ -378,17 +378,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """
     with reading(f"the checkpoint of stream {row.name!r}"):
         state, terms = read_checkpoint(bytes(row.checkpoint)), json.loads(row.terms)
-        on_demand = False
-        if "statistic" in terms:
-            from counton.statistics.live_statistic import statistic_of
-
-            on_demand = statistic_of(terms["statistic"])[0].card.on_demand
-        if on_demand:
-            from counton.state.on_demand import OnDemand
-
-            counter: Counter = OnDemand.from_checkpoint(state, key)
-        else:
-            counter = Counter.resume_from(state, key, strategy)
+        counter = Counter.resume_from(state, key, strategy)
     if state.step != row.step or state.design != terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} is of step {state.step}, but the stream is "

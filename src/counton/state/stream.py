@@ -36,20 +36,22 @@ from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.key_and_witness import Mark
-from counton.state.reader import JournalReader, released_steps, saved_shape
+from counton.state.reader import JournalReader, saved_shape
 from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
-from counton.statistics.statistic import restore
-from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
+from counton.statistics.event_steps import ends_of
+from counton.statistics.tally_statistic import (
+    TallyStatistic,
+    is_tallied,
+    refuse_unreadable_cells,
+)
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.state.ordered_state import OrderedMachine
     from counton.state.shared import SharedEntry
-    from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
-    from counton.statistics.statistic import Events, Exact, Statistic
+    from counton.statistics.statistic import Events, Statistic
 
 
 #: What to give in place of inputs of another shape.
@@ -125,7 +127,7 @@ class Stream(JournalReader, Closing):
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
-        self._closed, self._machine = False, cast("Machine | None", None)
+        self._closed = False
         began = counter is not None
         made = records.revive(row, key, strategy) if counter is None else counter
         super().__init__(database, row, made.design, details, key)
@@ -210,6 +212,11 @@ class Stream(JournalReader, Closing):
                     "leave it out"
                 )
             statistic = _complete(statistic, strategy, guarantee)
+            if not is_tallied(statistic):
+                raise InvalidInput(
+                    f"{statistic!r} takes events in their order, which no state keeps: count them "
+                    "in memory, with counton.Running"
+                )
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
@@ -220,14 +227,12 @@ class Stream(JournalReader, Closing):
             if statistic is None:
                 counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
             else:
-                from counton.state.on_demand import OnDemand
                 from counton.statistics.live_statistic import counter_of
 
                 found = None if counters is None else (shape, counters)
-                own = counter_of(
+                counter = counter_of(
                     statistic, strategy, guarantee, batched=batched, found=found, **named
                 )
-                counter = own if isinstance(own, Counter) else OnDemand(own, held)
             # What is refused now leaves no empty state.
             spend = records.spend_of(counter.design, facts.text, follows, party)
             if ledger is not None and database is None:
@@ -246,21 +251,11 @@ class Stream(JournalReader, Closing):
                     row = records.enter(
                         connection, database, counter, held, facts, book, follows, party
                     )
-                    if statistic is not None and not is_tallied(statistic):
-                        from counton.state import (
-                            ordered_state as ordered,  # only for ordered events
-                        )
-
-                        ordered.begin(connection, row, held, statistic)
-                        records.Seal(held, name).write(connection, row.id, 0, facts.text)
                     entry = None if book is None else book.entry(connection, database, name)
                 if entry is not None:
                     entry.check(0, lambda _: None)
                 beside = keyfile.witness_beside(database, key)
                 made = cls(database, row, facts.values(), held, beside, entry, counter)
-                if statistic is not None and not is_tallied(statistic):
-                    with database.transaction(write=False) as connection:
-                        made._machine = made._ordered_at(connection)
                 unless_made.pop_all()
                 return made
 
@@ -314,8 +309,6 @@ class Stream(JournalReader, Closing):
                     details = public.read(connection, row.id, row.details)
                 made = cls(database, row, details, held, beside, entry, None, strategy)
                 made.epoch_before = before
-                if made.statistic is not None and not is_tallied(made.statistic):
-                    made._machine = made._ordered_at(connection)
             unless_made.pop_all()
             return made
 
@@ -390,11 +383,6 @@ class Stream(JournalReader, Closing):
             ReplayMismatch: a released step had another input.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        if self._ordered_machine:
-            raise InvalidInput(
-                f"stream {self.name!r} is a {self.statistic!r}, which takes events in order, not "
-                "changes of its numbers: give the events to release_events"
-            )
         with self._turn.take(), self._lock:
             array = number_array(xs, "inputs", _SHAPED)
             totals = self._counter().design.contribution.grid_total(array)
@@ -406,10 +394,10 @@ class Stream(JournalReader, Closing):
 
         Args:
             also: function called in the same transaction, before the commit; its exception undoes
-                all. Not for a statistic that takes events.
+                all.
 
         Returns:
-            The releases; None for events (see `readings`), and if nothing was released.
+            The releases; None if nothing was released.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -418,9 +406,6 @@ class Stream(JournalReader, Closing):
         """
         with self._turn.take(), self._lock:
             given = open_private(addition)
-            if given.events is not None:
-                self._take_events(*given.events, None)
-                return None
             if given.inputs is not None:
                 return self._release(given, None, also)
             self._commit(self._counter(), [], given, also)
@@ -456,32 +441,30 @@ class Stream(JournalReader, Closing):
             StateError: an earlier release was interrupted half-way: open the stream again.
 
         >>> from counton import PureDP
-        >>> from counton.statistics import Distinct
+        >>> from counton.statistics import Average
         >>> from counton.strategies import Binary
-        >>> state, terms = "users.db", (Binary(31), PureDP(1))
-        >>> with Stream.create(state, "users", *terms, statistic=Distinct()) as stream:
-        ...     (first,) = stream.release_events(["ann", "bob", "ann"])
-        >>> with Stream.open(state, "users") as stream:
-        ...     (again,) = stream.release_events(["ann", "bob", "ann"], first_step=1)
-        ...     stream.step, again["users"] == first["users"]
+        >>> state, terms = "ages.db", (Binary(31), PureDP(1))
+        >>> ages = Average(0, 100, resolution=1)
+        >>> with Stream.create(state, "ages", *terms, statistic=ages) as stream:
+        ...     (first,) = stream.release_events([31, 54, 27])
+        >>> with Stream.open(state, "ages") as stream:
+        ...     (again,) = stream.release_events([31, 54, 27], first_step=1)
+        ...     stream.step, again["mean"] == first["mean"]
         (1, True)
         """
         with self._turn.take(), self._lock:
-            steps = self._take_events(events, stops, first_step)
+            steps = self._release(Addition(self._changes(events, stops)), first_step).steps
             return self.readings(steps.start, steps.stop)
 
-    def _take_events(
-        self,
-        events: Events,
-        stops: Sequence[int] | NDArray[np.int64] | None,
-        first_step: int | None,
-    ) -> range:
-        machine = self._machine_for("release_events")
-        ends = machine._ends(events, stops)
-        if (ordered := self._ordered_machine) is not None:
-            return ordered.release(self, events, ends, first_step)
-        changes = machine.statistic.begin().take(events, ends)
-        return self._release(Addition(changes), first_step).steps
+    def _changes(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        """Return what the events of each step add to the cells."""
+        if (statistic := self.statistic) is None:
+            raise self._no_statistic("release_events")
+        batched = bool((self.design.statistic or {}).get("batched"))
+        ends = ends_of(statistic, events, stops, batched=batched, name=self.name)
+        return statistic.begin().take(events, ends)
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
@@ -499,17 +482,14 @@ class Stream(JournalReader, Closing):
             ReplayMismatch: a step was released with other events.
         """
         with self._turn.take(), self._lock:
-            machine = self._machine_for("check_events")
-            ends = machine._ends(events, stops)
-            if len(ends) > self._step:
+            changes = self._changes(events, stops)
+            if len(changes) > self._step:
                 raise InvalidInput(
-                    f"{len(ends):,} steps are given, but stream {self.name!r} has released "
+                    f"{len(changes):,} steps are given, but stream {self.name!r} has released "
                     f"{self._step:,}: give only the released steps"
                 )
-            if (ordered := self._ordered_machine) is not None:
-                ordered.check(events, ends)
-            elif len(ends):
-                self._release(Addition(machine.statistic.begin().take(events, ends)), 1)
+            if len(changes):
+                self._release(Addition(changes), 1)
 
     @property
     def amounts(self) -> Private[Amounts]:
@@ -518,7 +498,7 @@ class Stream(JournalReader, Closing):
         """
         taken, statistic = open_private(self._counter().totals_taken), self.statistic
         (smallest, most), whole = extremes(taken), 0.0
-        if statistic is not None and is_tallied(statistic) and taken.size:
+        if isinstance(statistic, TallyStatistic) and taken.size:
             whole = float(statistic.total(taken[None])[0])
         return Private(Amounts(max(-smallest, most), whole))
 
@@ -528,11 +508,6 @@ class Stream(JournalReader, Closing):
         release of their window. Exact: secret.
         """
         return Private(self._arrivals)
-
-    def exact(self) -> Private[Exact]:
-        """Return a copy of the exact sums of the stream's statistic, for experiments."""
-        machine = self._machine_for("exact")
-        return Private(restore(machine.statistic, machine._exact.save()))
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts of the stream (JSON values such as names of groups) that
@@ -549,19 +524,6 @@ class Stream(JournalReader, Closing):
                 facts.write(connection, self._row.id, self._sealed_details)
                 self._seal.write(connection, self._row.id, self._step, facts.text)
             self._sealed_details, self._details = facts.text, facts.values()
-
-    @override
-    def readings(
-        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
-    ) -> Readings:
-        from counton.statistics.readings import Readings
-
-        if self.statistic is None or not self.statistic.card.on_demand:
-            return super().readings(start, stop, read_as)
-        machine = self._machine_for("readings")
-        with self._lock:
-            steps = released_steps(self.design, self._step, start, stop)
-        return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
 
     def reading(self, step: int | None = None) -> Reading:
         """Return the statistic's result at a released step; None means the last step.
@@ -611,37 +573,6 @@ class Stream(JournalReader, Closing):
 
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self._step})"
-
-    @property
-    def _ordered_machine(self) -> OrderedMachine | None:
-        machine = self._machine
-        return (
-            None
-            if machine is None or is_tallied(machine.statistic)
-            else cast("OrderedMachine", machine)
-        )
-
-    def _machine_for(self, what: str) -> Machine:
-        if self._machine is None:
-            if (statistic := self.statistic) is None:
-                raise self._no_statistic(what)
-            from counton.statistics.event_machine import Machine
-
-            assert is_tallied(statistic)  # for ordered events it is made with the stream
-            terms, exact = self.design, statistic.begin()
-            batched = bool((terms.statistic or {}).get("batched"))
-            self._machine = Machine(statistic, exact, batched, terms, self._key, self._step)
-        return self._machine
-
-    def _ordered_at(self, connection: Connection) -> OrderedMachine:
-        """Return the object that converts ordered events into releases (`OrderedMachine`), built
-        from the exact sums that the state has stored.
-        """
-        from counton.state import ordered_state as ordered
-
-        row = records.find(connection, self.name)
-        known = ordered.known_at(connection, row, self._key)
-        return ordered.OrderedMachine(row.id, self.design, self._key, known)
 
     @override
     def _looking(self) -> Any:
@@ -765,7 +696,7 @@ class Stream(JournalReader, Closing):
             if counter.noise_is_worth_keeping:
                 counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
-            if (tallied := self.statistic) is not None and is_tallied(tallied):
+            if isinstance(tallied := self.statistic, TallyStatistic):
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)

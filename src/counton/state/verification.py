@@ -9,7 +9,6 @@ or distribution.
 
 from __future__ import annotations
 
-import hmac
 import json
 import math
 import os
@@ -50,7 +49,6 @@ from counton.state.database import Database, reading
 from counton.state.reader import saved_shape
 from counton.state.shared import names_in_ledger
 from counton.state.sql import Connection
-from counton.statistics.tally_statistic import is_tallied
 from counton.strategies.strategy import check_law
 
 #: Values recomputed at once.
@@ -341,25 +339,6 @@ class _Recomputation:
         """Recompute all released values; check that the exact sums that are stored for the next
         release fit them.
         """
-        statistic = None
-        if self._terms.statistic is not None:
-            from counton.state.ordered_state import known_at, restore_exact
-            from counton.statistics.live_statistic import statistic_of
-
-            statistic, _ = statistic_of(self._terms.statistic)
-        if statistic is None or is_tallied(statistic):
-            return self._recompute_values()
-        with self._database.transaction(write=False) as connection:
-            present = records.find(connection, self._row.name)
-            saved = known_at(connection, present, self._key)
-            restore_exact(statistic, saved, self._row.name)
-        if statistic.card.on_demand:
-            return self._recompute_steps_on_demand(saved.events)
-        self._recompute_values()
-        self._checks.append("its exact sums are those that were written under its key")
-        return None
-
-    def _recompute_values(self) -> None:
         terms, row = self._terms, self._row
         nothing_yet = StreamProgress.start(terms)
         start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
@@ -404,34 +383,6 @@ class _Recomputation:
                 f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )
         self._checks.append("the sums kept for the next release fit the releases before it")
-
-    def _recompute_steps_on_demand(self, events: bytes) -> None:
-        """Check the steps of a statistic whose cells are computed on demand: the journal (the table
-        of releases) must have the digests of the steps' events.
-        """
-        from counton.state.on_demand import OnDemand
-
-        row, last = self._row, self._row.step
-        digests = np.frombuffer(events, "<u8")[:last].astype(np.int64)[:, None]
-        entries = self._read(range(1, last + 1), (1,))
-        if not (entries.values == digests).all():
-            raise self._alteration(
-                f"the journal of statistic {row.name!r} has digests of other events than those "
-                "that were counted"
-            )
-        if last:
-            journal.check_inputs(entries.input_digests, 1, digests, self._digest)
-        right = OnDemand(self._terms, self._key, last).checkpoint()
-        if not hmac.compare_digest(right, bytes(row.checkpoint)):
-            raise self._alteration(
-                f"the saved state of statistic {row.name!r} is not the one after step {last}"
-            )
-        self._checks += [
-            "its checkpoint fits its last step and its options",
-            f"{last:,} step{'s' * (last != 1)}, with the events that were recorded; each of the "
-            f"{self._terms.cells:,} numbers is computed from them and from the noise of the key "
-            "when it is asked for",
-        ]
 
     def _parts(self, last: int) -> Iterator[range]:
         """Yield ranges of consecutive steps that fit into memory.

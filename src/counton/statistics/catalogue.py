@@ -33,21 +33,23 @@ OWN = {
     "ranges": "counton.statistics.line_ranges:Ranges",
     "contingency": "counton.statistics.contingency:Contingency",
     "moments": "counton.statistics.moments:Moments",
-    "distinct": "counton.statistics.distinct:Distinct",
+    "distinct": "counton.statistics.count:DistinctUsers",
     "reach": "counton.statistics.reach:Reach",
-    "substrings": "counton.statistics.letters.substrings:Substrings",
-    "episodes": "counton.statistics.letters.episodes:Episodes",
-    "edges": "counton.statistics.graphs.edges:Edges",
-    "triangles": "counton.statistics.graphs.triangles:Triangles",
-    "stars": "counton.statistics.graphs.stars:Stars",
-    "degrees": "counton.statistics.graphs.degrees:Degrees",
-    "cuts": "counton.statistics.graphs.cuts:Cuts",
-    "forest": "counton.statistics.graphs.forest:Forest",
     "report": "counton.statistics.report:Report",
 }
-#: Module of each class. Classes for groups and for users in a report have no command names.
+#: Module of each class. Classes without a command name are of groups, of users in a report, and of
+#: events in their order, which are counted in memory (`counton.Running`).
 KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
+    "Distinct": "counton.statistics.distinct",
+    "Substrings": "counton.statistics.letters.substrings",
+    "Episodes": "counton.statistics.letters.episodes",
+    "Edges": "counton.statistics.graphs.edges",
+    "Triangles": "counton.statistics.graphs.triangles",
+    "Stars": "counton.statistics.graphs.stars",
+    "Degrees": "counton.statistics.graphs.degrees",
+    "Cuts": "counton.statistics.graphs.cuts",
+    "Forest": "counton.statistics.graphs.forest",
     "Grouped": "counton.statistics.by_group",
     "SumBesideNumber": "counton.statistics.average",
     "GroupedRows": "counton.statistics.report_members",

@@ -61,7 +61,6 @@ class Count(_SumOfRows):
         keyword="count",
         example={"by": "page", "domain": "home,shop"},
         stream="events",
-        windowed=True,
         finds=True,
         says="The number of rows.",
         help=f"A stream is a series of releases, one after each window of time. A new one needs "
@@ -83,6 +82,27 @@ class Count(_SumOfRows):
     @override
     def encode(self, *parts: Any) -> Integers:
         return np.ones(len(parts[0]), np.int64)
+
+
+class DistinctUsers(Count):
+    """Number of distinct users: a `Count` in which only the first row of each user counts."""
+
+    card = Card(
+        fills=lambda stated: {"first": True},
+        keyword="distinct",
+        example={"user": "visitor"},
+        says="How many different users there are so far.",
+        phrase="number of distinct {units}",
+        also_called=("unique", "uniques", "users", "visitors"),
+        event="user",
+        counted="users",
+    )
+
+    @classmethod
+    @override
+    def from_spec(cls, stated: Statement) -> Statistic:
+        stated.require("user")
+        return Count()
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
@@ -160,7 +180,6 @@ class Sum(_SumOfRows, ClippedValues):
         keyword="sum",
         example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
         stream="events",
-        windowed=True,
         finds=True,
         says="The sum of a column, whose values are clipped to bounds and put on a grid.",
         help=f"As count, and a new stream also needs {field('value')}, {field('lower')}, "

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.statistics.clipping import beyond_in_words
-from counton.statistics.count import Count
 from counton.statistics.statistic import Card, Events, Exact, Statistic
 from counton.statistics.users import (
     DIGEST,
@@ -29,11 +27,6 @@ from counton.statistics.users import (
 _MOST = 2**40
 #: A record of a user: a digest, and the two numbers that `_Users` explains.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
-
-
-def _counts_users_once(stated: Statement) -> bool:
-    own = ("window", "windows", "changes", "stay")
-    return stated.time is not None and all(stated[name] is None for name in own)
 
 
 def _besides_noise(distinct: Distinct) -> Sequence[str]:
@@ -99,20 +92,7 @@ class Distinct(Statistic):
 
     card = Card(
         besides_noise=_besides_noise,
-        fills=lambda stated: {"first": True} if _counts_users_once(stated) else {},
-        keyword="distinct",
-        example={"user": "visitor"},
-        says="How many users there are: so far, in each window, or now.",
         phrase="number of distinct {units}",
-        unit_word="users",
-        also_called=("unique", "uniques", "users", "visitors"),
-        options=(
-            Option("window", "count users anew in each run of this many steps", "whole"),
-            Option("windows", "with window: in how many windows a user counts at most", "whole"),
-            CHANGES,
-            Option("stay", "with changes: for how many steps each event keeps its user", "whole"),
-            COMES,
-        ),
         sources=("fluctuating",),
         event="user",
         counted="users",
@@ -133,13 +113,10 @@ class Distinct(Statistic):
             if number is not None:
                 given[name] = check_integer(name, number, 1, _MOST)
         self.window, self.windows, self.changes, self.stay = given.values()
-        self.card = replace(self.card, anew_every=self.window)
         if changes is not None:
             self.card = replace(
                 self.card,
-                of_now=True,
                 phrase="number of {units} who are there",
-                unit_word="users",
             )
         if window is None and windows is not None:
             raise InvalidInput(
@@ -156,27 +133,6 @@ class Distinct(Statistic):
                 f"stay is {stay}, so users may come and go without end: give changes too, the "
                 "largest number of times that a user comes or goes"
             )
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        return Count() if _counts_users_once(stated) else super().from_spec(stated)
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        comes, changes = stated["comes"], stated["changes"]
-        if (comes is not None) != (changes is not None and stated["stay"] is None):
-            raise InvalidInput(
-                f"{field('comes')} and {field('changes')} need each other: the column that says "
-                "whether a user comes or goes, and the largest number of changes of a user; give "
-                f"both, or neither, or {field('stay')} with {field('changes')} alone"
-            )
-        (user,) = stated.require("user")
-        if _counts_users_once(stated):
-            return OwnColumns()
-        flags = () if comes is None else (comes,)
-        return OwnColumns((user, *flags), (), flags)
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:

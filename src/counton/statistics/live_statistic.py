@@ -9,23 +9,33 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
-from counton.base.exact import check_integer
+from counton.base.errors import (
+    CountonError,
+    HorizonExceeded,
+    InvalidInput,
+    RequestMismatch,
+    StateError,
+    SumOverflow,
+    WrongKey,
+)
+from counton.base.exact import check_integer, shorten
+from counton.base.exact_sums import refuse_overflow
 from counton.base.private import open_private
-from counton.noise import Key
+from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers import Counter, Design
 from counton.numbers.counter import OneAtATime
 from counton.numbers.counter_state import read_state, write_state
-from counton.numbers.design import check_shape, design_for
+from counton.numbers.design import check_shape, design_for, largest_sum
 from counton.numbers.node_law import check_addresses
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.event_machine import Machine
+from counton.statistics.event_steps import count_events, ends_of
 from counton.statistics.readings import Reading, Readings
-from counton.statistics.statistic import restore
+from counton.statistics.statistic import neighbours_differ, restore
 from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
 from counton.strategies import StreamStrategy
+from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
@@ -33,7 +43,36 @@ if TYPE_CHECKING:
 _FORMAT = "counton-statistic-1"
 
 
-class Running(Machine):
+#: Largest number of values (steps times cells) computed at a time, and of draws of noise in memory.
+_CHUNK, _DRAWS = 2**16, 2**24
+#: Requested cells whose indices differ by at most this much are computed together.
+_NEAR = 16
+
+
+class _CellNoise:
+    """Integer noise of requested cells: one draw for each cell and each node of the strategy.
+
+    A node is a sum over steps that gets independent noise. Cells are in the requested order.
+    """
+
+    def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
+        self.shape = (len(cells),)
+        gaps = np.diff(cells)
+        breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
+        self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
+        for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
+            first, last = int(cells[begin]), int(cells[stop - 1])
+            part = field.part(first, last - first + 1)
+            self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        found = np.empty((len(nodes), *self.shape), np.int64)
+        for where, part, places in self._parts:
+            found[:, where] = part.run(level, nodes)[:, places]
+        return found
+
+
+class Running:
     """A running statistic: it takes the events of each step, and releases the statistic's numbers.
 
     `Running.start` makes it. All releases together satisfy one guarantee. The object holds exact
@@ -65,15 +104,23 @@ class Running(Machine):
         """Store the parts of a running statistic. Users call `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
-            terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
+            terms, self.key_fingerprint = source.design, source.key_fingerprint
         else:
             (plain, key), self.key_fingerprint = source, source[1].fingerprint
             terms = plain.under(key.fingerprint)
-        super().__init__(statistic, exact, batched, terms, key, step)
+            self._field = terms.noise_field(key)
+        self.statistic, self.batched, self.design = statistic, batched, terms
+        self._exact, self._step = exact, step
+        self._whole = True  # releases, exact state and step agree
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
             elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
         )
+
+    @property
+    def step(self) -> int:
+        """Number of the last step that this stream has released; 0 before the first."""
+        return self._step
 
     @classmethod
     def start(
@@ -116,8 +163,12 @@ class Running(Machine):
 
             found = plan_statistic(statistic, horizon, guarantee, batched=batched)
             strategy = found.best.strategy
-        begun = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
-        source = begun if isinstance(begun, Counter) else (begun, check_key(key))
+        source: Counter | tuple[Design, Key]
+        if statistic.card.on_demand:
+            told = statistic, strategy, guarantee
+            source = _design_on_demand(*told, name=name, batched=batched), check_key(key)
+        else:
+            source = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
         return cls(statistic, statistic.begin(), batched, source, 0)
 
     def release(self, event: Any) -> Reading:
@@ -148,7 +199,7 @@ class Running(Machine):
                 if each step has one letter.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self.release_batches(events, [self._count(events)])[0]
+        return self.release_batches(events, [count_events(self.statistic, events)])[0]
 
     def release_many(self, events: Events) -> Readings:
         """Take each event as a step of its own, and release all these steps, or none of them.
@@ -156,7 +207,7 @@ class Running(Machine):
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self._release(events, np.arange(1, self._count(events) + 1))
+        return self._release(events, np.arange(1, count_events(self.statistic, events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
         """Take consecutive steps with any number of events each, and release all these steps, or
@@ -171,7 +222,10 @@ class Running(Machine):
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self._release(events, self._ends(events, stops))
+        batched, name = self.batched, self.design.name
+        return self._release(
+            events, ends_of(self.statistic, events, stops, batched=batched, name=name)
+        )
 
     def _release(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
@@ -195,6 +249,95 @@ class Running(Machine):
             self._step = steps.stop - 1
             self._whole = True
         return readings
+
+    def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add events to the exact counts, and return the change of each cell in each step.
+
+        The caller must then release, and afterwards keep the counts or undo them. If an
+        interruption prevents both, all further releases are refused, because a unit must not be
+        counted twice.
+        """
+        self._check_whole()
+        self._whole = False
+        try:
+            changes = self._exact.take(events, stops)
+            if self.statistic.card.on_demand:
+                largest, most = self._exact.largest, largest_sum(self.design.strategy)
+                try:
+                    refuse_overflow(
+                        largest,
+                        most,
+                        lambda: (
+                            f"a count is {shorten(largest)} times the resolution, but sums are "
+                            f"exact only up to {most:,} times: give a coarser resolution, or split "
+                            "the stream"
+                        ),
+                    )
+                except SumOverflow:
+                    self._exact.undo()
+                    raise
+        except CountonError:
+            self._whole = True  # refused, and nothing has changed
+            raise
+        return changes
+
+    def _undone(self) -> None:
+        self._exact.undo()
+        self._whole = True
+
+    def _check_whole(self, counted: int | None = None) -> None:
+        if not self._whole or counted not in (None, self._step):
+            raise StateError(
+                f"statistic {self.design.name!r} is in the middle of a release, or was interrupted "
+                f"in one, so perhaps only some events of step {self._step + 1:,} are counted: "
+                "go on from the checkpoint of the last step that was published"
+            )
+
+    def _check_horizon(self, count: int) -> range:
+        steps = range(self._step + 1, self._step + 1 + count)
+        horizon = last_served_step(self.design.strategy)
+        if horizon is not None and steps.stop - 1 > horizon:
+            raise HorizonExceeded(
+                f"step {steps.stop - 1:,} is after the last of the {horizon:,} steps: start a new "
+                "stream with more steps"
+            )
+        return steps
+
+    def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
+        """Return the released values of the cells with these indices at a step, of shape
+        ``(cells,)``.
+
+        A value is a function of key, cell and step, so it is the same each time.
+        """
+        # Cells with numbers close to each other cost one call of the noise.
+        alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
+        return alone
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """Return the released values of the cells with these indices, of shape ``(steps,
+        cells)``.
+        """
+        strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
+        # If a release reads all earlier steps, this many numbers are in memory for each cell.
+        most = max(_NEAR, _DRAWS // max(1, steps.stop))
+        chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
+        for at in range(0, len(cells), chunk):
+            some = slice(at, at + chunk)
+            values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
+        for place, step in enumerate(steps if len(cells) else ()):
+            values[place] += self._exact.counts(cells, step) << strategy.facts.fraction_bits
+        return self.design.to_data(values)
+
+    def describe(self) -> str:
+        """Describe the statistic, the protected unit, neighbouring datasets, the guarantee and the
+        strategy.
+        """
+        terms = self.design
+        return (
+            f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
+            f"neighbours: differ {neighbours_differ(self.statistic)}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
+        )
 
     def reading(self, step: int | None = None) -> Reading:
         """Return the released numbers of an earlier step, for statistics whose cells are computed
@@ -290,11 +433,8 @@ def counter_of(
     batched: bool = False,
     contribution: Contribution | None = None,
     found: tuple[tuple[int, ...], Guarantee] | None = None,
-) -> Counter | Design:
+) -> Counter:
     """Return a counter (`Counter`) that adds noise to the statistic's cells, before the first step.
-
-    If cells are computed on request, no counter is needed, and only the public parameters of the
-    stream (`Design`) are returned.
 
     Args:
         strategy, guarantee, key, name, batched: as in `Running.start`.
@@ -306,26 +446,43 @@ def counter_of(
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
-    # The statistic's entry in the description of a stream, from which the noise is derived.
-    said = {**statistic_to_dict(statistic), "batched": batched}
     shape, counters = (statistic.cells, None) if found is None else found
-    if not statistic.card.on_demand:
-        return Counter(
-            strategy,
-            guarantee,
-            key=key,
-            name=name,
-            contribution=contribution,
-            shape=shape,
-            counters=counters,
-            statistic=said,
-        )
+    return Counter(
+        strategy,
+        guarantee,
+        key=key,
+        name=name,
+        contribution=contribution,
+        shape=shape,
+        counters=counters,
+        statistic=_entry_of(statistic, batched=batched),
+    )
+
+
+def _entry_of(statistic: Statistic, *, batched: bool) -> dict[str, Any]:
+    """Return a statistic's entry in the design of a stream, from which the noise is derived."""
+    return {**statistic_to_dict(statistic), "batched": batched}
+
+
+def _design_on_demand(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    *,
+    name: str,
+    batched: bool,
+) -> Design:
+    """Return the public parameters of a stream whose cells are computed on request, without a
+    counter.
+    """
     if strategy.facts.delay or strategy.facts.workload != "totals":
         raise InvalidInput(
             f"strategy {strategy!r} does not release totals without delay, but numbers computed on "
             "demand need such totals: use another strategy"
         )
     shape = check_shape(statistic.cells)
+    contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
+    said = _entry_of(statistic, batched=batched)
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
     check_addresses(strategy, shape)
     return design

@@ -28,7 +28,7 @@ from counton.strategies.strategy import checks_laws, largest_reads, window_round
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
-    from counton.statistics.event_machine import Machine
+    from counton.statistics.live_statistic import Running
     from counton.statistics.statistic import NamedCells, Statistic
 
 #: Largest number of names in an error message.
@@ -474,7 +474,7 @@ class Readings(Sequence[Reading]):
         statistic: Statistic,
         steps: range,
         releases: Releases | None,
-        machine: Machine | None = None,
+        machine: Running | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
         """Store the releases of consecutive steps; the library calls this, users do not.
@@ -505,7 +505,7 @@ class Readings(Sequence[Reading]):
         return cls(statistic, steps, Releases(steps, values, terms))
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Running:
         """The running stream that computes cells on request.
 
         Raises:
@@ -591,7 +591,7 @@ class OnDemandReading(Reading):
 
     statistic: NamedCells
 
-    def __init__(self, machine: Machine, step: int) -> None:
+    def __init__(self, machine: Running, step: int) -> None:
         self.statistic = cast("NamedCells", machine.statistic)
         self.step, self._machine = step, machine
         self._design = machine.design
@@ -671,9 +671,7 @@ class OnDemandReading(Reading):
         Raises:
             InvalidInput: a cell is unknown, or no cells are requested and there are over 2^22.
         """
-        cells = self._machine.listed
-        if request.ask is not None or cells is None:
-            cells = self._cells(request.ask)
+        cells = self._cells(request.ask)
         names = np.array([self.statistic.name_of(cell) for cell in cells.tolist()])
         return TableNumbers({"cell": names}, self._estimate(cells))
 

@@ -18,6 +18,7 @@ from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.privacy import Contribution
 from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
+from counton.statistics.count import DistinctUsers
 from counton.statistics.distinct import Distinct
 from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.statistic import Card, Statistic
@@ -366,12 +367,12 @@ def member_of(
 def _member_from(
     kind: type[Statistic], name: str, inner: Statement, by: str | None
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    columns = () if issubclass(kind, Distinct) else kind.columns_of_spec(inner).names
+    columns = kind.columns_of_spec(inner).names
     if "by" in kind.card.reads:
         (by,) = inner.require("by")
         return fitting(name, kind.from_spec(inner)), split_names(by)
-    if issubclass(kind, Distinct):
-        found: Statistic = kind(**inner.only("window", "windows", "changes", "stay"))
+    if issubclass(kind, DistinctUsers):
+        found: Statistic = FirstRows()
     elif issubclass(kind, TallyStatistic):
         found = kind.from_spec(inner)
     else:

@@ -128,8 +128,6 @@ class Card:
         of_letters: True if events are the letters of a text. Unless several letters come in one
             step, each step has exactly one letter: removing one would move all later letters to
             other steps.
-        windowed: True if its steps are always windows of time. Otherwise each row is a step if
-            there is no column of times.
         is_table: True if it is released once, as a table, when rows have no times.
         finds: True if groups need not be declared: an undeclared group is shown once its noisy
             count is large enough.
@@ -143,10 +141,6 @@ class Card:
             units of the values, as for quantiles.
         known_beforehand: names of the numbers whose half-widths are known before any data; None:
             all.
-        of_now: True if a release counts things that are present at its step, not everything that
-            came so far.
-        anew_every: number of steps after which each user is counted again; None: each user is
-            counted once.
         declares: names of the declared groups, if its cells are these groups; None: its cells have
             other names.
         domain: the public set of possible values, if these are not groups: nodes, labels or a tree.
@@ -191,7 +185,6 @@ class Card:
     least_errors: Callable[[Any, int, Guarantee, bool], tuple[LowerBound, ...]] | None = None
     on_demand: bool = False
     of_letters: bool = False
-    windowed: bool = False
     is_table: bool = False
     finds: bool = False
     ranks: bool = False
@@ -199,8 +192,6 @@ class Card:
     many_groups: bool = False
     in_rank: bool = False
     known_beforehand: tuple[str, ...] | None = None
-    of_now: bool = False
-    anew_every: int | None = None
     declares: tuple[str, ...] | None = None
     domain: Any = None
     by_groups: Callable[[Any, Sequence[str]], Statistic | None] | None = None
@@ -305,7 +296,7 @@ class Statistic(ABC):
             InvalidInput: an option is missing.
         """
         named: list[str] = []
-        of: dict[str, list[str]] = {"number": [], "flag": []}
+        of: dict[str, list[str]] = {"number": []}
         for one in cls.card.options:
             if not one.column or (stated[one.name] is None and not one.needed):
                 continue
@@ -314,7 +305,7 @@ class Statistic(ABC):
             )
             named += columns
             of.setdefault(one.column, []).extend(columns)
-        return OwnColumns(tuple(named), tuple(of["number"]), tuple(of["flag"]))
+        return OwnColumns(tuple(named), tuple(of["number"]))
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -206,8 +206,6 @@ class TopK(TallyStatistic):
                 ["by"] * (stated.by is None) + ["domain"],
             )
         given: dict[str, Any] = {"neighbours": "replace"} if stated["replace"] else {}
-        if stated.time is None:  # each row is a step, and the statistic tells users apart
-            given |= {"most": stated.most, "once": "group" if stated.first else None}
         return cls(stated.groups(stated.by or "group"), TOP if top is None else top, **given)
 
     @classmethod
@@ -218,10 +216,8 @@ class TopK(TallyStatistic):
                 f"{field('user')} and {field('most')} need each other: the column of users, and "
                 "the largest number of events of a user that count; give both, or neither"
             )
-        (by,) = stated.require("by")
-        if stated.time is not None:
-            return OwnColumns()
-        return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
+        stated.require("by")
+        return OwnColumns()
 
     @property
     @override

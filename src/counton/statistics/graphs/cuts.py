@@ -18,7 +18,6 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, quote
-from counton.base.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import ClosedForm
 from counton.privacy import Contribution
@@ -28,12 +27,11 @@ from counton.statistics.graphs.graph_statistic import (
     UNPROTECTED,
     NodeNumbers,
     checked_label,
-    ends_of_edges,
     pack_edges,
     unpack_edges,
 )
 from counton.statistics.readings import OnDemandReading
-from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
+from counton.statistics.statistic import Card, Events, Exact, NamedCells
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -151,18 +149,8 @@ class Cuts(NamedCells):
     card = Card(
         besides_noise=_besides_noise,
         reading=CutsReading,
-        check_asked=lambda cuts, nodes: cuts.pairs(nodes, None),
-        by_groups=lambda cuts, nodes: cuts,
         least_errors=_least_errors,
-        keyword="cuts",
-        example={"edge": "page,device", "domain": "home,shop,phone,desk"},
-        says="A noisy weight for every pair of nodes: any cut is a sum of them.",
         phrase="weight of the cuts of a growing graph",
-        unit_word="weight of a cut",
-        cell_column="cut",
-        options=(EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION))),
-        reads=("domain",),
-        shows=("cut",),
         sources=("constants",),
         unprotected=UNPROTECTED,
         on_demand=True,
@@ -224,24 +212,6 @@ class Cuts(NamedCells):
     @override
     def cells_of_name(self, name: Any) -> tuple[str, NDArray[np.int64]]:
         return " ".join(map(str, name)), self.pairs(name, None)
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        stated.require("domain")
-        return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        weight = stated["weight"]
-        if (weight is None) != (stated["resolution"] is None):
-            raise InvalidInput(
-                f"{field('weight')} and {field('resolution')} need each other: the column of "
-                "weights, and the finest difference of weights; give both, or neither"
-            )
-        more = () if weight is None else (weight,)
-        return OwnColumns((*ends_of_edges(stated), *more), more)
 
     @property
     @override

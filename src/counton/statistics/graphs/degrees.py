@@ -13,18 +13,15 @@ from typing_extensions import override
 from counton.base.distributions import Alternating, BoundedChange, Pattern
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.options import DEGREE, Option
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import (
-    OF_GRAPHS,
     REPLACED,
     UNIT,
     Beyond,
     GraphStatistic,
     ranks_of,
 )
-from counton.statistics.readings import Cells
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -95,18 +92,8 @@ class Degrees(GraphStatistic):
 
     card = replace(
         GraphStatistic.card,
-        whole=Cells.all,
         least_errors=_least_errors,
-        keyword="degrees",
-        example={"edge": "visitor,page", "degree": "3"},
-        says="How many nodes of a growing graph have each number of edges.",
         phrase="number of nodes of each degree up to {degree} of a growing graph",
-        unit_word="nodes of each degree",
-        options=(
-            DEGREE,
-            Option("nodes", "how many nodes there are, if that is public", "whole"),
-            *OF_GRAPHS,
-        ),
         sources=("constants",),
         column="degree",
     )

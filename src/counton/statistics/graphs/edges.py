@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond
+from counton.statistics.graphs.graph_statistic import Beyond
 from counton.statistics.graphs.subgraphs import Subgraphs
 
 
@@ -51,12 +51,7 @@ class Edges(Subgraphs):
     card = replace(
         Subgraphs.card,
         counted="edges",
-        keyword="edges",
-        example={"edge": "visitor,page"},
-        says="How many edges a growing graph has.",
         phrase="number of edges of a growing graph",
-        unit_word="edges",
-        options=OF_GRAPHS,
         sources=("constants",),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +13,6 @@ from typing_extensions import override
 from counton.base.distributions import Alternating
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, exact, quote, text
-from counton.base.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.numbers.formulas import Estimate
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation, check_relation
@@ -24,7 +22,6 @@ from counton.statistics.graphs.graph_statistic import (
     UNPROTECTED,
     NodeNumbers,
     differ,
-    ends_of_edges,
     keys_of,
     pack_edges,
     unpack_edges,
@@ -81,17 +78,7 @@ class Forest(Statistic):
 
     card = Card(
         neighbours=lambda forest: differ(forest.neighbours),
-        keyword="forest",
-        example={"edge": "visitor,page", "weight": "seconds", "largest": "600"},
-        says="The weight of a minimum spanning forest of a growing graph.",
         phrase="weight of a minimum spanning forest of a growing graph",
-        unit_word="weight",
-        options=(
-            EDGE,
-            replace(WEIGHT, needed=True),
-            Option("largest", "largest weight of an edge", exact=True, needed=True),
-            replace(RESOLUTION, needed=False),
-        ),
         sources=("constants",),
         unprotected=UNPROTECTED,
         event="edge",
@@ -115,12 +102,6 @@ class Forest(Statistic):
             )
         check_relation("neighbours", neighbours)
         self.units, self.neighbours = int(units), neighbours
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        (weight,) = stated.require("weight")
-        return OwnColumns((*ends_of_edges(stated), weight), (weight,))
 
     @property
     @override

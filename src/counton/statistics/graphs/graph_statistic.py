@@ -17,7 +17,6 @@ from typing_extensions import override
 from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
-from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Card, Events, Exact, Statistic
@@ -27,8 +26,6 @@ from counton.statistics.users import comes_or_goes
 UNIT = "edge"
 #: Facts that edge-level privacy does not protect, in words.
 UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
-#: The options of all statistics of a growing graph.
-OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
 #: Treatment of an edge that exceeds a bound on degrees or on changes.
 Beyond = Literal["refuse", "drop"]
 
@@ -40,17 +37,6 @@ REPLACED = 4
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
-
-
-def ends_of_edges(stated: Statement) -> tuple[str, ...]:
-    """Return the names of the two columns in which a job has the nodes of an edge."""
-    names = stated.require_names("edge")
-    if len(names) != 2 or "" in names:
-        raise InvalidInput(
-            f"{field('edge', stated['edge'])} must name the two columns of an edge's ends, as in "
-            "from,to"
-        )
-    return names
 
 
 def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
@@ -117,19 +103,6 @@ class GraphStatistic(Statistic):
             raise InvalidInput(f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'")
         check_relation("neighbours", neighbours)
         self.beyond, self.neighbours = beyond, neighbours
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        comes = stated["comes"]
-        if (comes is None) != (stated["changes"] in (None, 1)):
-            raise InvalidInput(
-                f"{field('comes')} and {field('changes')} need each other: the column that says "
-                "whether an edge comes or goes, and the largest number of changes of an edge; give "
-                "both, or neither"
-            )
-        flags = () if comes is None else (comes,)
-        return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
 
     def check_size(self, **more: int) -> None:
         """Raise `InvalidInput` if one edge may change counts by over 2^40 under the stated bounds

@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.options import DEGREE, Option
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_of
+from counton.statistics.graphs.graph_statistic import Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
 #: Largest number of stars that contain one edge; sums of more could exceed int64.
@@ -45,12 +44,7 @@ class Stars(Subgraphs):
 
     card = replace(
         Subgraphs.card,
-        keyword="stars",
-        example={"edge": "visitor,page", "degree": "3", "leaves": "2"},
-        says="How many stars with a given number of edges a growing graph has.",
         phrase="number of stars with {leaves} leaves of a growing graph",
-        unit_word="stars",
-        options=(DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS),
         sources=("constants",),
         counted="stars",
     )

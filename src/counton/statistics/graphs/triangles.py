@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.options import DEGREE
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, keys_of
+from counton.statistics.graphs.graph_statistic import Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
 #: Number of pairs of edges that are checked at a time.
@@ -70,12 +69,7 @@ class Triangles(Subgraphs):
     card = replace(
         Subgraphs.card,
         counted="triangles",
-        keyword="triangles",
-        example={"edge": "visitor,page", "degree": "3"},
-        says="How many triangles a growing graph has.",
         phrase="number of triangles of a growing graph",
-        unit_word="triangles",
-        options=(DEGREE, *OF_GRAPHS),
         sources=("constants",),
     )
 

@@ -89,11 +89,7 @@ class Episodes(Words):
 
     card = replace(
         Words.card,
-        keyword="episodes",
-        example={"letter": "page", "alphabet": "home,shop", "longest": "2"},
-        says="How often each word occurred, with other letters in between.",
         phrase="number of times that each word came as an episode of a stream of letters",
-        unit_word="times that each episode came",
         sources=("constants",),
     )
 

@@ -87,11 +87,7 @@ class Substrings(Words):
     card = replace(
         Words.card,
         least_errors=_least_errors,
-        keyword="substrings",
-        example={"letter": "page", "alphabet": "home,shop", "longest": "2"},
-        says="How often each word occurred as a part of the letters.",
         phrase="number of times that each word came in a stream of letters",
-        unit_word="times that each word came",
         sources=("constants",),
     )
 

@@ -15,9 +15,8 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, quote
-from counton.base.options import ALPHABET, LETTER, LONGEST, Statement, split_names
 from counton.statistics.readings import OnDemandReading
-from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
+from counton.statistics.statistic import Card, Events, Exact, NamedCells
 
 #: Largest number of letters in an alphabet, and of words in a statistic; each word has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
@@ -35,8 +34,6 @@ class Words(NamedCells):
 
     card = Card(
         reading=OnDemandReading,
-        options=(ALPHABET, LONGEST, LETTER),
-        shows=("ask",),
         on_demand=True,
         event="letter",
         of_letters=True,
@@ -68,13 +65,6 @@ class Words(NamedCells):
                 f"longest is {self.longest}, which makes {words:.3g} words over {len(letters):,} "
                 "letters, and at most 2^31 are possible: give a smaller longest"
             )
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        alphabet, longest = stated.require("alphabet", "longest")
-        several = isinstance(alphabet, str) and "," in alphabet
-        return cls(list(split_names(alphabet)) if several else alphabet, longest)
 
     @property
     @override
