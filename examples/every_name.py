@@ -49,6 +49,10 @@ def from_rows(folder: Path) -> ct.Release:
     )  # fmt: skip
     with ct.Stream.open(folder / "v.db", "visits") as stream:
         print(job.what, stream.step, ct.read(folder / "v.csv").steps)
+    try:
+        ct.read(folder / "none.csv")
+    except ct.CountonError as error:
+        print(error)
     return released
 
 

@@ -330,10 +330,25 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     with pytest.warns(UserWarning, match="not those that stream 'visits' has counted") as told:
         assert release(what, rows, **asked).table().equals(first.table())
     assert told[0].filename == __file__
+    assert str(told[0].message).endswith("begin a new stream with another name")
     with pytest.warns(UserWarning, match="not those that"):
         release(what, rows, **asked)  # each time
     again = release(what, rows, **{**asked, "name": "other"})
     assert not again.table().equals(first.table())
+
+
+@pytest.mark.parametrize("case", [case for case in AGAIN if "time" in AGAIN[case][1]])
+def test_days_that_come_later_bring_no_warning(case: str, tmp_path: Path) -> None:
+    """A warning is an error here."""
+    what, asked = AGAIN[case]
+    asked = {**asked, "guarantee": PureDP(200), "state": tmp_path / "s.db"}
+    later = ROWS.with_columns(pl.col("time") + timedelta(days=3))
+    release(what, ROWS, **asked)
+    more = pl.concat([ROWS, later])
+    release(what, more, **asked)  # nothing is released
+    found = release(what, more, **{**asked, "until": date(2024, 3, 6)})  # one day waits
+    assert found.steps[-1] == 5
+    release(what, more, **{**asked, "until": date(2024, 3, 6)})
 
 
 def test_rows_that_are_missing_where_windows_are_new_bring_a_warning(tmp_path: Path) -> None:
