@@ -527,7 +527,7 @@ class Door(NamedTuple):
     """One way in which rows reach a job: the kind of files, and the protected unit.
 
     Attributes:
-        options: options of the job.
+        options: options of the job, and as "what" its statistic.
         others: rows that exist with and without the unit.
         nights: for a row of the unit, the possible sets of nights whose files contain it.
         many: largest number of the unit's rows.
@@ -559,6 +559,12 @@ DOORS: dict[str, Door] = {
     "new events, report of users": Door(
         {**OF_A_USER, **REPORT, "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3
     ),
+    "all events, distinct users": Door(
+        {**OF_A_USER, "what": "distinct"}, NAMED_OF_ALL, IN_NIGHTS, 3
+    ),
+    "new events, distinct users": Door(
+        {**OF_A_USER, "what": "distinct", "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3
+    ),
 }  # fmt: skip
 #: Of each night how its file writes times: the same moments.
 ZONES = ("Z", "+05:30", "-08:00")
@@ -588,11 +594,12 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
             path = Path(folder, f"{night}.csv{'.gz' * (night == 1)}")
             path.write_bytes(gzip.compress(text.encode()) if night == 1 else text.encode())
             by = {} if "statistics" in options else {"by": "group", "domain": "n,s"}
+            what = "report" if "statistics" in options else "count"
             job = Job(
-                "report" if "statistics" in options else "count", path, Path(folder, "state.db"),
+                options.get("what", what), path, Path(folder, "state.db"),
                 time="at", every="1h", steps=6, start="2026-01-01", strategy="binary",
                 until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, yes=True,
-                **{**by, **options},
+                **{name: one for name, one in {**by, **options}.items() if name != "what"},
             )  # fmt: skip
             with run(job) as outcome:
                 values = np.asarray(outcome.stream.releases().values, float)

@@ -294,7 +294,6 @@ QUESTIONS: dict[str, Question] = {
     "totals": lambda r, _: of_series(r.numbers.totals),
     "windows": lambda r, _: of_series(r.numbers.windows),
     "series": lambda r, _: of_series(r.numbers.series),
-    "own": lambda r, _: of_series(r.numbers.series),
     "between": lambda r, _: of_series(
         r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),
@@ -315,7 +314,7 @@ QUESTIONS: dict[str, Question] = {
     "between of quantiles": lambda r, _: of_quantiles(r),
 }
 #: Methods that return numbers and have a test of their own below, or no error of noise alone.
-ELSEWHERE = {"simulate", "most_of_hidden", "lazy", "jointly", "versions"}
+ELSEWHERE = {"most_of_hidden", "lazy", "jointly", "versions"}
 #: How much wider than one alone intervals may be that hold for several numbers at once.
 SEVERAL = {"band": 2.2, "changes": 1.35, "shares_of_groups": 1.35}
 
@@ -511,14 +510,14 @@ def test_what_holds_together_and_simulations_have_that_noise(
 
 
 def test_one_place_multiplies_errors_by_the_unit() -> None:
-    """Others read the resolution for what is no error: a grid of values, a description."""
+    """Others read the resolution for what is no error: a grid of values."""
     source = Path(counton.__file__).parent
     reads = {
         str(file.relative_to(source))
         for file in source.rglob("*.py")
         if re.search(r"terms\.units\.exact\b", file.read_text("utf-8"))
     }
-    others = {"released/description.py", "state/verification.py", "laws/statistic_laws.py"}
+    others = {"state/verification.py", "laws/statistic_laws.py"}
     assert reads == {"numbers/formulas.py", *others}
 
 

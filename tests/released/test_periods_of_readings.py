@@ -128,11 +128,7 @@ def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        (
-            "substrings",
-            {"letter": "page", "alphabet": "ab", "longest": 2},
-            "computes numbers only when",
-        ),
+        ("quantiles", {"value": "paid", "edges": "0,2,4,8", "release": "windows"}, "needs totals"),
         ("count", {"by": "page", "unknown": "discover"}, "groups that were found in the data"),
     ],
 )
