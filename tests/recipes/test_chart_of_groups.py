@@ -24,7 +24,7 @@ ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid":
         ("hierarchy", {"levels": "shop", "domain": pl.DataFrame({"shop": ["a", "b"]})}),
     ],
 )
-def test_a_file_is_drawn(what: str, more: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_is_drawn(what: Any, more: dict[str, Any], tmp_path: Path) -> None:
     if what == "hierarchy":
         more["domain"].write_csv(tmp_path / "shops.csv")
         more = {**more, "domain": str(tmp_path / "shops.csv")}

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,11 +43,12 @@ def test_errors_of_forecasts_are_standard_normal(season: int) -> None:
 @pytest.mark.parametrize(
     "more", [{"revise": "2d"}, *({"release": of} for of in ("windows", "totals", "both"))]
 )
-def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, str]) -> None:
+def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) -> None:
     rows = [(str(day), page) for day in DAYS for page in ("home", "shop") for _ in range(40)]
     late = DAYS[-4:] if "revise" in more else DAYS[-2:]
     rows += [(str(day), "shop") for day in late for _ in range(400)]
     visits = pl.DataFrame(rows, schema=["time", "page"], orient="row")
+    steps: dict[str, Any] = {} if "revise" in more else {"steps": 366}
     release(
         "count",
         visits,
@@ -60,7 +62,7 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, str]) 
         append="revise" in more,
         state=tmp_path / "visits.db",
         out=tmp_path / "visits.csv",
-        **({} if "revise" in more else {"steps": 366}),
+        **steps,
         **more,
     )
     done = subprocess.run(

@@ -81,7 +81,10 @@ def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:
 
 
 def test_only_numbers_of_one_kind_are_ranked() -> None:
-    rows = {"name": [f"p{number}" for number in range(30)], "estimate": [*map(float, range(30))]}
+    rows: dict[str, list[Any]] = {
+        "name": [f"p{number}" for number in range(30)],
+        "estimate": [*map(float, range(30))],
+    }
     one = pl.DataFrame({"group": rows["name"], "estimate": rows["estimate"]})
     shown, said = shown_rows(one)
     assert (shown.rows[0][0], said) == ("p29", "the 20 largest of 30 rows")

@@ -6,7 +6,7 @@ import gzip
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -247,7 +247,12 @@ def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> 
         assert outcome.again, how
         assert values == first
     (tmp_path / "zones").mkdir()
-    for unit, zone in (("us", "UTC"), ("ns", "Asia/Kolkata"), ("ms", "Europe/Berlin")):
+    units: tuple[tuple[Literal["us", "ns", "ms"], str], ...] = (
+        ("us", "UTC"),
+        ("ns", "Asia/Kolkata"),
+        ("ms", "Europe/Berlin"),
+    )
+    for unit, zone in units:
         times = pl.col("time").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
         given = frame.with_columns(times.dt.cast_time_unit(unit))
         _, outcome = released(asked(given, tmp_path / "zones", append=True))

@@ -118,8 +118,8 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
     assert np.round(found).astype(int).tolist() == [[1, 0], [1, 2], [4, 2], [4, 2]]
     shown = bad.rstrip().decode("utf-8", "backslashreplace")
     with aside.open(newline="", encoding="utf-8") as stream:
-        said = list(csv.reader(stream))
-    assert said[1] == [str(file), "2", "a line that cannot be read", shown, "", "", ""]
+        rows = list(csv.reader(stream))
+    assert rows[1] == [str(file), "2", "a line that cannot be read", shown, "", "", ""]
 
 
 @pytest.mark.parametrize("what", WHATS)

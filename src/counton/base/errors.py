@@ -268,7 +268,7 @@ class BudgetExceeded(CountonError):
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
-def explained(init: _Init, call: str = "") -> _Init:
+def explain_calls(init: _Init, call: str = "") -> _Init:
     """Return the constructor ``init``, which says how to call it when an argument is missing or
     unknown: as the example ``call``, or else by ``best``, which chooses all arguments but the
     first.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, StreamConflict, WrongKey, explained
+from counton.base.errors import InvalidInput, StreamConflict, WrongKey, explain_calls
 from counton.base.exact import figures
 from counton.base.private import Private, open_private
 from counton.noise import Key
@@ -129,7 +129,7 @@ class Counter:
     range(2, 5)
     """
 
-    @partial(explained, call=_CALL)
+    @partial(explain_calls, call=_CALL)
     def __init__(
         self,
         strategy: StreamStrategy,

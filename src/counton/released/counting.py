@@ -94,6 +94,14 @@ class Counting:
         """
         return None
 
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        """Return "": a heading names no bound (`Bounded` returns its own, after a comma).
+
+        Args:
+            window, unit: see `late_rows`.
+        """
+        return ""
+
     def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
         """Return words for the counted quantity, such as "number of visits".
 
@@ -174,6 +182,15 @@ class Bounded(Counting):
             f"{said}, as one that came more than {LATE_DAYS} days (the "
             f"program's limit) after the end of its {unit}"
         )
+
+    @override
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        if self.each is not None or self.distinct:
+            return ""
+        said = f", at most {self.most:,} of one {unit}"
+        if self.most_a_window is not None and self.most_a_window < self.most:
+            said += f" and {self.most_a_window:,} in a {window}"
+        return said
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
         """Return True if a protected unit may have more rows than the bound allows, so that rows

@@ -15,7 +15,6 @@ from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
-from counton.released.counting import Bounded
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import statistic_in_words
 
@@ -190,12 +189,9 @@ def _bounded_subject(definition: Description) -> str:
     >>> _bounded_subject(define(job))
     "number of departures, at most 5 of one aircraft's week"
     """
-    bound, inner = definition.counting, definition.inner
+    inner = definition.inner
     said = statistic_in_words(definition).removesuffix(",")
-    if isinstance(bound, Bounded) and bound.each is None and not bound.distinct:
-        said += f", at most {bound.most:,} of one {definition.unit}"
-        if bound.most_a_window is not None and bound.most_a_window < bound.most:
-            said += f" and {bound.most_a_window:,} in a {definition.window}"
+    said += definition.counting.bound_in_heading(definition.window, definition.unit)
     lower, upper = (dict(inner.parameters).get(end) for end in ("lower", "upper"))
     if inner.card.additive and lower is not None and upper is not None:
         said += f", values from {lower} to {upper}"
