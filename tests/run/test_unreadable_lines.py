@@ -72,7 +72,6 @@ WHATS: dict[str, dict[str, Any]] = {
     "all": {"by": "group", "domain": "a,b", "user": "user", "most": 9, "value": "value",
             "lower": 0, "upper": 4, "resolution": 1},
     "discovered": {"by": "group", "unknown": "discover", "epsilon": 9, "delta": "1e-4"},
-    "edges": {"edge": "user,group"},
 }  # fmt: skip
 
 
