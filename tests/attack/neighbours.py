@@ -21,15 +21,12 @@ from neighbouring_jobs import (
     EPOCH,
     GROUPS,
     KEYS,
-    NODES,
     ODD_NAMES,
     ODD_ONES,
     ODD_USERS,
     ODD_VALUES,
     ONCE,
     ONCE_PEOPLE,
-    ORDERED,
-    ORDERED_KEYS,
     PEOPLE,
     TALLIED,
     USUAL_VALUES,
@@ -109,11 +106,9 @@ def terms(chance: random.Random) -> dict[str, Any]:
 
 def draw(chance: random.Random) -> Case:
     """A job of any statistic, and one unit's rows for some of its nights."""
-    name = chance.choice([*TALLIED, *MORE, *ORDERED])
+    name = chance.choice([*TALLIED, *MORE])
     promised = {"epsilon": chance.choice([1, 10])} if name == "found" else terms(chance)
     case: Case = {"statistic": name, "key": chance.randrange(2**63)}
-    if name in ORDERED:
-        return case | _draw_ordered(chance, name, promised)
     people = chance.choice([{}, {}, *PEOPLE])
     groups = chance.choice(GROUPS) if name in TALLIED else {}
     if name == "users":
@@ -153,31 +148,6 @@ def _unit(chance: random.Random, people: dict[str, Any], ids: bool) -> list[Any]
     return more
 
 
-def _draw_ordered(chance: random.Random, name: str, promised: dict[str, Any]) -> Case:
-    edges = [[a, b] for a in NODES for b in NODES if a < b]
-
-    def one(night: int, place: int) -> Rows:
-        user, number = chance.choice([7, 8, 9]), chance.randint(1, 6)
-        return [chance.randrange(3) + 3 * night, user, number, *edges[place], chance.choice("ab")]
-
-    what, options, _ = ORDERED[name]
-    places = iter(range(1, 6))
-    unit: list[Any] = [
-        [night := chance.randrange(2), one(night, 0)] for _ in range(chance.randint(1, 3))
-    ]
-    if what == "distinct":
-        for _, each in unit:
-            each[1] = "someone"
-    else:
-        unit = unit[:1]
-    return {
-        "own": {**options, **promised},
-        "format": chance.choice(["csv", "parquet"]),
-        "nights": [[one(night, next(places)) for _ in range(2)] for night in range(2)],
-        "unit": unit,
-    }
-
-
 def draw_file(chance: random.Random) -> Case:
     """Lines of CSV that are odd, in both data sets; and one that only the second has."""
     name = chance.choice(["count", "sum", "by group", "average", "report"])
@@ -209,11 +179,7 @@ def run_both(case: Case, folder: Path) -> str:
         AssertionError: something but numbers differs, or numbers by more than is claimed.
     """
     name, own = case["statistic"], case["own"]
-    if name in ORDERED:
-        what, _, ask = ORDERED[name]
-        keys: tuple[str, ...] = ORDERED_KEYS
-    else:
-        what, keys, ask = (TALLIED | MORE)[name][0], KEYS, None
+    what, _ = (TALLIED | MORE)[name]
     nights = [[_tupled(one) for one in night] for night in case["nights"]]
     more = [list(night) for night in nights]
     for night, one in case["unit"]:
@@ -221,7 +187,7 @@ def run_both(case: Case, folder: Path) -> str:
     found = []
     for rows in (nights, more):
         with _known(case["key"]):
-            found.append(published(rows, case["format"], what, own, keys, ask, True))
+            found.append(published(rows, case["format"], what, own, KEYS, True))
     compare(*found, found_groups=own.get("unknown") == "discover")
     return f"{name}{', refused' if found[0].design is None else ''}"
 

@@ -92,7 +92,7 @@ def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
     with connected(impatient) as silent, connected(impatient) as slow:
         slow.sendall(
             b"POST /v1/streams/visits/batches/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n"
-            + f"Authorization: {impatient.header('ingest')['Authorization']}\r\n".encode()
+            + f"Authorization: {impatient.header('write')['Authorization']}\r\n".encode()
             + b"Content-Type: application/x-ndjson\r\nConnection: close\r\n\r\n{"
         )
         assert b" 408 " in answer(slow).split(b"\r\n")[0]

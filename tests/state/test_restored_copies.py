@@ -24,7 +24,7 @@ from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
 from counton.state.key_and_witness import Mark, Witness
 from counton.state.watch import accept_old_copy
-from counton.statistics import Distinct, TopK
+from counton.statistics import Average, TopK
 from counton.strategies import Binary, Expiring
 
 Make = Callable[[Path, str, Any], object]
@@ -45,8 +45,10 @@ def _expiring(state: Path, name: str, key: Any = None) -> object:
 
 def _statistic(state: Path, name: str, key: Any = None) -> object:
     terms = Binary(7), PureDP(1)
-    with Stream.create(state, name, *terms, statistic=Distinct(), key=key) as stream:
-        return stream.release_events(["ann"])[0].step
+    with Stream.create(
+        state, name, *terms, statistic=Average(0, 9, resolution=1), key=key
+    ) as stream:
+        return stream.release_events([3])[0].step
 
 
 def _top(state: Path, name: str, key: Any = None) -> object:

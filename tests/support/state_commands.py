@@ -31,7 +31,6 @@ _RELEASES = {
     "statistic quantiles": "--value cost --lower 0 --upper 9 --cells 9",
     "statistic top-k": "--by page --domain home,shop",
     "statistic distinct": "--user page --unit reader",
-    "statistic edges": "--edge page,cost --unit link",
 }
 #: Words of other commands, and with what they end if not with 0.
 _OTHERS = {
