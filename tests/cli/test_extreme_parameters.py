@@ -12,8 +12,8 @@ from counton.privacy import contribution
 
 pytestmark = pytest.mark.slow
 
-HEADER = "at,page,user,paid,from,to,letter,id\n"
-ROWS = ("00:10,home,ann,3,u,v,a,1", "00:40,shop,bob,5,v,w,b,2", "02:30,home,ann,4,u,w,a,3")
+HEADER = "at,page,user,paid,id\n"
+ROWS = ("00:10,home,ann,3,1", "00:40,shop,bob,5,2", "02:30,home,ann,4,3")
 TIME = ("--time", "at", "--every", "1h", "--start", "2024-03-01", "--until", "2024-03-01T03:00")
 
 BUDGETS = tuple(
@@ -35,10 +35,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "average": (
         *("statistic", "average", "e.csv", "--value", "paid"),
         *("--lower", "0", "--upper", "9", "--resolution", "1"),
-    ),
-    "forest": (
-        *("statistic", "forest", "e.csv", "--edge", "from,to"),
-        *("--weight", "paid", "--largest", "9"),
     ),
 }
 
@@ -98,9 +94,6 @@ def test_every_range_of_values_is_taken_or_refused(
           f"--bounds={lower}:{upper},0:9", *more)  # fmt: skip
     check(desk, "statistic", "quantiles", "e.csv", "--value", "paid",
           f"--lower={lower}", f"--upper={upper}", "--cells", "8", *more)  # fmt: skip
-    graph = ("e.csv", "--edge", "from,to", "--weight", "paid")
-    check(desk, "statistic", "cuts", *graph, "--domain", "u,v,w", *ends, *more)
-    check(desk, "statistic", "forest", *graph, "--largest", upper, "--resolution", step, *more)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -109,12 +102,7 @@ def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
     check(desk, "count", "e.csv", *more, "--steps", count)
     check(desk, "count", "e.csv", *more, "--around", count)
     check(desk, "count", "e.csv", *more, "--steps", "6", "--user", "user", "--most", count)
-    edge = ("e.csv", "--edge", "from,to", "--degree")
-    check(desk, "statistic", "stars", *edge, "3", "--leaves", count, *more, "--steps", "6")
-    check(desk, "statistic", "stars", *edge, count, "--leaves", "2", *more, "--steps", "6")
-    for of in ("triangles", "degrees"):
-        check(desk, "statistic", of, *edge, count, *more, "--steps", "6")
-    for option in ("--window", "--windows", "--changes"):
+    for option in ("--most", "--most-a-window"):
         words = ("statistic", "distinct", "e.csv", "--user", "user", option, count)
         check(desk, *words, *more, "--steps", "6")
 

@@ -237,7 +237,7 @@ def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: An
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"], "--user and --most"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --most"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--user and --most"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK"], "group is 'LGA'"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK"], "not listed: 'LGA'"),
         ([*TOP, "E", "--by", "to"], "--unknown discover"),
         ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "refuse, drop, discover"),
         ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
@@ -255,7 +255,7 @@ def test_wrong_options_are_refused_in_words(
     words: list[str], said: str, place: Any, events: str
 ) -> None:
     given = [events if word == "E" else word for word in words]
-    done = place(*given, "--steps", "9", "--epsilon", "1", *place.again)
+    done = place(*given, *windows(place, steps="9", epsilon="1"))
     assert done.code == 2, done.out
     assert said in done.err
     assert not place.state.exists()

@@ -15,7 +15,7 @@ from found_groups import FOUND, chance_of_being_shown, job_of, night_of
 from keys import chosen_key
 from revised_jobs import Row, released, share_used
 
-from counton import Contribution
+from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
@@ -304,8 +304,9 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
 
 def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
+    known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
-        ("average", {**VALUES, "number": 5, "revise": None}, "takes it as public"),
+        (known, {"value": "value", "revise": None}, "takes events in their order"),
         ("average", {**VALUES, "id": "id", "corrections": 1}, "corrections=1 does not go with"),
         ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.job.keywords import JobFields
     from counton.rows.policies import Policies
-    from counton.rows.sources import Source
     from counton.state.key_and_witness import Kept
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
@@ -715,16 +714,6 @@ class RowFormat(JobPart):
         "stops, the default) or skip",
         usual="refuse",
     )
-
-    def open_rows(self, events: object) -> Source:
-        """Open a source of rows: files, a folder, a pattern, standard input or a data frame."""
-        from counton.rows.files import open_source
-        from counton.rows.paths import CsvForm
-
-        form = CsvForm.read(
-            self.separator or ",", self.decimal or ".", self.comment, self.quotes or "doubled"
-        )
-        return open_source(events, self.file_format, form)
 
     @override
     def __post_init__(self) -> None:

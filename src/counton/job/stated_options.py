@@ -25,7 +25,7 @@ def statistic_class(name: str) -> type[Statistic]:
     """Return the class of a statistic by its name.
 
     >>> [option.name for option in statistic_class("average").card.options]
-    ['value', 'lower', 'upper', 'resolution', 'number']
+    ['value', 'lower', 'upper', 'resolution']
     """
     from counton.statistics.catalogue import is_keyword, keywords, statistic_named
 

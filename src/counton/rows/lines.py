@@ -96,7 +96,7 @@ def blocks(
             and a block ends where a record ends.
 
     >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
-    [b'a\nb\n', b'\nc\n']
+    [b'a\n', b'b\n\nc\n']
     """
     size = size or BLOCK
     rest, ends, first = b"", b"\r\n" if multiline else b"\n", True

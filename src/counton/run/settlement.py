@@ -38,7 +38,9 @@ from counton.job.stated_options import (
 from counton.privacy import Spend
 from counton.rows.domains import refuse_events_as_domain
 from counton.rows.files import EventFile
+from counton.rows.files import open_source as open_rows
 from counton.rows.paths import (
+    CsvForm,
     event_paths,
     is_database,
     is_file,
@@ -366,7 +368,7 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
             f"a database returns rows in no certain order, and without {field('label')} their "
             f"order decides; give {field('label')}, the column that names the cells"
         )
-    source = job.format.open_rows(job.events)
+    source = _open_rows(job)
     if len(source.parts) != 1:
         raise InvalidInput(
             f"{field('events')} are {len(source.parts)} files, and without {field('label')} the "
@@ -450,7 +452,7 @@ def open_source(
                 "name no database; give sqlite:///FILE or "
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
-        source = job.format.open_rows(job.events)
+        source = _open_rows(job)
     if job.groups.domain is None:
         return source
     # Groups that are read from the events would reveal whose events exist.
@@ -473,6 +475,15 @@ def open_source(
         same=job.groups.domain is job.events,
     )
     return source
+
+
+def _open_rows(job: Job) -> Source:
+    """Open a job's source of rows: files, a folder, a pattern, standard input or a data frame."""
+    told = job.format
+    form = CsvForm.read(
+        told.separator or ",", told.decimal or ".", told.comment, told.quotes or "doubled"
+    )
+    return open_rows(job.events, told.file_format, form)
 
 
 def check_quarantine(
