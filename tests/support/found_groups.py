@@ -28,7 +28,7 @@ def rows_of(day: int, group: str, number: int, user: str = "") -> list[Row]:
     return [(day, group, user or f"{group}{day}{place}", "", 1.0) for place in range(number)]
 
 
-def job_of(folder: Path, rows: Sequence[Row], night: int, what: str = "count", **more: Any) -> Job:
+def job_of(folder: Path, rows: Sequence[Row], night: int, what: Any = "count", **more: Any) -> Job:
     """The job of a night, which ends the day of its number."""
     told: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
@@ -38,7 +38,7 @@ def job_of(folder: Path, rows: Sequence[Row], night: int, what: str = "count", *
 
 
 def night_of(
-    folder: Path, rows: Sequence[Row], night: int, what: str = "count", **more: Any
+    folder: Path, rows: Sequence[Row], night: int, what: Any = "count", **more: Any
 ) -> Release:
     """Run one night."""
     with run(job_of(folder, rows, night, what, **more)) as outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any
@@ -14,7 +13,7 @@ from counton.released.release import Release
 from counton.released.series import CellValues
 
 
-def simulate(released: Release, numbers: Sequence[Any] | None = None, n: int = 1) -> list[Release]:
+def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release]:
     """Releases of these true numbers of steps; None: the released numbers are the truth."""
     held = released.numbers
     if isinstance(held.published, CellValues):
