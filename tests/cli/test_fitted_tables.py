@@ -227,7 +227,7 @@ def test_known_totals_that_cannot_be_are_refused_before_a_release(
 CONTINGENCY = [
     ({"columns": "smokes,,sex"}, "--columns smokes,,sex contains an empty name"),
     ({"columns": "smokes,sex,sex"}, "name another column for each"),
-    ({"columns": "smokes,age"}, "values of 'sex', which is not among --columns"),
+    ({"columns": "smokes,age"}, "has no column 'age'; its columns are sex, smokes"),
     ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
     ({"domain": "sex=m,f"}, "--domain does not list the values of 'smokes'"),
     ({"domain": "sex=m,f"}, "of all columns, as in --domain 'smokes=A,B;sex=A,B'"),

@@ -336,7 +336,7 @@ def test_a_column_of_times_that_is_not_known_stays_open(
         (("--most", "0"), "--most 0 would count nothing"),
         (("--start", "yesterday"), "'yesterday' is not a time that can be read; write ISO 8601"),
         (("--time", "branch"), "column 'branch' holds no times in a known format"),
-        (("--user", "who"), "there is no column 'who'"),
+        (("--user", "who"), "has no column 'who'; its columns are reader"),
         (("--state", "none/s.db"), "none/s.db cannot be created (its folder does not exist)"),
         (("--key", "none/key"), "key file none/key cannot be written (No such file or directory)"),
     ],

@@ -32,7 +32,6 @@ MISSING: tuple[tuple[str, ...], ...] = (
 #: Those of a statistic with a column that its example does not have.
 MORE = {
     **{key: {"value": "seconds"} for key in ("hierarchy", "ranges", "contingency")},
-    **{key: {"comes": "here"} for key in ("edges", "distinct")},
 }
 
 

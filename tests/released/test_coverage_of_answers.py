@@ -108,7 +108,6 @@ CASES = {
     "ranges": Case({"label": "page", "domain": PAGES}, "0:2", "1:3", share=True),
     "top-k": Case({**BY, "top": 2}, "home", "shop"),
     "distinct": Case({"user": "user"}, "all", "all"),
-    "degrees": Case({"edge": "user,page", "degree": 5, "beyond": "drop"}, "1", "2"),
     "report": Case(ALIKE, "paid mean", "spent mean"),
     "report rows": Case(REPORT, "home", "shop", part="rows", share=True),
     "report paid": Case(REPORT, "home", "shop", "mean", part="paid"),

@@ -63,7 +63,7 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
         ({"until": "2999-01-01"}, InvalidInput),  # in the future
         ({"until": "2024-03-01T09:00"}, HorizonExceeded),  # beyond the last window
         ({"until": None}, InvalidInput),  # data of the past, without a time
-        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, None),
+        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, InvalidInput),  # no row
         ({"delta": "0.5"}, InvalidInput),
         ({"clock_change": "guess"}, InvalidInput),
         ({"late": "maybe"}, InvalidInput),

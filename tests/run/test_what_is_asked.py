@@ -230,7 +230,6 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
         ("count", {"time": "time", "around": 90}, "every, start and epsilon or rho"),
         ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
         ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
-        ("substrings", {"alphabet": "ab"}, "longest, steps and epsilon or rho"),
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
     ],
 )

@@ -287,7 +287,7 @@ def test_altered_details_and_a_lost_memory_show(
         "DELETE FROM counton_names WHERE stream_id = 1",
         "UPDATE counton_names SET names = other FROM (SELECT names AS other FROM counton_names "
         "WHERE stream_id = 2) WHERE stream_id = 1",
-        "UPDATE counton_names SET names = substr(names, 1, 100) WHERE stream_id = 1",
+        "UPDATE counton_names SET names = substr(names, 1, 9) WHERE stream_id = 1",
     ],
 )
 def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
     for one in given:
         if one:
             found += [one] if one in present else split_names(one)
-    return found
+    return [name for name in found if name]  # an empty name is refused by who reads the option
 
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:

@@ -19,7 +19,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.job.job import NEWEST, Job
-from counton.job.stated_options import kind_of, options_of_job
+from counton.job.stated_options import kind_of, named_columns, options_of_job
 from counton.run.clock import QUIET
 from counton.run.default_state import default_state, holds_new_events, path_beside, path_of, stem_of
 from counton.run.first_look import FirstLook as FirstLook
@@ -52,8 +52,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     if ("by" in values) != ("domain" in values) and values.get("unknown") != "discover":
         values = {name: it for name, it in values.items() if name not in ("by", "domain")}
     job = complete_job(values, look)
-    columns = job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(",")
-    for name in filter(None, columns):
+    for name in named_columns(job, look.columns):
         look.check_column(name)
     known = job.times.time in {one.name for one in look.times}
     if job.times.time is not None and look.times and not (known or job.format.time_format):

@@ -20,6 +20,7 @@ from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import Job
+from counton.job.stated_options import named_columns
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
@@ -152,6 +153,7 @@ def look_at(job: Job) -> FirstLook:
             f"{source.name} has no row that names a column, so there is nothing to look at; give "
             "the events of a day that has some"
         )
+    source.parts[0].check_columns(named_columns(job, names))
     for part in source.parts:
         if left <= 0:
             whole = False
