@@ -150,8 +150,7 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
         (asked.having(time="when"), "has no column 'when'"),
         (asked.having(epsilon=None), "epsilon"),
         (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
-        (asked.having(what="triangles", by=None, domain=None, edge="page,place", degree=3,
-                 strategy=None), "triangles needs its rows in their order"),
+        (asked.having(what="triangles"), "what is 'triangles', which is not known"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
