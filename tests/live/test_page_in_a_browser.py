@@ -133,7 +133,7 @@ ROWS: dict[str, list[dict[str, object]]] = {
     "alone": [{}] * 5,
     "best": [{"page": page} for n, page in enumerate(PAGES) for _ in range(90 - 20 * n)],
     "paid": [{"paid": amount} for amount in (20, 30, 40)],
-    "spent": [{"paid": 20, "page": "home"}] * 40 + [{"paid": 70, "page": "shop"}] * 20,
+    "spent": [{"paid": 20, "page": "home"}] * 400 + [{"paid": 70, "page": "shop"}] * 200,
     "waits": [{"paid": amount} for amount in (5, 25, 45, 65, 85)],
 }
 
