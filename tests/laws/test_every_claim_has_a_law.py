@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from own_laws.streams import check_strategy
 
 from counton.base.distributions import (
     Sensitivity,
 )
 from counton.base.expiry import Expiry
-from counton.laws import LawBroken, check_strategy
+from counton.laws import LawBroken
 from counton.strategies import (
     Binary,
     Epochs,
@@ -400,48 +401,56 @@ _TREE = Binary(HORIZON)
 
 #: What is computed from what strategies say, where it is looked up, and what would be wrong of it.
 WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
-    ("laws.stream_laws.matrices", lambda strategy, steps: (np.eye(2), np.eye(2)), _TREE),
-    ("laws.error_laws.noise_variance", _half(noise_variance), _TREE),
-    ("laws.error_laws.noise_variance", _half(noise_variance), Epochs(3)),
-    ("laws.stream_laws.check_ends", lambda strategy, *ends: np.broadcast_arrays(*ends), _TREE),
-    ("laws.stream_laws.check_step", lambda strategy, step: step, _TREE),
-    ("laws.stream_laws.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
-    ("laws.stream_laws.check_window", lambda strategy, steps: steps, _TREE),
-    ("laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
-    ("laws.pattern_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
+    ("counton.laws.stream_laws.matrices", lambda strategy, steps: (np.eye(2), np.eye(2)), _TREE),
+    ("counton.laws.error_laws.noise_variance", _half(noise_variance), _TREE),
+    ("counton.laws.error_laws.noise_variance", _half(noise_variance), Epochs(3)),
+    (
+        "counton.laws.stream_laws.check_ends",
+        lambda strategy, *ends: np.broadcast_arrays(*ends),
+        _TREE,
+    ),
+    ("counton.laws.stream_laws.check_step", lambda strategy, step: step, _TREE),
+    ("counton.laws.stream_laws.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
+    ("counton.laws.stream_laws.check_window", lambda strategy, steps: steps, _TREE),
+    ("counton.laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
+    (
+        "counton.laws.pattern_laws.largest_alternating",
+        _half(largest_alternating),
+        SqrtToeplitz(HORIZON),
+    ),
     *(
         (
-            "laws.pattern_laws.largest_alternating",
+            "counton.laws.pattern_laws.largest_alternating",
             lambda strategy, norm, changes: largest_alternating(strategy, norm, 1),
             KAry(horizon, 4),
         )
         for horizon in (HORIZON, 2000)
     ),
     (
-        "laws.pattern_laws.largest_alternating",
+        "counton.laws.pattern_laws.largest_alternating",
         lambda strategy, norm, changes: changes**norm * largest_alternating(strategy, norm, 1),
         Binary(14),
     ),
     (
-        "laws.pattern_laws.level_weights",
+        "own_laws.structures.level_weights",
         lambda strategy: dict.fromkeys(level_weights(strategy), 1),
         LookAhead(HORIZON, (3, 4), (4, 3, 7)),
     ),
-    ("laws.stream_laws.sensitivities", _half(sensitivities), _TREE),
-    ("laws.stream_laws.sensitivities", of_one_step, _TREE),
-    ("laws.stream_laws.sensitivities", _half(sensitivities), Epochs(3)),
-    ("laws.stream_laws.sensitivity", _half(sensitivity), _TREE),
-    ("laws.stream_laws.sensitivity", sensitive_to_one, _TREE),
-    ("laws.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
-    ("laws.pattern_laws.pattern_sensitivity", _half(pattern_sensitivity), Binary(HORIZON)),
+    ("counton.laws.stream_laws.sensitivities", _half(sensitivities), _TREE),
+    ("counton.laws.stream_laws.sensitivities", of_one_step, _TREE),
+    ("counton.laws.stream_laws.sensitivities", _half(sensitivities), Epochs(3)),
+    ("counton.laws.stream_laws.sensitivity", _half(sensitivity), _TREE),
+    ("counton.laws.stream_laws.sensitivity", sensitive_to_one, _TREE),
+    ("own_laws.errors.released_variance", _half(released_variance), Binary(HORIZON)),
+    ("counton.laws.pattern_laws.pattern_sensitivity", _half(pattern_sensitivity), Binary(HORIZON)),
     (
-        "laws.pattern_laws.pattern_sensitivity",
+        "counton.laws.pattern_laws.pattern_sensitivity",
         lambda strategy, pattern: Sensitivity(1, 1),
         Binary(HORIZON),
     ),
-    ("laws.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
+    ("own_laws.structures.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
     (
-        "strategies.strategy.window_rows",
+        "counton.strategies.strategy.window_rows",
         _less_one(window_rows),
         wrong(Binary, variance=StreamStrategy.variance),
     ),
@@ -452,7 +461,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
 def test_a_wrong_sum_breaks_a_law(
     name: str, wrongly: Any, strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"counton.{name}", wrongly)
+    monkeypatch.setattr(name, wrongly)
     with pytest.raises(LawBroken):
         check_strategy(strategy, strategy.horizon or HORIZON)
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws.lines import check_line_strategy
 
 from counton.base.distributions import Sensitivity
-from counton.laws import LawBroken, check_line_strategy
+from counton.laws import LawBroken
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
 
 

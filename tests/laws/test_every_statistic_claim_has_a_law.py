@@ -43,9 +43,10 @@ from above import (
     stream_of,
     turned,
 )
+from own_laws.statistics import check_statistic
 
 from counton import Contribution
-from counton.laws import LawBroken, check_statistic
+from counton.laws import LawBroken
 from counton.numbers.formulas import ClosedForm
 from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
 from counton.statistics.statistic import Card, ErrorScale, Statistic

@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import SMALL, weighted
-
-from counton.base.distributions import Sensitivity
-from counton.laws import LawBroken, check_tree_strategy, tree_laws
-from counton.laws.table_laws import check_columns
-from counton.laws.tree_laws import (
+from own_laws import trees as tree_laws
+from own_laws.tables import check_columns
+from own_laws.trees import (
     check_tree_cells,
     check_tree_description,
+    check_tree_strategy,
     check_tree_variance,
     tree_matrix,
 )
+from trees import SMALL, weighted
+
+from counton.base.distributions import Sensitivity
+from counton.laws import LawBroken
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from own_laws.errors import check_released_variance
+from own_laws.streams import check_node_law, check_noise_parts, check_reader, check_strategy
 
 from counton.base.arrays import Integers
 from counton.base.distributions import (
@@ -23,16 +25,11 @@ from counton.laws import (
     check_causal,
     check_endless_sensitivity,
     check_factorisation,
-    check_node_law,
     check_noise_is_rows,
-    check_noise_parts,
     check_parameters,
     check_participation,
-    check_reader,
-    check_released_variance,
     check_sensitivity,
     check_shift,
-    check_strategy,
     check_variance,
     check_window_variance,
     check_windows,

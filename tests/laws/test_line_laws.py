@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 from in_turn import in_turn
+from own_laws.lines import check_line_strategy
 
 import counton.strategies.lines as package
 import counton.strategies.published as published
-from counton.laws import check_line_strategy
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.line_catalogue import NAMES, build

@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Sensitivity
-from counton.laws import LawBroken, check_line_strategy
-from counton.laws.line_laws import (
+from own_laws.lines import (
     check_line_description,
     check_line_estimates,
     check_line_sensitivity,
+    check_line_strategy,
     check_line_variance,
     check_line_workloads,
     check_running_sums,
 )
+
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import Sensitivity
+from counton.laws import LawBroken
 from counton.strategies import NodeNoise, Norm
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
 from counton.strategies.lines.tree_law import TreeLaw

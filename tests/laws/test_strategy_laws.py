@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 from in_turn import in_turn
+from own_laws.streams import check_strategy
 
-from counton.laws import check_noise_is_rows, check_strategy, check_windows
+from counton.laws import check_noise_is_rows, check_windows
 from counton.strategies import (
     AsOf,
     StreamStrategy,

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from counton.base.arrays import Floats
-from counton.laws import LawBroken, check_training_strategy
-from counton.laws.training_laws import (
+from own_laws.training import (
     check_training_description,
     check_training_factorisation,
     check_training_sensitivity,
+    check_training_strategy,
     check_training_variance,
     sets_of_steps,
 )
+
+from counton.base.arrays import Floats
+from counton.laws import LawBroken
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,

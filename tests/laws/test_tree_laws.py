@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws import trees as tree_laws
+from own_laws.trees import (
+    check_tree_estimates,
+    check_tree_sensitivity,
+    check_tree_strategy,
+    check_tree_variance,
+)
 from trees import SMALL, random_tree, weighted
 
 from counton.base.errors import InvalidInput
-from counton.laws import LawBroken, check_tree_strategy, tree_laws
-from counton.laws.tree_laws import check_tree_estimates, check_tree_sensitivity, check_tree_variance
+from counton.laws import LawBroken
 from counton.strategies import NodeNoise, Norm
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from keys import chosen_key
 from once import Planned, hierarchy, released
+from own_laws.trees import tree_estimates
 from tables_of_noise import WrittenNoise
 from trees import leaf_places, measured_matrix, random_tree, sums_of
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.laws.tree_laws import tree_estimates
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.statistics import Hierarchy

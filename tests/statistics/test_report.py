@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from own_laws.statistics import check_statistic
 
 from counton import ZCDP, ApproxDP, Key, PureDP, Running, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.job import jobfile
-from counton.laws import LawBroken, check_statistic
+from counton.laws import LawBroken
 from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.released.release import Release

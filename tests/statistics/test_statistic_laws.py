@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from above import STREAM
+from own_laws.statistics import check_statistic
 
 from counton.base.errors import InvalidInput
-from counton.laws import LawBroken, check_statistic
+from counton.laws import LawBroken
 from counton.statistics import (
     Average,
     Count,

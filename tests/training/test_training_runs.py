@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from own_laws.training import sets_of_steps
 from patience import HANGS
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import CountonError, InvalidInput, StateError
-from counton.laws.training_laws import sets_of_steps
 from counton.noise import witness
 from counton.state.key_and_witness import Mark, Witness
 from counton.strategies.training import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -15,41 +14,26 @@ from counton.base.distributions import (
     DiscreteLaplace,
     NoiseDistribution,
 )
-from counton.base.errors import InvalidInput
-from counton.base.expiry import Expiry
-from counton.laws.node_noise import HashedNoise, noise_of
 from counton.laws.rows import (
     accepts,
     count_steps,
-    largest_entry,
     names_subject,
     reads_of,
     require,
-    rows_by_step,
 )
 from counton.strategies import StreamStrategy, noise_variance
-from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
-    EndlessStrategy,
-    Metric,
-    ReleaseForm,
-    largest_reads,
     node_law,
-    window_rounding,
 )
 
 #: Noise distributions under which errors are compared: wide ones, and ones on a few integers.
-_WIDE: tuple[NoiseDistribution, ...] = (
+WIDE: tuple[NoiseDistribution, ...] = (
     DiscreteLaplace(Fraction(2**30)),
     DiscreteGaussian(Fraction(2**60)),
 )
-_NARROW = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
+NARROW = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
 #: Allowed relative error of variances, which are sums of some hundred floats.
-_NEAR = 1e-9
-_METRICS: tuple[Metric, ...] = ("mean", "max")
-_FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
-#: Largest mean square of rounding, in squared data units, that a strategy need not state.
-_FINE = 4.0**-4
+NEAR = 1e-9
 
 
 @names_subject
@@ -74,12 +58,12 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
     # Measurements are integers in this unit; narrow noise is a few units of data at most.
-    unit, (laplace, gaussian) = 1 << strategy.facts.lattice_bits, _NARROW
+    unit, (laplace, gaussian) = 1 << strategy.facts.lattice_bits, NARROW
     narrow = (
         DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
         DiscreteGaussian(gaussian.sigma_squared * unit**2),
     )
-    for law in (*_WIDE, *narrow):
+    for law in (*WIDE, *narrow):
         if not accepts(strategy, law):
             continue
         laws = [node_law(strategy, law, level) for level in levels]
@@ -110,7 +94,7 @@ def _compare(
     starts: Integers,
 ) -> None:
     found = np.asarray(found)
-    room = _NEAR * np.abs(exact) + 1e-13 * float(exact.max(initial=0.0))
+    room = NEAR * np.abs(exact) + 1e-13 * float(exact.max(initial=0.0))
     wrong = (found < exact - room) | (found > exact + more + room)
     if found.shape != exact.shape or wrong.any():
         at = int(np.argmax(wrong))
@@ -119,210 +103,3 @@ def _compare(
             f"{what} from {starts[at]} to {stops[at]} returns {found.flat[at]}, but the rows of "
             f"the strategy give {exact[at]}",
         )
-
-
-@names_subject
-def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `largest_reads` returns an upper bound on the weight of any one node's noise in a
-    release.
-
-    A node is one noisy measurement. Half-widths of intervals depend on this bound. If nodes have
-    noise of different widths, each weight is multiplied by the standard deviation of its node's
-    noise, relative to the calibrated noise. The bound must hold for Laplace noise or for Gaussian
-    noise. If the strategy has a horizon, the bound for the first step must be at least the largest
-    weight in any release. A bound above 2 must not exceed twice this weight.
-
-    >>> from counton.strategies import Binary
-    >>> check_largest_reads(Binary(12))
-    """
-    # A sum of few draws of noise has heavier tails than a sum of many, so intervals depend on the
-    # largest weight if weights are fractions.
-    reads = reads_of(strategy, count_steps(strategy, steps))
-    last = np.arange(1, len(reads.steps))
-    first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
-    weights = np.abs(reads.between(first, last))
-    if not isinstance(strategy, EndlessStrategy):
-        most = float(weights.max(initial=0.0))
-        claimed = float(largest_reads(strategy, np.ones(1, np.int64))[0])
-        message = (
-            f"largest_read returns {claimed}, but a release reads a node with the weight {most}; "
-            "return at least this, and at most twice as much"
-        )
-        require(most * (1 - _NEAR) <= claimed, message)
-        require(claimed <= 2 * max(most, 1.0), message)
-    enough = []
-    for law in _WIDE:
-        try:
-            # standard deviations of nodes' noise at each of the levels, divided by that of the law
-            known = {
-                level: node_law(strategy, law, level).std / law.std
-                for level in set(reads.levels.tolist())
-            }
-            found = np.array([known[level] for level in reads.levels.tolist()], np.float64)
-        except InvalidInput:
-            continue
-        wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
-        claims = largest_reads(strategy, reads.steps[last])
-        enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
-    message = (
-        "largest_reads returns less than a weight with which a release reads a node; return an "
-        "upper bound for each step"
-    )
-    require(any(enough) or not enough, message)
-
-
-@names_subject
-def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding changes the released count of a window of steps by at most the bound that
-    `window_rounding` returns.
-
-    For single releases, the mean square of the rounding error must also be at most 1.5 times the
-    strategy's ``rounding_variance``, plus 1/256 of a squared data unit.
-
-    >>> from counton.strategies import HonakerOnline
-    >>> check_window_rounding(HonakerOnline(12))
-    """
-    count = count_steps(strategy, steps)
-    reads = reads_of(strategy, count)
-    table = HashedNoise((40,), spread=1000 * largest_entry(strategy, count))
-    noise = strategy.noise(table, range(1, count + 1))
-    z = noise_of(table, reads.nodes).astype(np.float64)
-    unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
-    if strategy.facts.workload == "windows":
-        shown = np.concatenate([np.zeros((1, 40), np.int64), np.cumsum(noise, axis=0)])
-    else:
-        shown = np.concatenate([np.zeros((1, 40), np.int64), noise])
-    first, last = reads.ends()
-    starts, stops = reads.steps[first], reads.steps[last]
-    off = np.abs(shown[stops] - shown[starts] - reads.between(first, last) @ z * unit)
-    allowed = window_rounding(strategy, starts, stops)
-    wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
-    at = int(np.argmax(wrong))
-    message = f"rounding moves the release from {starts[at]} to {stops[at]} by {off[at].max()}"
-    require(
-        not wrong.any(),
-        f"{message}, but window_rounding allows at most {allowed[at]}; return an upper bound",
-    )
-    single = (
-        (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
-    )
-    if single.any():
-        square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
-        message = (
-            f"the mean square of the rounding error is {square}, but facts.rounding_variance is "
-            f"{strategy.facts.rounding_variance}; state at least the former"
-        )
-        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, message)
-
-
-@names_subject
-def check_released_variance(strategy: StreamStrategy) -> None:
-    """Check that `released_variance` returns the mean and the maximum of the variances of all
-    released numbers.
-
-    The released numbers are totals, counts of single steps, or both.
-
-    >>> from counton.strategies import Binary
-    >>> check_released_variance(Binary(12))
-    """
-    count = count_steps(strategy, None)
-    ends = np.arange(count + 1)
-    totals = strategy.variance(ends[1:])
-    alone = strategy.variance(ends[1:], since=ends[:-1])
-    if strategy.facts.workload == "windows":
-        alone = totals
-    of = {"totals": totals, "windows": alone, "both": np.concatenate([totals, alone])}
-    for form in _FORMS:
-        for metric in _METRICS:
-            true = float(of[form].max() if metric == "max" else of[form].mean())
-            claimed = released_variance(strategy, metric, form)
-            message = (
-                f"released_variance({metric}, {form}) returns {claimed}, but the variances of all "
-                f"releases give {true}"
-            )
-            require(math.isclose(claimed, true, rel_tol=1e-12), message)
-
-
-@names_subject
-def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
-    """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
-
-    They must be the mean and the maximum of the variances of the first releases. This is checked
-    for some noise distributions, and without one: variances are then in units of the noise variance
-    of a node (one noisy measurement).
-
-    >>> from counton.strategies import Epochs
-    >>> check_endless_variance(Epochs(), 20)
-    """
-    # The planner ranks strategies by them.
-    whole = count_steps(strategy, steps)
-    for count in sorted({1, whole // 2, whole} - {0}):
-        first = range(1, count + 1)
-        variances: list[tuple[NoiseDistribution | None, Floats]] = [
-            (None, strategy.variance(first)),
-            *(
-                (law, noise_variance(strategy, law, first))
-                for law in _WIDE
-                if accepts(strategy, law)
-            ),
-        ]
-        for law, variance in variances:
-            for name, claim, true in (
-                ("mean_variance", strategy.mean_variance, variance.mean()),
-                ("largest_variance", strategy.largest_variance, variance.max()),
-            ):
-                found = claim(count, law)
-                message = (
-                    f"{name}({count}, {law}) returns {found}, but the variances of the releases "
-                    f"give {true}"
-                )
-                require(math.isclose(found, float(true), rel_tol=1e-6), message)
-
-
-@names_subject
-def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the noise of a strategy whose guarantee weakens as data ages agrees with its
-    attribute ``expiry``.
-
-    ``expiry`` (an `Expiry`) states a delay, and a noise distribution for each dyadic interval of
-    steps. Privacy losses by age are computed from ``expiry``. A release must add up the noise of
-    the intervals that contain the last step that it counts, each once, and no other noise. The
-    noise of an interval must be at least as wide as stated. Strategies without the attribute
-    ``expiry`` pass.
-
-    >>> from counton.strategies import Expiring
-    >>> check_expiry(Expiring(2, delay=1), 20)
-    """
-    # The intervals are [j 2^l, (j + 1) 2^l - 1], with j from 1 on.
-    expiry = getattr(strategy, "expiry", None)
-    if not isinstance(expiry, Expiry):
-        return
-    count = count_steps(strategy, steps)
-    message = f"expiry states a delay of {expiry.delay}"
-    require(
-        strategy.facts.delay == expiry.delay,
-        f"{message}, but facts.delay is {strategy.facts.delay}",
-    )
-    for step, row in rows_by_step(strategy, count).items():
-        at = step - expiry.delay
-        levels = range(min(max(at, 0).bit_length(), expiry.top + 1))
-        expected = {(level, at >> level): 1 for level in levels}
-        require(
-            row == expected,
-            f"release {step} reads other nodes than its attribute expiry says; row({step}) "
-            f"must read the dyadic intervals that hold step {at}, each once",
-        )
-    for level in range(min(count.bit_length(), expiry.top) + 1):
-        for law in (*_WIDE, *_NARROW):
-            found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
-            narrow = spread(found) < spread(expected_law) or found.family != law.family
-            message = (
-                f"node_law({law}, {level}) is {found}, but its attribute expiry needs at least "
-                f"{expected_law}"
-            )
-            require(not narrow, message)
-
-
-def spread(law: NoiseDistribution) -> Fraction:
-    """Return the scale of Laplace noise, or the variance of Gaussian noise."""
-    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared

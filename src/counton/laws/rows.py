@@ -336,3 +336,8 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
         return 1.0
     factor = float(node_factor(strategy, level))
     return factor**2 if accepts(strategy, DiscreteLaplace(Fraction(1))) else factor
+
+
+def spread(law: NoiseDistribution) -> Fraction:
+    """Return the scale of Laplace noise, or the variance of Gaussian noise."""
+    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared

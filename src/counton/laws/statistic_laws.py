@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -20,36 +19,22 @@ from counton.noise import Key
 from counton.numbers import Counter, StepRelease
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
-from counton.statistics.by_group import for_people, inner_of
+from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
-from counton.statistics.live_statistic import Running
 from counton.statistics.readings import place_of_name, read_release
 from counton.statistics.statistic import (
     NamedCells,
     Statistic,
-    neighbours_differ,
-    protects,
     restore,
-    shape_of,
 )
-from counton.statistics.statistic_plan import least_errors, plan_statistic
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Independent, StreamStrategy, matrices
 
-#: If a plan's error is not known, a lower bound may be at most this many times its largest standard
-#: deviation.
-_REACH = 10.0
 #: Largest number of cells of a statistic that computes cells on demand, since these checks count
 #: all of them.
 _MOST_CELLS = 2**12
 #: Largest number of names that are looked up.
-_NAMES = 64
-#: Least ratio of the half-width that a result shows to the half-width by its formula.
-_AS_WIDE = 0.7
-#: Default of ``error_of``: the error of the statistic is that of one cell.
-_OF_ONE_CELL = ("one cell", 1.0, 1.0)
-#: Units that have a name of their own; all others are events.
-_UNITS = ("user", "edge", "letter")
+NAMES = 64
 #: The events of each step.
 Batches = Sequence[Sequence[Any]]
 
@@ -93,7 +78,6 @@ def check_statistic(
         check_statistic_counts(one, batches)
         check_statistic_neighbours(one, batches, unit_of=unit_of)
     check_statistic_reading(statistic, batches)
-    check_statistic_running(statistic, batches)
 
 
 @names_subject
@@ -127,7 +111,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             f"building it again from its saved parameters {saved} gives another statistic, "
             f"{rebuilt}; the parameters must decide all of it",
         )
-        alike = np.array_equal(_changes(rebuilt, batches), _changes(one, batches))
+        alike = np.array_equal(cell_changes(rebuilt, batches), cell_changes(one, batches))
         require(
             alike,
             f"the statistic built again from its saved parameters {saved} counts the events "
@@ -143,9 +127,9 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     numbers: Sequence[Any] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
     if isinstance(statistic, NamedCells):
-        numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), _NAMES))))
+        numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), NAMES))))
         place_of = statistic.cell
-    for place, name in enumerate([*numbers][:_NAMES] if [*numbers] != [None] else ()):
+    for place, name in enumerate([*numbers][:NAMES] if [*numbers] != [None] else ()):
         try:
             found = place_of(name)
         except InvalidInput:
@@ -156,36 +140,6 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             "together one to one",
         )
     require_description(statistic.card.sources, None)
-    _check_texts(settled)
-
-
-def _check_texts(statistic: Statistic) -> None:
-    """Check that the statistic's texts agree with its contribution.
-
-    Both must name the same protected unit, and the same difference of neighbouring datasets.
-    """
-    for batched in (False, True):
-        contribution = statistic.contribution(batched=batched)
-        unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
-        message = (
-            f"protects() names {protects(statistic)!r}, but contribution() has the unit "
-            f"{contribution.unit!r}; name one protected unit in both"
-        )
-        require(protects(statistic) == unit, message)
-        if contribution.relation == "replace":
-            message = (
-                "contribution() has relation='replace', but card.neighbours_differ does not say so"
-            )
-            require("in what one unit does" not in neighbours_differ(statistic), message)
-        message = "card.of_letters is True, so contribution() must have relation='replace'"
-        letters = statistic.card.of_letters and not batched
-        require(not letters or contribution.relation == "replace", message)
-    known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
-    message = (
-        f"card.event is {statistic.card.event!r}, but protects() names {protects(statistic)!r}; "
-        "both must be the event"
-    )
-    require(known, message)
 
 
 @names_subject
@@ -197,7 +151,7 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     present state. If cells are computed on demand, none may be larger in magnitude than
     ``largest``.
     """
-    whole, exact = _changes(statistic, batches), statistic.begin()
+    whole, exact = cell_changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
         before = exact.save()
         first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
@@ -246,71 +200,26 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
     # of all rows.
     tallied: Any = statistic
-    whole = _changes(statistic, batches)
-    turned = _changes(statistic, [batch[::-1] for batch in batches])
+    whole = cell_changes(statistic, batches)
+    turned = cell_changes(statistic, [batch[::-1] for batch in batches])
     require(
         np.array_equal(whole, turned),
         "the cells change when the rows of a step are given in another order, but here the order "
         "of rows must not matter",
     )
-    halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
+    halves = [cell_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(
         np.array_equal(whole, sum(halves)),
         "the cells of two halves of the rows do not add up to the cells of all rows; each row "
         "must count by itself",
     )
-    if inner_of(statistic) is not statistic:
-        _each_group(tallied, batches, whole)
-    else:
+    if inner_of(statistic) is statistic:
         _rows_added(tallied, batches, whole)
-
-
-def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
-    inner, groups = statistic.inner, getattr(statistic, "groups", ())
-    require(bool(groups), f"it has an inner statistic {inner}, but groups is empty")
-    rows = {
-        group: [[event for name, event in batch if name == group] for batch in batches]
-        for group in groups
-    }
-    alone = np.stack([_changes(inner, own) for own in rows.values()], axis=1)
-    for place, (group, own) in enumerate(rows.items()):
-        same = np.array_equal(alone[:, place], whole[:, place])
-        require(same, f"the cells of group {group!r} differ from those of {inner} over its rows")
-        require(statistic.group(group) == place, f"group({group!r}) must return {place}")
-        check_statistic_rows(inner, own) if any(own) else None
-    by, *others = statistic.parts
-    right = by.kind == "label" and tuple(others) == tuple(inner.parts)
-    require(right, "parts must be a label followed by the parts of the inner statistic")
-    columns = _columns_of(inner, [event for batch in batches for _, event in batch])
-    codes = inner.encode(*columns)
-    require(
-        np.array_equal(statistic.encode(*columns), codes),
-        "encode() must return the codes of the inner statistic for each row",
-    )
-    for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
-        each = getattr(statistic, name), getattr(inner, name)
-        mine, its = (one() if callable(one) else one for one in each)
-        require(
-            mine == its,
-            f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal",
-        )
-    added = str(statistic.entries(codes)) == str(inner.entries(codes))
-    require(added, "entries() adds a row to sums that do not belong to its group")
-    require(
-        statistic.places == len(groups) * inner.places,
-        "places must be the places of the inner statistic times the number of groups",
-    )
-    sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
-    found, parts = statistic.measure(sums), np.split(sums, len(groups), axis=1)
-    measured = np.stack([inner.measure(part) for part in parts], axis=1)
-    for place, group in enumerate(groups):
-        same = np.array_equal(found[:, place], measured[:, place])
-        require(same, f"measure() gives {group!r} other cells than {inner} gives for its sums")
 
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     events = [event for batch in batches for event in batch]
-    columns = _columns_of(statistic, events)
+    columns = columns_of(statistic, events)
     codes = np.asarray(statistic.encode(*columns))
     require(
         codes.shape == (len(events),),
@@ -410,7 +319,7 @@ def _check_neighbours(
     unit_of: Callable[[Any], Hashable] | None,
 ) -> None:
     steps = len(batches)
-    whole = _changes(statistic, batches).reshape(steps, -1)
+    whole = cell_changes(statistic, batches).reshape(steps, -1)
     contributions = {
         f"contribution(batched={batched})": statistic.contribution(batched=batched),
         f"contribution(batched={batched}, horizon={steps})": statistic.contribution(
@@ -429,7 +338,7 @@ def _check_neighbours(
         }
         claims.append((tried, np.asarray(matrices(tried)[1], np.int64), stated))
     for who, other in near:
-        change = whole - _changes(statistic, other).reshape(steps, -1)
+        change = whole - cell_changes(statistic, other).reshape(steps, -1)
         for strategy, matrix, stated in claims:
             moved = matrix @ change
             norms = int(np.abs(moved).sum()), int((moved**2).sum())
@@ -502,55 +411,6 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
         )
 
 
-def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check the count, sums and means that a statistic derives from its cells (method `gives`):
-    they must be those of the counted rows.
-
-    Exact cells are used instead of released cells. Rows with codes below 0, which belong to no
-    cell, do not count.
-    """
-    if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
-        return
-    events = [event for batch in batches for event in batch]
-    columns = [np.asarray(one) for one in _columns_of(statistic, events)]
-    counted = np.ones(len(events), np.bool_)
-    if statistic.parts and statistic.spans:
-        counted = np.asarray(statistic.encode(*columns)) >= 0
-    number = int(counted.sum())
-    value = _changes(statistic, batches).sum(axis=0) * float(terms.units.exact)
-    release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
-    reading = read_release(statistic, release)
-
-    def compare(name: str, found: float, bounds: Any, column: Any) -> None:
-        expected, room = float(number), 1e-6 * (1 + number)
-        if name != "count":
-            require(
-                bounds is not None,
-                f"gives() promises a {name}, but bounds_of() returns no bounds for its values",
-            )
-            low, high, step = map(float, bounds)
-            values = np.clip(np.asarray(column, np.float64)[counted], low, high)
-            expected = float(np.rint(values / step).sum() * step)
-            room = 1e-6 * (1 + abs(expected)) + number * step
-            if name == "mean":
-                expected, room = expected / max(number, 1), room / max(number, 1)
-        message = (
-            f"gives() promises the {name}, which is shown as {found:g}, but the rows have "
-            f"{expected:g}"
-        )
-        require(abs(found - expected) <= room, message)
-
-    for place in (None, *range(len(statistic.parts))):
-        for name, called in statistic.gives(place).items():
-            bounds = None if place is None else statistic.bounds_of(place)
-            compare(name, float(reading[called]), bounds, None if place is None else columns[place])
-    for name in statistic.asks:
-        table = reading.table_columns()
-        at = 0 if len(statistic.asks) == 1 else table["name"].tolist().index(name)
-        own = columns[0] if statistic.parts else None
-        compare(name, float(table["estimate"][at]), statistic.bounds_of(0), own)
-
-
 @names_subject
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     """Check that the result shown for a release depends on the release alone, not on the counted
@@ -562,7 +422,38 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
         return
-    _changes(this, batches)
+    fresh, release, _ = one_release(this, batches)
+    try:
+        expected = _shown_results(fresh, release)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise LawBroken(
+            f"its results cannot be read before it has counted events, but reading "
+            f"must depend on the release alone: {type(error).__name__}: {error}"
+        ) from error
+    half = [batch[: len(batch) // 2] for batch in batches]
+    streams = [batches, [[] for _ in batches], half] if not this.card.of_letters else [batches]
+    for stream in streams:
+        cell_changes(this, stream)
+        shown = _shown_results(this, release)
+        now, before = (
+            {name: np.asarray(values).astype(str) for name, values in one.items()}
+            for one in (shown, expected)
+        )
+        require(
+            now.keys() == before.keys()
+            and all(np.array_equal(now[name], before[name]) for name in now),
+            "the results of one release change with the counted events, which would reveal "
+            "them; they must depend on the release alone",
+        )
+
+
+def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
+    """Return a copy of a statistic that has counted no events, a release for it, and the
+    release's design.
+    """
+    cell_changes(this, batches)
     last = len(batches)
     counter = Counter(
         known.Binary(last),
@@ -577,170 +468,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     value = counter.design.to_data(values) if this.cells else counter.design.to_data(values).item()
     release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
     fresh = statistic_of_kind(type(this), json.loads(json.dumps(statistic_to_dict(this))))
-    try:
-        expected = _shown_results(fresh, release)
-    except InvalidInput:
-        raise
-    except Exception as error:
-        raise LawBroken(
-            f"its results cannot be read before it has counted events, but reading "
-            f"must depend on the release alone: {type(error).__name__}: {error}"
-        ) from error
-    shapes = shape_of(this, None), shape_of(this, 3)
-    expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
-    require(
-        shapes == expected_shapes,
-        f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
-        f"{shapes}",
-    )
-    named = not this.card.additive or this.card.keyword in ("count", "sum")
-    require(named, "card.additive is True, which is allowed only for counts and sums")
-    additive = not this.card.additive or np.array_equal(
-        expected.get("estimate", ()), np.ravel(value)
-    )
-    require(
-        additive, "card.additive is True, but the results show other numbers than the released ones"
-    )
-    people = for_people(this, 2).contribution(batched=True, horizon=last)
-    same_row = people == this.contribution(batched=True, horizon=last)
-    require(
-        same_row,
-        "contribution() of the statistic for people must be unchanged where each person has "
-        "one row",
-    )
-    _check_gives(fresh, counter.design, batches)
-    _check_numbers(fresh, release)
-    half = [batch[: len(batch) // 2] for batch in batches]
-    streams = [batches, [[] for _ in batches], half] if not this.card.of_letters else [batches]
-    for stream in streams:
-        _changes(this, stream)
-        shown = _shown_results(this, release)
-        now, before = (
-            {name: np.asarray(values).astype(str) for name, values in one.items()}
-            for one in (shown, expected)
-        )
-        require(
-            now.keys() == before.keys()
-            and all(np.array_equal(now[name], before[name]) for name in now),
-            "the results of one release change with the counted events, which would reveal "
-            "them; they must depend on the release alone",
-        )
-
-
-def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
-    """Check each named number that the result of a release shows: its value and standard deviation
-    must be those that its formula gives, and its error as large as ``error_of`` says.
-
-    The formula computes the number from the released cells. If the formula is linear, the number's
-    interval must also be wide enough for its noise. Numbers without a formula are not compared with
-    one. If ``error_of`` says that errors are those of one cell, they must be so.
-    """
-    reading = read_release(statistic, release)
-    cells = math.prod(statistic.cells) if tuple(statistic.error_of) == _OF_ONE_CELL else 0
-    for place, name in enumerate([*reading.number_names][:_NAMES]):
-        try:
-            number, std = reading.number_of(name), reading.std(name)
-        except InvalidInput:
-            return
-        require(
-            place >= cells or math.isclose(std, release.std),
-            f"error_of says that errors are those of one cell, {release.std:.6g}, but {name!r} "
-            f"has {std}",
-        )
-        formula = number.formula
-        if formula is None:
-            continue
-        message = f"the result {name!r} is {number.value} with std {number.std:.6g}"
-        complaint = f"but its formula gives {formula.value} with std {formula.std:.6g}"
-        same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
-        same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
-        require(same, f"{message}, {complaint}")
-        if formula.linear:
-            low, high = number.interval(0.9)  # which may be cut to what is possible
-            half = max(high - number.value, number.value - low)
-            wide = formula.half(0.9)
-            require(
-                half >= _AS_WIDE * wide,
-                f"the interval of {name!r} has the half-width {half}, but its noise needs {wide}",
-            )
-
-
-@names_subject
-def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells which a statistic computes on demand are shown with their released values
-    and errors.
-
-    Two more things are checked for every statistic: the mean and the largest error that
-    ``error_of`` states have 0 < mean <= largest, and no lower bound that ``least_errors`` states is
-    above an error that some strategy reaches.
-    """
-    promise, steps = PureDP(1), len(batches)
-    this, strategy = statistic.settle(promise, steps), known.Binary(steps)
-    if this.card.on_demand:
-        events: Any = [event for batch in batches for event in batch]
-        stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-        named: Any = {"key": Key.generate(), "name": "a law", "batched": True}
-        running, others = (
-            Running.start(statistic, guarantee=promise, strategy=strategy, **named)
-            for _ in range(2)
-        )
-        found = running.release_batches(events, stops)
-        others.release_batches([events[:1][0]] * len(events), stops)
-        _check_shown_values(this, running, others, found)
-    best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
-    require(0 < of.mean <= of.largest, f"error_of is {of}, but 0 < mean <= largest is needed")
-    for bound in least_errors(this, steps, promise, batched=True):
-        reached = _REACH * best.errors.max_std if bound.achieved is None else bound.achieved
-        message = (
-            f"least_errors() says that no {bound.quantity} can be below {bound.at_least}, but "
-            f"{reached:.6g} is reached"
-        )
-        require((bound.at_least or 0) <= reached, message)
-
-
-def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:
-    """Check that each cell computed on demand is shown with its released value and error, and that
-    texts do not reveal counted events.
-
-    ``machine`` and ``others`` are two running statistics that have counted different events. For
-    each step, the texts that the two show must be equal. ``found`` are the releases of ``machine``
-    at all steps.
-    """
-    for place, step in enumerate(found.steps):
-        readings = found[place], statistic.card.reading(machine, step)
-        words = {
-            (one.describe(), repr(one)) for one in (*readings, statistic.card.reading(others, step))
-        }
-        require(
-            len(words) == 1,
-            f"texts about step {step} (describe() or repr()) change with the counted events, "
-            "which would reveal them; they must depend on the release alone",
-        )
-        std = float(machine.design.errors.std(range(step, step + 1))[0])
-        for cell in range(min(math.prod(statistic.cells), _NAMES)):
-            name = _query_name(statistic, cell)
-            value = machine.values(np.array([cell]), step)[0].item()
-            for reading in readings if name is not None else ():
-                low, high = reading.interval(name, 0.9)
-                shown = reading[name], (low + high) / 2, reading.std(name)
-                same = np.allclose(shown, (value, value, std), rtol=1e-12)
-                message = f"cell {name!r} is shown as {shown}, but {value} +- {std:.6g} is released"
-                require(same and high - low > std, message)
-
-
-def _query_name(statistic: NamedCells, cell: int) -> Any:
-    """Return the name by which a user can ask for a cell: a text, or a tuple of words.
-
-    None if the cell can be found by neither.
-    """
-    name = statistic.name_of(cell)
-    for one in (name, tuple(name.split())):
-        try:
-            if statistic.cell(one) == cell:
-                return one
-        except InvalidInput:
-            continue
-    return None
+    return fresh, release, counter.design
 
 
 def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
@@ -750,7 +478,7 @@ def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]
     reading = read_release(statistic, release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
     found[" words"] = np.array([reading.describe(), repr(reading)])
-    for name in [*reading.number_names][:_NAMES]:
+    for name in [*reading.number_names][:NAMES]:
         try:
             found[f" number {name}"] = np.array([reading[name], *reading.interval(name, 0.9)])
         except InvalidInput:
@@ -758,7 +486,7 @@ def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]
     return found
 
 
-def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
+def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
     """Return events as the columns that `TallyStatistic.encode` takes: one array for each part of
     an event.
     """
@@ -823,7 +551,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
                 yield words, [*batches[:step], new, *batches[step + 1 :]]
 
 
-def _changes(statistic: Statistic, batches: Batches) -> Integers:
+def cell_changes(statistic: Statistic, batches: Batches) -> Integers:
     """Return by how much each step changes each cell: int64, shape (steps, *cells)."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws.lines import check_line_strategy
 
 from counton.base.errors import InvalidInput
-from counton.laws import check_line_strategy
 from counton.strategies.lines import (
     AllRanges,
     Dense,

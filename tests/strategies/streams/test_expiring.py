@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws.streams import check_strategy
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
-from counton.laws import check_strategy
 from counton.noise import NoiseField
 from counton.strategies import Expiring, matrices, noise_variance
 from counton.strategies.participation import sensitivity

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from own_laws.streams import check_strategy
 
 from counton import Counter, PureDP, Stream, plan
 from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise, check_noise_is_rows, check_strategy, check_windows
+from counton.laws import HashedNoise, check_noise_is_rows, check_windows
 from counton.privacy import ZCDP
 from counton.strategies import Factorisation, SqrtToeplitz, matrices, strategy_from_dict
 from counton.strategies.participation import sensitivities

@@ -8,12 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from own_laws.streams import check_strategy
 from scipy.signal import fftconvolve
 
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise, check_strategy
+from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.participation import sensitivity
 from counton.strategies.strategy import check_law, column_until, last_served_step, node_law

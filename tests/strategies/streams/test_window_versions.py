@@ -7,10 +7,11 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 from every_version import EveryVersion
+from own_laws.streams import check_strategy
 
 from counton import ZCDP, PureDP, plan
 from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise, LawBroken, check_strategy
+from counton.laws import HashedNoise, LawBroken
 from counton.strategies import (
     AsOf,
     Binary,

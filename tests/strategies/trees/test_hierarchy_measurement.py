@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws.trees import tree_estimates
 from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree
 
 from counton.base.errors import InvalidInput
-from counton.laws.tree_laws import tree_estimates
 from counton.strategies.trees import Tree
 from counton.strategies.trees.tree_strategy import tree_strategy_for
 

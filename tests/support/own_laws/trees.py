@@ -23,10 +23,10 @@ from counton.laws.rows import (
     require_description,
     require_equality,
 )
-from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
+from own_laws.tables import check_columns
 
 #: Fraction bits of estimates, and the size of test noise: large even after division by weights of
 #: 2^28.

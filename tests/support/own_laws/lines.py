@@ -20,7 +20,6 @@ from counton.laws.rows import (
     require_description,
     require_equality,
 )
-from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
 from counton.strategies.lines import (
     AllRanges,
@@ -33,6 +32,7 @@ from counton.strategies.lines import (
 )
 from counton.strategies.lines.workloads import NAMED
 from counton.strategies.strategy import built_from
+from own_laws.tables import check_columns
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
 _TOLERANCE = 6e-6
