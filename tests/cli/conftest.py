@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,8 @@ import typer.testing
 from typer.testing import CliRunner
 
 from counton.cli.app import app
+from counton.job.job import Job
+from counton.job.stated_options import options_of_job
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,6 +52,29 @@ class Workplace:
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Result(done.exit_code, done.stdout, done.stderr)
+
+    def by_file(self, *words: str) -> Result:
+        """What ``counton run`` does with a job file that says what this command's words say.
+
+        A job file has options that no command has. The report of ``--json`` is that of the job.
+        """
+        statistic, events, *stated = words[words[0] == "statistic" :]
+        job = Job(statistic, events, "s")
+        known = {one.key: one.kind for one in options_of_job(job).values()}
+        lines = [f"statistic = {json.dumps(statistic)}", f"events = {json.dumps(events)}"]
+        told, as_json = iter(one for one in stated if one != "--json"), "--json" in stated
+        for word in told:
+            key = word.removeprefix("--")
+            kind = known[key]
+            value = "true" if kind == "flag" else json.dumps(next(told))
+            whole = kind in ("whole", "number")
+            lines.append(f"{key} = {value.strip(chr(34)) if whole else value}")
+        file = self.folder / "typed.toml"
+        file.write_text("\n".join([f"[jobs.{job.keeping.name}]", *lines, ""]))
+        done = self.plain("run", str(file), *(["--json"] if as_json else []))
+        if as_json and done.code == 0:
+            return done._replace(out=json.dumps(json.loads(done.out)["jobs"][job.keeping.name]))
+        return done
 
     def shown(self, *more: str) -> str:
         """What is said of the state, its lines put together."""

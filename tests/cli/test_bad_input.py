@@ -63,10 +63,8 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"every": "1x"}, r"window length '1x' is not"),
     ({"timezone": "Mars"}, r"time zone 'Mars' is not known; use an IANA name"),
     ({"strategy": "magic"}, r"strategy 'magic' is not known; give auto, or one of solved"),
-    ({"metric": "median"}, r"metric is 'median'"),
     ({"level": "1"}, r"level is 1.0; it is the probability of an interval"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
-    ({"clock-change": "x"}, r"--clock-change is 'x'; use one of raise, earliest, latest"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
     ({"out": "out.xls"}, r"'out.xls' must end in one of .csv"),
     ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
@@ -355,7 +353,6 @@ CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
     ({"time": "group"}, r"--time is group"),
     ({"unit": "visit"}, r"--unit is visit"),
     ({"strategy": "binary"}, r"--strategy is binary, .* with auto"),
-    ({"metric": "max"}, r"--metric is max, .* with mean"),
 ]
 
 
@@ -387,3 +384,37 @@ def _matches(words: str, text: str) -> bool:
     import re
 
     return re.search(words, " ".join(text.split())) is not None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("metric", "median", r"metric is 'median'"),
+        ("clock-change", "x", r"clock-change is 'x'; use one of raise, earliest, latest"),
+    ],
+)
+def test_options_of_job_files_outside_what_is_allowed_leave_no_trace(
+    option: str, value: str, words: str, place: Any
+) -> None:
+    events = place.write("e.csv", EVENTS)
+    done = place.by_file("count", events, *place.new(), f"--{option}", value)
+    assert done.code == 2
+    assert _matches(words, done.err), done.err
+    assert not place.state.exists()
+
+
+def test_an_option_of_job_files_alone_is_no_word_of_a_command(place: Any) -> None:
+    done = place("count", place.write("e.csv", EVENTS), *place.new(), "--quotes", "backslash")
+    assert (done.code, place.state.exists()) == (2, False)
+    told = " ".join(done.err.split())
+    assert "--quotes is an option of job files alone: let --save nightly.toml write" in told
+
+
+def test_a_later_job_file_contradicts_no_stream(place: Any, contents: Contents) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events)
+    before = contents()
+    done = place.by_file("count", events, *place.again, "--metric", "max")
+    assert done.code == 2
+    assert _matches(r"metric is max, .* with mean", done.err), done.err
+    assert {name: one for name, one in contents().items() if name != "typed.toml"} == before

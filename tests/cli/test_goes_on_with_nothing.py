@@ -36,7 +36,8 @@ def test_it_goes_on_with_nothing(
     command = [name] if statistic_class(name).card.additive else ["statistic", name]
 
     def night(until: str, *more: str) -> Any:
-        done = place.plain(*command, str(events), *place.again, "--until", until, "--json", *more)
+        words = (*command, str(events), *place.again, "--until", until, "--json", *more)
+        done = place.by_file(*words)
         return done, json.loads(done.out) if done.code == 0 else None
 
     events.write_text(rows_of(stated, 3))

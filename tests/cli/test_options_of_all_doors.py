@@ -117,13 +117,12 @@ def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
         assert done.code == 0, done.err
         return json.loads(done.out)
 
-    stated = ("--steps", "30", "--epsilon", "1", "--release", "windows", "--simple")
-    users = ("--most", "20", "--most-a-window", "2")
+    stated = ("--steps", "30", "--epsilon", "1", "--release", "windows")
+    simple, users = "--simple", ("--most", "20")
     of = f"count --user who --unit user {shlex.join(users)}"
     whole = f"count e.csv --state s.db --user who {shlex.join((*users, *stated))} --by g --domain a"
-    mine, words, typed = (
-        planned(*stated, *users), planned("--of", of, *stated), planned("--of", whole),
-    )  # fmt: skip
+    mine = planned(*stated, *users, simple)
+    words, typed = planned("--of", of, *stated, simple), planned("--of", whole, simple)
     for one in (words, typed):
         assert one["contribution"] == mine["contribution"]
         assert one["choices"][0]["mean_std"] == mine["choices"][0]["mean_std"]

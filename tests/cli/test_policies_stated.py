@@ -31,7 +31,7 @@ def test_a_policy_that_equals_the_default_changes_the_kept_one(
     def run(day: int, rows: str, *policy: str) -> int:
         visits.write_text(GOOD + rows)
         until = f"2024-10-{day}" if day < 32 else f"2024-11-0{day - 31}"
-        return int(place.plain(*STREAM, "--until", until, *policy).code)
+        return int(place.by_file(*STREAM, "--until", until, *policy).code)
 
     assert run(28, "", f"--{option}", other) == 0
     assert run(29, row) == 0  # the other policy is kept
@@ -51,7 +51,7 @@ def test_the_form_of_csv_can_be_the_usual_one_again(
 
     def run(day: int, sign: str, *stated: str) -> int:
         visits.write_text(GOOD.replace(",", sign))
-        done = place.plain(*stream, "--until", f"2024-10-{day}", *stated)
+        done = place.by_file(*stream, "--until", f"2024-10-{day}", *stated)
         return int(done.code)
 
     assert run(26, ";", "--separator", ";", "--out", "out.csv", "--csv-formulas", "keep") == 0
@@ -68,7 +68,7 @@ def test_groups_that_are_found_cannot_be_refused_later(
     (place.folder / "visits.csv").write_text(GOOD)
     found = [word for word in STREAM if word not in ("--domain", "north,south")]
     found += ["--delta", "1e-6", "--until"]
-    assert place.plain(*found, "2024-10-27", "--unknown", "discover").code == 0
-    done = place.plain(*found, "2024-10-28", "--unknown", "refuse")
-    assert (done.code, "--unknown is refuse, but stream" in done.err) == (2, True)
-    assert place.plain(*found, "2024-10-28").code == 0
+    assert place.by_file(*found, "2024-10-27", "--unknown", "discover").code == 0
+    done = place.by_file(*found, "2024-10-28", "--unknown", "refuse")
+    assert (done.code, "unknown is refuse, but stream" in done.err) == (2, True)
+    assert place.by_file(*found, "2024-10-28").code == 0

@@ -428,7 +428,7 @@ def test_a_key_is_drawn_into_a_new_file(place: Any) -> None:
 def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
     events = place.write("e.csv", [*EVENTS, "01:10,x"])
     new = ("--other", "rest", "--spare", "2", "--release", "both", "--until", "2013-01-01T02:00")
-    assert place("count", events, *place.new(), *new).code == 0
+    assert place.by_file("count", events, *place.new(), *new).code == 0
     renamed = place.write("r.csv", [*EVENTS, "01:10,x"], header="at,group")
     assert place("count", renamed, *place.again, "--rename", "time=at", "--also", "x").code == 0
     assert place("end", str(place.state), "--name", "events").code == 0

@@ -186,7 +186,6 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
         (["--shares", "0.5,2"], "--shares 0.5,2 must be numbers above 0"),
         (["--shares", "nan"], "--shares nan must be numbers above 0"),
         (["--over", "-1"], "over is -1"),
-        (["--title", "x"], "--title x is for a chart"),
     ):
         done = place(*words, "0,6,60,80", *more, "--name", "new")
         assert (done.code, said in done.err) == (2, True), done.err

@@ -68,7 +68,6 @@ COMMON: list[dict[str, Any]] = [
     {**ROWS_ARE, "watermark": "1h", "quiet": 9},
     {"separator": ";", "decimal": ",", "comment": "#", "quotes": "backslash"},
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
-    {"late": "drop"},
     {"id": "id"},
     {"id": "id", "revise": "1h"},
     {"id": "id", "revise": "1h", "corrections": 1, "sign": "comes"},

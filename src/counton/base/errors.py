@@ -163,15 +163,19 @@ class CountonError(Exception):
         Args:
             names: new name for each Python name; an argument without a new name keeps its own. A
                 key such as ``"what=count"`` is for the argument with this value: both are replaced.
+                A name such as ``"quotes ="`` is that of a line of a job file.
         """
 
         def name(found: re.Match[str]) -> str:
-            if (both := _in_python(found)) in names:
-                return names[both]
+            whole = _in_python(found)
+            if whole != found[1] and whole in names:
+                return names[whole]
             if found[1] not in names:
-                return _in_python(found)
-            plain = found[2] in ("", "True")
-            return names[found[1]] if plain else f"{names[found[1]]} {found[2]}"
+                return whole
+            told, plain = names[found[1]], found[2] in ("", "True")
+            if told.endswith(" ="):
+                return f"{told[:-2] if plain else f'{told} {found[2]}'} (in a job file)"
+            return told if plain else f"{told} {found[2]}"
 
         return _FIELD.sub(name, self._message)
 

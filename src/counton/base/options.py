@@ -62,6 +62,7 @@ class Option:
         instead: names of options that this one replaces: a job states it, or them.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help, which fits one screen, shows it.
+        in_file: whether only job files and Python state it, and no command.
         other: function that checks a value that is not a text, and raises an error for a wrong one;
             None: ``kind`` decides.
 
@@ -90,6 +91,7 @@ class Option:
     nightly: bool = False
     usual: str | None = None
     often: bool = False
+    in_file: bool = False
     needs: str = ""
     instead: tuple[str, ...] = ()
     bounds: tuple[Any, Any] | None = None

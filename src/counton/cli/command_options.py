@@ -138,6 +138,8 @@ def takes(
     stated: dict[str, Option] = {}
     for kind in kinds:
         for name, entry in options_of(kind).items():
+            if entry.in_file:
+                continue
             if unneeded is not None and name in unneeded:
                 entry = replace(entry, needed=False, default=unneeded[name])
             stated[name] = entry
@@ -199,8 +201,15 @@ def words_of(*kinds: type) -> Mapping[str, str]:
         from counton.job.stated_options import all_options
 
         known = {**all_options(), **options_of(Job)}
-        found = {name: f"--{item.key}" for name, item in known.items()} | found
+        found = {name: _word(item) for name, item in known.items()} | found
     return found
+
+
+def _word(item: Option) -> str:
+    """Return what messages of commands call an option: ``--out``, or, for one that only job files
+    state, ``quotes =``.
+    """
+    return f"{item.key} =" if item.in_file else f"--{item.key}"
 
 
 def of_statistic(name: str) -> dict[str, Any]:
@@ -242,7 +251,7 @@ def option_names(*kinds: type) -> dict[str, str]:
     """
     commands = _COMMANDS | (_STATISTICS if Job in kinds else {})
     return commands | {
-        name: name.upper() if item.argument else f"--{item.key}"
+        name: name.upper() if item.argument else _word(item)
         for kind in kinds
         for name, item in options_of(kind).items()
     }
@@ -264,7 +273,8 @@ def command_line(command: str, *values: Any) -> str:
         kind: type = type(given)
         names = option_names(kind)
         read = given.option if isinstance(given, Job) else partial(getattr, given)
-        stated = [(name, read(name), item.default) for name, item in options_of(kind).items()]
+        known = {name: item for name, item in options_of(kind).items() if not item.in_file}
+        stated = [(name, read(name), item.default) for name, item in known.items()]
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
             stated += [(name, value, None) for name, value in given.options.items()]

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_list import BESIDE, HEADINGS, INTENTS, OTHER
+from counton.job.job import Job, options_of
 
 #: Length at which the first sentence of a help is cut: longer than each of them.
 _SENTENCE = 200
@@ -43,11 +44,21 @@ REFUSED: Any = typer.BadParameter.__base__
 
 @contextmanager
 def without_passwords() -> Iterator[None]:
-    """Within the ``with`` block, remove passwords from the parser's error messages."""
+    """Within the ``with`` block, remove passwords from the parser's error messages, and tell where
+    an option stands that only job files have.
+    """
     try:
         yield
     except REFUSED as error:
         error.message = hide_secrets(error.message)
+        key = getattr(error, "option_name", "").removeprefix("--")
+        if any(item.in_file and item.key == key for item in options_of(Job).values()):
+            error.possibilities = None
+            error.message = (
+                f"--{key} is an option of job files alone: let --save nightly.toml write this "
+                f"command into a file, add a line {key} = ... to its job, and run counton run "
+                "nightly.toml"
+            )
         raise
 
 

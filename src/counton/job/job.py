@@ -363,6 +363,7 @@ class Times(JobPart):
         "stop if more windows than this have ended since the newest event; default: 3",
         kept="policy",
         served=False,
+        in_file=True,
     )
     timezone: str | None = option(
         None,
@@ -509,6 +510,7 @@ class Promise(JobPart):
         "with within: which number to find, epsilon or rho; default: epsilon",
         choices=("epsilon", "rho"),
         needs="within",
+        in_file=True,
     )
     size: int | None = option(
         None,
@@ -573,8 +575,11 @@ class Arrangement(JobPart):
         None,
         "which error the strategy makes smallest: mean (over all steps) or max",
         choices=("mean", "max"),
+        in_file=True,
     )
-    simple: bool = option(False, "use only strategies that publish whole numbers, without a search")
+    simple: bool = option(
+        False, "use only strategies that publish whole numbers, without a search", in_file=True
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -609,7 +614,10 @@ class Users(JobPart):
         needs="user",
     )
     most_a_window: int | None = option(
-        None, "with most: how many of a user's events count in one window", needs="user"
+        None,
+        "with most: how many of a user's events count in one window",
+        needs="user",
+        in_file=True,
     )
     measure_left_out: Number | None = option(
         None,
@@ -627,9 +635,12 @@ class Users(JobPart):
         "later rows of it do not count; default: 35d",
         kept="policy",
         words="length",
+        in_file=True,
     )
     row: str | None = option(
-        None, "with user: what texts call one row, as in loan; default: event", needs="user"
+        None,
+        "with user: what texts call one row, as in loan; default: event",
+        needs="user",
     )
     distinct: bool = option(
         False,
@@ -663,17 +674,17 @@ class RowFormat(JobPart):
         "of CSV: the character between fields: , (the default) ; | or tab",
         served=False,
         usual=",",
+        in_file=True,
     )
     decimal: str | None = option(
         None,
         "of CSV: the decimal sign of numbers: . (the default) or ,",
         served=False,
         usual=".",
+        in_file=True,
     )
     comment: str | None = option(
-        None,
-        "of CSV: skip lines that begin with this, as in #",
-        served=False,
+        None, "of CSV: skip lines that begin with this, as in #", served=False, in_file=True
     )
     quotes: str | None = option(
         None,
@@ -683,6 +694,7 @@ class RowFormat(JobPart):
         choices=("doubled", "backslash", "multiline"),
         served=False,
         usual="doubled",
+        in_file=True,
     )
     time_format: str | None = option(
         None,
@@ -695,6 +707,7 @@ class RowFormat(JobPart):
         "or latest; raise, the default: refuse them",
         choices=("raise", "earliest", "latest"),
         usual="raise",
+        in_file=True,
     )
     bad_rows: str | None = option(
         None,
@@ -707,12 +720,14 @@ class RowFormat(JobPart):
         None,
         "with quarantine: how many rows may be set aside before a run refuses; default: 1000",
         usual=1000,
+        in_file=True,
     )
     missing: str | None = option(
         None,
         "what happens to rows without a time, group, value, user or id: refuse (the run "
         "stops, the default) or skip",
         usual="refuse",
+        in_file=True,
     )
 
     @override
@@ -757,14 +772,6 @@ class RowPolicies(JobPart):
         "one SELECT that chooses the rows, if the events are a database (sqlite:///FILE, "
         "postgresql://...)",
         served=False,
-    )
-    late: str | None = option(
-        None,
-        "what happens to rows of windows that are released, for statistics in which the order "
-        "of rows matters: refuse (the run stops, the default) or drop",
-        kept="policy",
-        choices=("refuse", "drop"),
-        usual="refuse",
     )
     append: bool = option(
         False,
@@ -811,6 +818,7 @@ class OutputFiles(JobPart):
         choices=("text", "keep"),
         served=False,
         usual="text",
+        in_file=True,
     )
     sums: str | None = option(
         None,
@@ -818,13 +826,15 @@ class OutputFiles(JobPart):
         "its name is that of out with the period before the ending",
         served=False,
     )
-    title: str | None = option(None, "title of the chart; default: the name of the statistic")
-    axis: str | None = option(None, "label of the chart's axis of numbers")
+    title: str | None = option(
+        None, "title of the chart; default: the name of the statistic", in_file=True
+    )
+    axis: str | None = option(None, "label of the chart's axis of numbers", in_file=True)
     source: str | None = option(
-        None, "source line below the chart, which says where the numbers come from"
+        None, "source line below the chart, which says where the numbers come from", in_file=True
     )
     width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", in_file=True
     )
 
 

@@ -108,7 +108,6 @@ class JobFields(RowFields, total=False):
     rename: str | None
     id: str | None
     query: str | None
-    late: Literal["refuse", "drop"] | None
     append: bool
     out: str | os.PathLike[str] | None
     above: float | None
