@@ -78,12 +78,12 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert place("publish", state, "--to", public).code == 0
     said = place.plain("show", table, "--full")
     assert said.code == 0, said.err
-    for words in ("stream events, as it was released", "3 windows, 1 to 3", "2 by ", "95%"):
+    for words in ("stream count, as it was released", "3 windows, 1 to 3", "2 by ", "95%"):
         assert words in said.out
-    assert place.plain("show", public, "--name", "events", "--full").out == said.out
+    assert place.plain("show", public, "--name", "count", "--full").out == said.out
     assert "fingerprint" not in said.out
     found = json.loads(place.plain("show", table, "--json").out)
-    assert (found["name"], found["groups"], found["last"]) == ("events", ["a", "b"], 3)
+    assert (found["name"], found["groups"], found["last"]) == ("count", ["a", "b"], 3)
     assert [(row["group"], row["estimate"]) for row in found["rows"]] == [("a", 3), ("b", 2)]
     assert json.loads(place.plain("show", public, "--json").out) == found
     assert "key" not in found
@@ -94,12 +94,12 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert "2 windows, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
     assert f"state {state}, file format" in place.plain("show", state).out
     assert place("count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code == 0
-    one = place.shown("--name", "events")
-    assert "stream events" in one
+    one = place.shown("--name", "count")
+    assert "stream count" in one
     assert "stream two" not in one
     assert "stream two" in place.shown()
     done = place.plain("show", state, "--name", "none")
-    assert (done.code, "has no stream 'none'; it has 'events', 'two'" in done.err) == (2, True)
+    assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
 
 
 def test_rows_and_sums(place: Workplace, table: str) -> None:

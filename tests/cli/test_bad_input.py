@@ -344,7 +344,7 @@ def test_sums_beyond_the_exact_range_are_refused(
 CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
     ({"epsilon": "2"}, r"the guarantee is .* epsilon = 2, but .* epsilon = 100"),
     ({"rho": "2"}, r"the guarantee is"),
-    ({"every": "2h"}, r"--every is 2h, but stream 'events' was created with 1h"),
+    ({"every": "2h"}, r"--every is 2h, but stream 'count' was created with 1h"),
     ({"steps": "7"}, r"--steps is 7, .* with 6"),
     ({"start": "2013-01-01T01:00"}, r"--start is 2013-01-01T01:00"),
     ({"timezone": "Asia/Tokyo"}, r"--timezone is Asia/Tokyo"),
@@ -374,7 +374,7 @@ def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) ->
     events = place.write("e.csv", EVENTS)
     place.count(events)
     before = contents()
-    done = place("sum", events, *place.again)
+    done = place("sum", events, "--name", "count", *place.again)
     assert done.code == 2
     assert "is a 'count' and cannot be continued as a 'sum'" in done.err
     assert contents() == before

@@ -172,7 +172,7 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     assert "arrived" not in done.out
     assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
     told = place("show", str(place.state)).err
-    assert told.strip() == "exact, not to be published: events: 2 of 8 rows came late, 25.0%"
+    assert told.strip() == "exact, not to be published: count: 2 of 8 rows came late, 25.0%"
     done = place("count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
@@ -216,7 +216,7 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     done = place("count", fewer, *place.again)
     assert done.code == 0
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
-    differs = "these rows are not those that stream 'events' has counted"
+    differs = "these rows are not those that stream 'count' has counted"
     assert differs not in done.err  # two windows are new
     done = place("count", fewer, *place.again)
     assert differs in done.err

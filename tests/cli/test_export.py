@@ -66,7 +66,7 @@ def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, endi
     else:
         facts = json.loads(beside.read_text())
     assert facts["guarantee"] == "pure differential privacy with epsilon = 100"
-    assert (facts["unit"], facts["level"], facts["name"]) == ("event", 0.95, "events")
+    assert (facts["unit"], facts["level"], facts["name"]) == ("event", 0.95, "count")
     assert "horizon=6" in facts["strategy"]
 
 
@@ -161,7 +161,7 @@ BAD = [
     (["--start", "2014-01-01"], 2, "no released window lies between --start and --until"),
     (["--until", "2013-01-01T00:30"], 2, "give times between 20"),
     (["--start", "yesterday"], 2, "'yesterday'"),
-    (["--name", "visits"], 2, "has no stream 'visits'; it has 'events'"),
+    (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
     (["--out", "t.xls"], 2, "must end in one of .csv, .parquet"),
     (["--out", "t.csv.gz"], 2, "would be compressed, and this format is not"),
     (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
@@ -261,13 +261,13 @@ def test_everything_is_exported_at_once(counted: Any) -> None:
     names = sorted(str(path) for path in folder.glob("o-*.csv"))
     assert f"2 releases written to {', '.join(names)}" in " ".join(done.out.split())
     written = sorted(path.name for path in folder.glob("o-*.csv"))
-    assert written == ["o-b_c.csv", "o-events.csv"]
-    counted(*asked, "--name", "events", "--out", str(folder / "alone.csv"))
-    assert (folder / "alone.csv").read_bytes() == (folder / "o-events.csv").read_bytes()
+    assert written == ["o-b_c.csv", "o-count.csv"]
+    counted(*asked, "--name", "count", "--out", str(folder / "alone.csv"))
+    assert (folder / "alone.csv").read_bytes() == (folder / "o-count.csv").read_bytes()
     told = json.loads(counted(*asked, "--out", str(folder / "{name}.jsonl"), "--json").out)
     assert {name: one["steps"] for name, one in told["releases"].items()} == {
         "b/c": [1, 3],
-        "events": [1, 4],
+        "count": [1, 4],
     }
 
 
@@ -276,7 +276,7 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
     with Stream.create(other, "b", Binary(9), PureDP(1), key=folder / "k") as stream:
         stream.release_many([3, 0, 5])
     jobs = folder / "jobs.toml"
-    places = {"events": counted.state.name, "b": "other.db", "c": "none.db"}
+    places = {"count": counted.state.name, "b": "other.db", "c": "none.db"}
     rows = [
         f'[jobs.{name}]\nevents = "e.csv"\nstate = "{file}"\nname = "{name}"\n'
         for name, file in places.items()
@@ -289,7 +289,7 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
     done = counted("export", str(jobs), "--out", str(folder / "{name}.csv"))
     assert done.code == 0, done.err
     assert (folder / "b.csv").exists()
-    assert (folder / "events.csv").exists()
+    assert (folder / "count.csv").exists()
     for name in ("b c", "b_c"):
         with Stream.create(folder / "two.db", name, Binary(9), PureDP(1), key=folder / "k") as one:
             one.release_many([3])
@@ -367,7 +367,7 @@ def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: s
         )
         every = place.folder / f"all{number}-{{name}}.json"
         assert place("export", source, "--out", str(every)).code == 0
-        tables[-1].append(place.folder.joinpath(f"all{number}-events.json").read_text())
+        tables[-1].append(place.folder.joinpath(f"all{number}-count.json").read_text())
         chart = place.folder / f"c{number}.svg"
         assert place("export", source, "--panels", "--out", str(chart)).code == 0
         assert "Running number of events" in chart.read_text()
@@ -392,13 +392,13 @@ def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
     place: Any, words: tuple[str, ...]
 ) -> None:
     state, (command, *more) = str(place.state), words
-    for name in ("events", "second", "third"):
+    for name in ("count", "second", "third"):
         assert place.count(place.write("e.csv", ROWS), "--name", name).code == 0
     before = place.state.read_bytes()
     if words in _ASKS:
         done = place(command, state, *more)
         assert done.code == 2, done.err
-        assert "the state has 'events', 'second', 'third': choose with --name" in done.err
+        assert "the state has 'count', 'second', 'third': choose with --name" in done.err
     done = place(command, state, *more, "--name", "none")
     assert done.code == 2, done.err
     assert "'none'" in done.err

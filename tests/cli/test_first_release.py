@@ -80,7 +80,7 @@ def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
     code, screen = on_a_terminal(folder, NEW, typed)
     assert code == 1
     said = "publishes the number of visits by page (2 groups): totals of 365 windows, 2 windows now"
-    assert f"New stream 'events' {said}, and spends epsilon = 0.5 of the privacy of each" in screen
+    assert f"New stream 'count' {said}, and spends epsilon = 0.5 of the privacy of each" in screen
     assert "nothing is released or spent" in screen
     assert [one.name for one in folder.iterdir()] == ["visits.csv"]
 

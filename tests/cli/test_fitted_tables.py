@@ -130,7 +130,7 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     turned = desk.contingency(domain="sex=f,m;smokes=no,yes", out="turned.parquet")
     assert (turned.code, "in another order" in turned.err) == (2, True)
     ledger = json.loads(desk.place("ledger", "s.db", "--json").out)
-    assert [spent["name"] for spent in ledger["spent"]] == ["contingency"]
+    assert [spent["name"] for spent in ledger["spent"]] == ["contingency_of_smokes_sex"]
 
 
 def test_whole_cells_give_whole_margins(desk: Desk) -> None:
@@ -157,14 +157,17 @@ def test_what_is_exported_can_be_made_to_fit_too(desk: Desk) -> None:
     fit = ("--integers", "--nonnegative", "--known", "totals.csv")
     assert desk.hierarchy(*fit).code == 0
     assert desk.contingency("--integers").code == 0
-    for name, more in (("hierarchy", fit), ("contingency", ("--integers",))):
-        out = f"{name}.parquet"
+    for name, more in (
+        ("hierarchy_of_people", fit),
+        ("contingency_of_smokes_sex", ("--integers",)),
+    ):
+        out = f"{name.partition('_')[0]}.parquet"
         done = desk.place("export", "s.db", "--name", name, "--out", out, *more)
         assert done.code == 0, done.err
     assert desk.table("contingency.parquet").equals(desk.table())
     desk.hierarchy(*fit)
     assert desk.table("hierarchy.parquet").equals(desk.table())
-    refused = desk.place("export", "s.db", "--name", "contingency", *fit)
+    refused = desk.place("export", "s.db", "--name", "contingency_of_smokes_sex", *fit)
     assert (refused.code, "made to fit other conditions before" in refused.err) == (2, True)
 
 

@@ -164,7 +164,7 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     assert done.code == 0, done.err
     (job,) = load(file.parent / "new.toml").values()
     assert (job.keeping.name, job.times.steps, job.promise.epsilon, job.times.until) == (
-        "events",
+        "count",
         9,
         "1",
         None,

@@ -116,7 +116,7 @@ def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> N
     assert place("count", events, *new, "--ledger", ledger, "--party", "sales").code == 0
     other = place("count", events, *new, "--party", "works")
     assert other.code == 2
-    assert "stream 'events' spends the quota of 'sales', but this run names --party" in other.err
+    assert "stream 'count' spends the quota of 'sales', but this run names --party" in other.err
     assert "begin a new stream for 'works' with another --name" in other.err
     assert place("count", events, *new, "--party", " sales").code == 0
     done = place.plain("ledger", ledger, *SURVEY[:-1], "event", "--party", "sales")
@@ -143,7 +143,7 @@ def test_a_stream_that_began_without_a_party_takes_none_later(place: Any) -> Non
     assert place("count", events, *new).code == 0
     done = place("count", events, *new, "--party", "sales")
     assert done.code == 2
-    assert "stream 'events' began without a party, but this run names --party sales" in done.err
+    assert "stream 'count' began without a party, but this run names --party sales" in done.err
     assert place("count", events, *new).code == 0
 
 

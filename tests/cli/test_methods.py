@@ -69,7 +69,7 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
         assert part in done.out
     told = json.loads(place("methods", str(place.state), "--full", "--json").out)
-    assert told["methods"]["events"] == done.out.strip()
+    assert told["methods"]["count"] == done.out.strip()
     assert "times the least of any mechanism.\n" in done.out
     assert "\nleast of any mechanism " in done.out
 

@@ -339,7 +339,7 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
         (("--sums", "1d/../x", "--out", "o.csv"), "--sums has '1d/../x', which is not the length"),
         (("--other", " "), "--other is ' '"),
         (("--spare", "99999999999"), "--spare 99999999999 must be from 0 to 1,000,000"),
-        (("--also", "c"), "--also c changes a stream that exists, and stream 'events' does not"),
+        (("--also", "c"), "--also c changes a stream that exists, and stream 'count' does not"),
         (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to the"),
         (
             ("--key", "command:false"),
@@ -363,7 +363,7 @@ def test_what_lives_longer_is_told_in_one_sentence(
     ("options", "words"),
     [
         (("--also", ""), "--also is ''; list each new group once, as in A,B"),
-        (("--also", "c"), "--also c adds 1 groups, but stream 'events' has room for 0 more"),
+        (("--also", "c"), "--also c adds 1 groups, but stream 'count' has room for 0 more"),
         (
             ("--rename", "time=group"),
             "gives 'time' a name that another column of the stream has",
@@ -372,7 +372,7 @@ def test_what_lives_longer_is_told_in_one_sentence(
             ("--rename", "x=y"),
             "renames the column 'x', which the stream does not use; it uses 'time'",
         ),
-        (("--other", "r"), "--other is r, but stream 'events' was created without it"),
+        (("--other", "r"), "--other is r, but stream 'count' was created without it"),
     ],
 )
 def test_what_changes_later_is_told_in_one_sentence(

@@ -100,7 +100,7 @@ def test_a_nightly_run_releases_quiet_windows_and_renames_columns(place: Workpla
     rows, file = ["00:10,a", "00:20,b"], place.folder / "nightly.toml"
     begun = [place.write("e.csv", rows), *place.new(steps="20"), "--until", "2013-01-01T01:00"]
     assert place.plain("count", *begun).code == 0
-    file.write_text('[jobs.events]\nevents = "e.csv"\nstate = "state.db"\n')
+    file.write_text('[jobs.count]\nevents = "e.csv"\nstate = "state.db"\n')
     quiet = ("run", str(file), "--until", "2013-01-01T16:00")
     refused = place.plain(*quiet)
     assert refused.code == 2
@@ -108,7 +108,7 @@ def test_a_nightly_run_releases_quiet_windows_and_renames_columns(place: Workpla
     place.write("e.csv", rows, "at,group")
     done = place.plain(*quiet, "--yes", "--rename", "time=at", "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["jobs"]["events"]["released"] == 16
+    assert json.loads(done.out)["jobs"]["count"]["released"] == 16
 
 
 def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:

@@ -133,7 +133,7 @@ def test_a_state_and_a_saved_job_keep_addresses_without_passwords(
         ["ledger", address, "--json"],
         ["show", "other.db", "--json"],
         ["publish", "other.db", "--to", address],
-        ["answer", address, "--name", "events"],
+        ["answer", address, "--name", "count"],
         ["run", "jobs.toml", "--json"],
         ["methods", "other.db"],
     ):

@@ -192,8 +192,8 @@ BAD = [
     (["--level", "0"], 2, "level is 0.0; it is the probability of an interval"),
     (["--level", "wide"], 2, "'wide' is not a number"),
     (["--level", "0.9", "--remove"], 2, "--level 0.9 is for published numbers"),
-    (["--remove"], 2, "stream 'events' is not published in"),
-    (["--name", "visits"], 2, "has no stream 'visits'; it has 'events'"),
+    (["--remove"], 2, "stream 'count' is not published in"),
+    (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
 ]
 
 
@@ -217,7 +217,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     (place.folder / "f.csv").write_text((place.folder / "e.csv").read_text())
     place("count", str(place.folder / "f.csv"), *place.new(state=str(other)))
     done = place("publish", str(other), "--to", str(out))
-    assert (done.code, "another stream 'events' is published there" in done.err) == (2, True)
+    assert (done.code, "another stream 'count' is published there" in done.err) == (2, True)
     connection = sqlite3.connect(out)
     with connection:
         connection.execute("UPDATE counton_published_streams SET step = 9")
@@ -261,7 +261,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         ("answer", state),
         ("answer", state, "--json"),
         ("methods", state),
-        ("end", state, "--name", "events", "--drop-waiting"),
+        ("end", state, "--name", "count", "--drop-waiting"),
     ):
         done = place(*words)
         assert done.code == 0, done.err
@@ -269,7 +269,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         assert "records that step 4 is released, so the state was restored from an old copy" in said
     assert place("verify", state).code == 7
     done = place("publish", state, "--to", out)
-    assert (done.code, "nothing was published: stream 'events' is at step" in done.err) == (7, True)
+    assert (done.code, "nothing was published: stream 'count' is at step" in done.err) == (7, True)
     assert not Path(out).exists()
 
 
@@ -309,7 +309,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
     published_is_written()
     assert rows(to or state, "SELECT DISTINCT level FROM counton_releases") == [(0.8,)]
     assert rows(to or state, "SELECT min(step) FROM counton_releases") == [(2,)]
-    assert "With a probability of 80% each" in methods(state)["statistic"]
+    assert "With a probability of 80% each" in methods(state)["quantiles_of_paid"]
     job("2024-03-06")  # nothing is said of it
     published_is_written()
     job("2024-03-06", over=0, shares="0.25,0.75")
@@ -330,7 +330,7 @@ def test_windows_have_their_local_date(
     quantiles: Any = {"value": "n", "lower": 0, "upper": 9, "cells": 3}
     (tmp_path / "n.csv").write_text("time,n\n2026-09-01T09:00,3\n")
     run(Job("quantiles", tmp_path / "n.csv", state, **day, **quantiles))
-    for name in ("events", "statistic"):
+    for name in ("count", "quantiles_of_n"):
         publish(state, name=name, to=to)
     local = ["2026-09-01T00:00:00", "2026-09-02T00:00:00"]
 
@@ -338,8 +338,8 @@ def test_windows_have_their_local_date(
         found = rows_in(to, "SELECT stream, CAST(local_start AS TEXT) AS t FROM counton_releases")
         return {(row["stream"], row["t"].replace(" ", "T")) for row in found}
 
-    whole = {(name, start) for name in ("events", "statistic") for start in local}
+    whole = {(name, start) for name in ("count", "quantiles_of_n") for start in local}
     assert starts() == whole
-    for name in ("events", "statistic"):
+    for name in ("count", "quantiles_of_n"):
         publish(state, name=name, to=to)
     assert starts() == whole

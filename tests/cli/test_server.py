@@ -38,7 +38,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     third = place("count", events, *place.again, *table)
     assert "Nothing new to release" in third.out
     shown = place("show", str(place.state), "--full")
-    assert "stream events" in shown.out
+    assert "stream count" in shown.out
     spent = json.loads(place("ledger", str(place.state), "--limit-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place("count", events, *place.new(), "--name", "another", "--key", f"{key}2")
@@ -86,7 +86,7 @@ def test_each_run_says_once_where_no_witness_can_be(on_server: Any) -> None:
     jobs = re.sub("witness = .*\n", "", file.read_text())
     with Store(on_server.state) as store, store.database.transaction(write=True) as connection:
         connection.run("UPDATE counton_database SET witnesses = '{}'")
-    file.write_text(f"{jobs}\n{jobs.replace('events]', 'more]')}")
+    file.write_text(f"{jobs}\n{jobs.replace('count]', 'more]')}")
     said = on_server("run", str(file)).err.splitlines()
     assert [line.partition(":")[0] for line in said] == [
         "there is no witness, which would record the last releases",
@@ -115,7 +115,7 @@ def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
     assert "confirm it (counton verify --accept-old-copy)" in away.err
     taken = on_server("verify", on_server.state, "--key", str(copy), "--accept-old-copy")
     assert taken.code == 0, taken.out + taken.err
-    assert "holds this copy of 'events' for the newest" in " ".join(taken.err.split())
+    assert "holds this copy of 'count' for the newest" in " ".join(taken.err.split())
     assert on_server.count(rows, "--key", str(copy)).code == 0
 
 

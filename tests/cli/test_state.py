@@ -189,7 +189,7 @@ def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> N
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
     shown = place("show", str(place.state), "--full")
-    for word in ("stream events", "released", "3 windows", "epsilon = 100", "2 by group", "1h"):
+    for word in ("stream count", "released", "3 windows", "epsilon = 100", "2 by group", "1h"):
         assert word in shown.out
     as_json = place("show", str(place.state), "--json").out
     assert json.loads(as_json)["streams"][0]["step"] == 3
@@ -277,7 +277,7 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     assert done.code == 0  # a reader protects more than what it is about then
     assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
     refused = place(*limit, "--limit-unit", "visitor")
-    assert "'events' protects one reader, but the limit of this ledger is about" in refused.err
+    assert "'count' protects one reader, but the limit of this ledger is about" in refused.err
 
 
 def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
@@ -335,7 +335,7 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     done = place("ledger", str(place.state), "--limit-epsilon", "100.5", "--json")
     report = json.loads(done.out)
     (entry,) = report["spent"]
-    assert (entry["name"], entry["relation"], entry["epsilon"]) == ("events", "add_remove", "100")
+    assert (entry["name"], entry["relation"], entry["epsilon"]) == ("count", "add_remove", "100")
     assert report["units"]["event"]["spent"]["epsilon"] == entry["epsilon"]
     assert report["remaining"]["epsilon"] == "0.5"
     done = place("ledger", str(place.state), "--limit-epsilon", "1")
@@ -372,7 +372,7 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
         (one["time"], one["after"]) for one in found["limit_changes"]
     ]
     assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in limits)
-    (entry,) = (one for one in history if one["name"] == "events")
+    (entry,) = (one for one in history if one["name"] == "count")
     assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], raised["user"])
     assert [one["time"] for one in history] == sorted(one["time"] for one in history)
     assert "history" not in found
@@ -431,7 +431,7 @@ def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
     assert place.by_file("count", events, *place.new(), *new).code == 0
     renamed = place.write("r.csv", [*EVENTS, "01:10,x"], header="at,group")
     assert place("count", renamed, *place.again, "--rename", "time=at", "--also", "x").code == 0
-    assert place("end", str(place.state), "--name", "events").code == 0
+    assert place("end", str(place.state), "--name", "count").code == 0
     words = place.shown()
     for told in (
         "publishes totals and windows",
@@ -457,11 +457,11 @@ def test_streams_under_several_keys_are_verified_with_all(place: Any) -> None:
     done = place("verify", state, "--key", one, "--key", two)
     assert done.code == 0, done.out
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
-    for name, key in (("events", first), ("next", second)):
+    for name, key in (("count", first), ("next", second)):
         assert lines[lines.index(f"stream {name}") + 1].endswith(key)
     assert "2 of 2 releases are right" in done.out
     told = json.loads(place("verify", state, "--key", two, "--key", one, "--json").out)
-    assert {each["name"]: each["key"] for each in told["found"]} == {"events": one, "next": two}
+    assert {each["name"]: each["key"] for each in told["found"]} == {"count": one, "next": two}
 
 
 def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
@@ -506,7 +506,7 @@ def test_a_damaged_second_witness_is_a_sentence_and_stops_no_other_job(
     (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
     right = second.read_bytes()
     jobs = file.read_text()
-    moved = jobs.replace("events]", "others]").replace(str(place.state), str(other))
+    moved = jobs.replace("count]", "others]").replace(str(place.state), str(other))
     file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
     second.write_bytes(damage)
     said = f"the witness {second} of state {place.state} cannot be read"
@@ -517,7 +517,7 @@ def test_a_damaged_second_witness_is_a_sentence_and_stops_no_other_job(
     assert f"WRONG: {said}" in " ".join(done.out.split())
     done = place("run", str(file))
     assert done.code == 3
-    assert f"counton: job events: {said}" in " ".join(done.err.split())
+    assert f"counton: job count: {said}" in " ".join(done.err.split())
     assert other.exists()
     assert "Released" in done.out.partition("job others")[2]
     second.write_bytes(right)
@@ -565,7 +565,7 @@ def test_a_state_of_which_no_witness_knows_asks_for_a_word(place: Any) -> None:
     done = place("verify", str(place.state), "--accept-old-copy")
     assert done.code == 0, done.out
     said = " ".join(done.err.split())
-    assert "holds this copy of 'events' for the newest" in said
+    assert "holds this copy of 'count' for the newest" in said
     assert "is given up, as lost for good" in said
     assert place("count", rows, *place.again).code == 0
 

@@ -89,7 +89,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert (done.code, "--domain is 3 groups" in done.err) == (2, True)
     done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 would show nothing" in done.err) == (2, True)
-    done = place("count", events, *windows(place), "--name", "statistic")
+    done = place("count", events, *windows(place), "--name", "top_k")
     assert (done.code, "is a 'top-k' and cannot be continued as a 'count'" in done.err) == (2, True)
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
     done = place(*words, "--out", str(out))

@@ -103,7 +103,9 @@ def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) 
     assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").stdout
     assert desk.path("second.csv").read_text() == desk.path("out.csv").read_text()
     ledger = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
-    assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [("hierarchy", "5")]
+    assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [
+        ("hierarchy_of_people", "5")
+    ]
 
 
 def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> None:
@@ -118,7 +120,7 @@ def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> Non
     assert "released once" in shown
     assert "one visit more or less, which counts in one of 4 cells" in shown
     tables = json.loads(desk("show", state, "--json").stdout)["streams"]
-    assert [(table["name"], table["step"]) for table in tables] == [("ranges", 1)]
+    assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
 
 
@@ -355,17 +357,18 @@ def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) 
     assert named.exit_code == 0, named.stderr
     state = str(desk.path("state.db"))
     desk.path("state.db.key").unlink()
-    for name, out in (("hierarchy", "tree"), ("ranges", "ranges")):
+    for name, out in (("hierarchy_of_people", "tree"), ("ranges_of_visits", "ranges")):
         again = desk.path(f"again.{ending}")
         done = desk("export", state, "--name", name, "--out", str(again))
         assert done.exit_code == 0, done.stderr
         assert again.read_bytes() == desk.path(f"{out}.{ending}").read_bytes()
-    refused = desk("export", state, "--name", "ranges", "--steps", "1:2")
+    refused = desk("export", state, "--name", "ranges_of_visits", "--steps", "1:2")
     assert refused.exit_code == 2
     assert (
-        "--steps 1:2 does not apply to stream 'ranges', which was released once" in refused.stderr
+        "--steps 1:2 does not apply to stream 'ranges_of_visits', which was released once"
+        in refused.stderr
     )
-    assert "has 'hierarchy', 'ranges': choose" in desk("export", state).stderr
+    assert "has 'hierarchy_of_people', 'ranges_of_visits': choose" in desk("export", state).stderr
 
 
 def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
@@ -374,20 +377,22 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))
     desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out="long.csv")
     state = str(desk.path("state.db"))
-    for name, out, rows in (("hierarchy", "tree.parquet", 7), ("ranges", "long.csv", 24)):
+    named = ("hierarchy_of_people", "tree.parquet", 7), ("ranges_of_visits", "long.csv", 24)
+    for name, out, rows in named:
+        kind = name.partition("_")[0]
         done = desk("show", str(desk.path(out)), "--full")
         assert done.exit_code == 0, done.stderr
         for words in (f"stream {name}, as it was released: once", "released    once", "95%"):
             assert words in done.stdout
         assert "step" not in done.stdout
         found = json.loads(desk("show", str(desk.path(out)), "--json").stdout)
-        assert (found["released"], len(found["rows"])) == (name, min(rows, 20))
+        assert (found["released"], len(found["rows"])) == (kind, min(rows, 20))
         assert not {"first", "last", "missing_steps"} & {*found}
     shown = " ".join(desk("show", state, "--full").stdout.split())
     assert "of how much there is at a node, over all nodes" in shown
     assert "over all steps" not in shown
     assert "at the last step" not in shown
-    refused = desk("end", state, "--name", "ranges", "--drop-waiting")
+    refused = desk("end", state, "--name", "ranges_of_visits", "--drop-waiting")
     assert (refused.exit_code, "it needs no end" in refused.stderr) == (2, True)
 
 
@@ -406,9 +411,9 @@ def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     assert desk("verify", state, "--key", str(desk.path("other.key"))).exit_code == 0
     for words, code, said in (
         (("--name", "visits"), 2, "has no release 'visits'"),
-        (("--name", "ranges"), 6, "key"),
-        (("--name", "ranges", "--key", str(desk.path("none.key"))), 6, "none.key"),
-        (("--name", "ranges", "--key", desk.line), 6, "line.csv"),
+        (("--name", "ranges_of_visits"), 6, "key"),
+        (("--name", "ranges_of_visits", "--key", str(desk.path("none.key"))), 6, "none.key"),
+        (("--name", "ranges_of_visits", "--key", desk.line), 6, "line.csv"),
     ):
         refused = desk("verify", state, *words)
         assert (refused.exit_code, said in refused.stderr) == (code, True), refused.stderr

@@ -266,11 +266,11 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     asked = [place("forget", state, person) for person in ("a", "NOSUCH")]
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")
-        assert "can be forgotten in 'events' only at a price" in done.err
+        assert "can be forgotten in 'count' only at a price" in done.err
         assert "give --yes" in done.err
         assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
     done = place("forget", state, "a", "--name", "none", "--yes")
-    assert (done.code, "has no stream 'none'; it has 'events'" in done.err) == (2, True)
+    assert (done.code, "has no stream 'none'; it has 'count'" in done.err) == (2, True)
     assert place.state.read_bytes() == before
     said = place("forget", state, "a", "--yes").out
     assert "has forgotten this person. From now on, one in 1,024 of all people who are new" in said

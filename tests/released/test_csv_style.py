@@ -38,7 +38,7 @@ def test_a_table_comes_back(state: Path, separator: str, decimal: str) -> None:
     assert read(file, level=0.5).table().equals(export(state, level=0.5).table())
     named = str(state.with_name("{name}.csv"))
     (several,) = export_all(state, named, separator=separator, decimal=decimal).values()
-    assert read(state.with_name("events.csv")).table().equals(several.table())
+    assert read(state.with_name("count.csv")).table().equals(several.table())
 
 
 @pytest.mark.parametrize(

@@ -102,20 +102,20 @@ def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path:
 def test_streams_of_one_database_are_told_apart(tmp_path: Path) -> None:
     state, public = counted("sum", tmp_path), tmp_path / "public.db"
     counted("sum", tmp_path, name="next")
-    publish(state, public, name="events")
+    publish(state, public, name="sum_of_paid")
     publish(state, public, name="next")
     export(state, tmp_path / "t.parquet", name="next")
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
     assert found.table().equals(own.table())
-    with pytest.raises(StateError, match=r"has 'events', 'next': choose with name"):
+    with pytest.raises(StateError, match=r"has 'next', 'sum_of_paid': choose with name"):
         counton.read(public)
     with pytest.raises(
-        StateError, match=r"stream 'it' is not published in .*, which has 'events', 'next'"
+        StateError, match=r"stream 'it' is not published in .*, which has 'next', 'sum_of_paid'"
     ):
         counton.read(public, name="it")
     with pytest.raises(InvalidInput, match=r"belongs to stream 'next': correct name"):
-        counton.read(tmp_path / "t.parquet", name="events")
-    export(state, tmp_path / "first.parquet", name="events")
+        counton.read(tmp_path / "t.parquet", name="sum_of_paid")
+    export(state, tmp_path / "first.parquet", name="sum_of_paid")
     with pytest.raises(
         InvalidInput, match=r"belong to different streams, because their terms differ"
     ):
@@ -160,7 +160,7 @@ def test_rows_that_are_gone_are_said(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="has been changed since it was published"):
         counton.read(wrong)
     wrong = changed(public, "UPDATE counton_published_descriptions SET description = 'x'")
-    with pytest.raises(StateError, match="has no description of stream 'events'"):
+    with pytest.raises(StateError, match="has no description of stream 'count'"):
         counton.read(wrong)
 
 
@@ -187,7 +187,7 @@ def test_cells_that_are_too_many_are_left_out_as_in_a_file(
     for module in ("released.release_facts", "released.release_files"):
         monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
     publish(counted("average", tmp_path, "2024-03-09"), public)
-    with pytest.raises(InvalidInput, match="shows only results of 'statistic'"):
+    with pytest.raises(InvalidInput, match="shows only results of 'average_of_paid'"):
         counton.read(public)
 
 

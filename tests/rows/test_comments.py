@@ -52,7 +52,7 @@ def test_comments_are_no_rows_and_no_header(tmp_path: Path) -> None:
 def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
     job = Job("count", write(tmp_path / "e.csv"), tmp_path / "s.db", comment="#", **OPTIONS)
     save(job, tmp_path / "n.toml")
-    saved = load(tmp_path / "n.toml")["events"].having(until="2026-09-02")
+    saved = load(tmp_path / "n.toml")["count"].having(until="2026-09-02")
     assert released(saved) == [1, 0, 0]
     later = Job("count", tmp_path / "e.csv", tmp_path / "s.db", until="2026-09-03")
     assert released(later) == [1, 0, 0, 1, 1, 1]

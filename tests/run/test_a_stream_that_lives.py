@@ -58,9 +58,9 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
     assert totals(other.having(domain=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
     for wrong, words in (
-        ({"other": "others"}, "other is others, but stream 'events' was created with rest"),
+        ({"other": "others"}, "other is others, but stream 'count' was created with rest"),
         ({"domain": "a"}, r"domain is 1 groups \(a\), but"),
-        ({"spare": 1}, "spare is 1, but stream 'events' was created with 0"),
+        ({"spare": 1}, "spare is 1, but stream 'count' was created with 0"),
     ):
         with pytest.raises(StateError, match=words):
             run(other.having(**wrong))
@@ -83,9 +83,7 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
     assert found == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]  # windows of before are closed
     assert totals(named) == (groups, found)  # typed again
     assert totals(spare.having(until=named.times.until, domain=["a", "b", "x"])) == (groups, found)
-    with pytest.raises(
-        InvalidInput, match="adds 2 groups, but stream 'events' has room for 1 more"
-    ):
+    with pytest.raises(InvalidInput, match="adds 2 groups, but stream 'count' has room for 1 more"):
         run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
     details = state_summary(request_.keeping.state)["streams"][0]["details"]
     assert (details["named"], details["record"]["spare"]) == ([["x", 3]], 2)  # as created
@@ -180,7 +178,7 @@ def test_rows_ahead_of_their_time_stay_where_they_were_read_and_known(
 def test_a_group_for_which_no_window_is_left_is_not_named(request_: Job) -> None:
     last = request_.having(other="rest", spare=1, steps=3, until="2013-01-01T02:00")
     run(last).close()
-    with pytest.raises(InvalidInput, match="from step 4 on, but stream 'events' ends with step 3"):
+    with pytest.raises(InvalidInput, match="from step 4 on, but stream 'count' ends with step 3"):
         run(later(request_, 3, also="x"))
 
 
@@ -196,7 +194,7 @@ def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
     assert totals(renamed.having(rename=None))[1] == [*before, [2, 1]]
     nightly = known.having(rename=renamed.rows.rename, until=renamed.times.until)
     assert totals(nightly)[1] == [*before, [2, 1]]  # the command line of ever, and the change
-    with pytest.raises(StateError, match="time is when, but stream 'events' was created with at"):
+    with pytest.raises(StateError, match="time is when, but stream 'count' was created with at"):
         run(known.having(time="when"))
     for wrong, words in (
         ("time", "cannot be read at 'time'; write OLD=NEW"),
@@ -222,7 +220,7 @@ def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
         ({"spare": 2, "by": None, "domain": None}, "spare=2 needs domain"),
         ({"spare": -1}, "spare=-1 must be from 0 to 1,000,000"),
         ({"other": "a"}, "other is .a., which is also a group"),
-        ({"also": "x"}, "also=x changes a stream that exists, and stream 'events' does not"),
+        ({"also": "x"}, "also=x changes a stream that exists, and stream 'count' does not"),
         ({"rename": "time=at"}, "changes a stream that exists"),
     ],
 )
@@ -237,7 +235,7 @@ def test_what_makes_no_sense_is_refused(
 def test_one_total_has_no_spare_groups(request_: Job) -> None:
     one = request_.having(by=None, domain=None, until="newest")
     run(one).close()
-    with pytest.raises(InvalidInput, match="stream 'events' has no groups"):
+    with pytest.raises(InvalidInput, match="stream 'count' has no groups"):
         run(later(request_, 4, also="x"))
 
 

@@ -90,17 +90,17 @@ def test_no_byte_of_a_person_stays(
     events = rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 2))
     assert counted(state, events, "2024-03-03", key=key) == [2, 3]
     with Store(state) as store:
-        secret = store.reader("events", key).secret()
+        secret = store.reader("count", key).secret()
     assert secret is not None
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), people.USER)
-    with Stream.open(state, "events", key=key) as stream:
+    with Stream.open(state, "count", key=key) as stream:
         before = [*open_private(stream.marks("user"))]
     packed = [marks.pack(part.digests, part.facts) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
     (done,) = forget(state, ANN, key=key, now=NOW)
     assert open_private(done.marks) == 1
-    with Stream.open(state, "events", key=key) as stream:
+    with Stream.open(state, "count", key=key) as stream:
         for kind in ("user", "id", people.REFUSED):
             for part in open_private(stream.marks(kind)):
                 assert digest not in part.digests
@@ -222,7 +222,7 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     with Inbox(state) as inbox:
-        inbox.put([Batch("events", "1", b"1", 0, {}, 1, Private(b"rows"))])
+        inbox.put([Batch("count", "1", b"1", 0, {}, 1, Private(b"rows"))])
     with pytest.raises(InvalidInput, match="rows wait in the inbox"):
         forget(state, ANN, now=NOW)
 
@@ -250,12 +250,12 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
         state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
     )
     with Store(state) as store:
-        secret = store.reader("events", None).secret()
+        secret = store.reader("count", None).secret()
     assert secret is not None
     gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), people.USER)
     (done,) = forget_older(state, "2d", now=NOW)
     assert (open_private(done.marks), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
-    with Stream.open(state, "events") as stream:
+    with Stream.open(state, "count") as stream:
         (kept,) = open_private(stream.marks("user"))
     assert not set(gone) & set(kept.digests)
     left = bytes_of(state, postgres=False)
@@ -278,7 +278,7 @@ def delivered_again(
     assert counted(state, one, "2024-03-03", **more, retain=retain) == [2, 3]
     if retain is None:
         forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
-    with Stream.open(state, "events") as stream:
+    with Stream.open(state, "count") as stream:
         assert [part.period for part in open_private(stream.marks("user"))] == [DAY_2]
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
 
@@ -304,7 +304,7 @@ def test_nobody_counts_again_in_a_period_that_is_forgotten(
 
 def periods_known(state: Path) -> list[int]:
     """Days, from the first, of which users are known."""
-    with Stream.open(state, "events") as stream:
+    with Stream.open(state, "count") as stream:
         return [part.period - DAY_2 + 2 for part in open_private(stream.marks("user"))]
 
 
@@ -330,7 +330,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
     counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
-    with Stream.open(state, "events") as stream:
+    with Stream.open(state, "count") as stream:
         (part,) = open_private(stream.marks("user"))
     packed = marks.pack(part.digests, part.facts)
     pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]

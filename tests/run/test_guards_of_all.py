@@ -240,5 +240,7 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
         assert outcome.definition.unit == "user"
-    with pytest.raises(InvalidInput, match="'user' means one user in the release 'statistic'"):
+    with pytest.raises(
+        InvalidInput, match="'user' means one user in the release 'average_of_paid'"
+    ):
         run(Job("count", events, state, name="rows", unit="user", **asked))

@@ -151,7 +151,7 @@ def test_contradictions_are_refused(request_: Job) -> None:
     with pytest.raises(StateError, match="the guarantee is"):
         run(request_.having(epsilon=2))
     with pytest.raises(StateError, match="is a 'count'"):
-        run(Job("sum", request_.events, request_.keeping.state))
+        run(Job("sum", request_.events, request_.keeping.state, name=request_.keeping.name))
     with pytest.raises(InvalidInput, match="give one of count, sum"):
         run(request_.having(what="mean"))
 

@@ -69,7 +69,7 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
         return
     facts = {}
     for state in ("killed", "undisturbed"):
-        with Stream.open(tmp_path / f"{state}.db", "events") as stream:
+        with Stream.open(tmp_path / f"{state}.db", "count") as stream:
             parts = list(open_private(stream.marks("user")))
             taken = Counter((part.period, digest) for part in parts for digest in part.digests)
             assert max(taken.values()) == MOST

@@ -524,7 +524,7 @@ def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
     rows = [at(f"01T0{n}:00", "a", "ann", row=str(n)) for n in range(4)]
     runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
     assert totals(tmp_path, options, *runs) == ([[2, 0]] * 3, (0, 0, 1))
-    with Stream.open(tmp_path / "s.db", "events") as stream:
+    with Stream.open(tmp_path / "s.db", "count") as stream:
         assert [*open_private(stream.marks("id"))] == []
         assert len([*open_private(stream.marks("user"))]) == (
             per == "1mo"
@@ -596,7 +596,7 @@ def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
     options = {**DAYS, "most": 1, "append": True, "id": "id"}
     runs = [("03-02", [row]) for row in rows]
     totals(tmp_path, options, *runs)
-    with Stream.open(tmp_path / "s.db", "events") as stream:
+    with Stream.open(tmp_path / "s.db", "count") as stream:
         for kind in ("user", "id"):
             parts = list(open_private(stream.marks(kind)))
             assert len(parts) <= 8
@@ -662,7 +662,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
     options = {**DAYS, "most": 3, "per": "1d", "unit": "visitor"}
     totals(tmp_path, options, ("03-02", FLOOD))
     events = {**DAYS, "user": None, "name": "other"}
-    with pytest.raises(InvalidInput, match="means one user in the release 'events'"):
+    with pytest.raises(InvalidInput, match="means one user in the release 'count'"):
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
@@ -672,7 +672,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
-        store.reader("events", Key.generate()).secret()
+        store.reader("count", Key.generate()).secret()
     with looked_into(tmp_path / "s.db") as connection:
         connection.run("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
     with pytest.raises(StateError, match="cannot decrypt the secret"):

@@ -475,7 +475,7 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
         again = Job(what, first.events, first.keeping.state, key=first.keeping.key)
         with run(recall(again)) as outcome:
             assert outcome.read().table().equals(found)
-        assert export(first.keeping.state, name=what).table().equals(found)
+        assert export(first.keeping.state, name=first.keeping.name).table().equals(found)
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
         assert read.numbers.facts()["notes"]

@@ -153,7 +153,7 @@ def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
         "window_estimate"
         in released(Job("count", year.events, year.keeping.state, until="newest")).table().columns
     )
-    with pytest.raises(StateError, match="release is both, but stream 'events' was created with"):
+    with pytest.raises(StateError, match="release is both, but stream 'count' was created with"):
         run(year.having(release="both"))
     with pytest.raises(InvalidInput, match="release is 'all'; use one of totals, windows, both"):
         run(year.having(release="all"))

@@ -317,15 +317,15 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     shutil.rmtree(state.parent)
     shutil.copytree(saved, state.parent)
     before = state.read_bytes()
-    refused = f"{home}/.* records that people were forgotten in stream 'events' 2 times since"
+    refused = f"{home}/.* records that people were forgotten in stream 'count' 2 times since"
     with pytest.raises(StateError, match=refused):
         go_on()
     with Store(state) as store, pytest.raises(StateError, match=refused):
-        store.position("events")
+        store.position("count")
     assert state.read_bytes() == before
     assert "people were forgotten" in " ".join(verify(state)[0].problems)
     forgets("ann")
-    with pytest.raises(StateError, match="'events' once since"):
+    with pytest.raises(StateError, match="'count' once since"):
         go_on()
     forgets("bob")
     go_on()

@@ -24,7 +24,7 @@ from counton.strategies import Binary
 #: What reads a state; what would write it.
 READS = ("show", "answer", "verify", "methods", "ledger", "export --out {}/x.csv",
          "backup --out {}/b.db", "publish --to {}/p.db")  # fmt: skip
-WRITES = ("ledger --limit-epsilon 9", "end --name events")
+WRITES = ("ledger --limit-epsilon 9", "end --name count")
 #: Mounts a folder so that nothing can be written in it, in a name space of its own.
 MOUNT = "mount -t tmpfs none {0} && cp -a {1}/. {0} && mount -o remount,ro {0} && "
 
@@ -134,7 +134,7 @@ def test_what_is_read_without_locks_was_not_changed(
     back_up(used / "v.db", used.with_name("copy.db"))
     assert sorted(path.name for path in used.iterdir()) == names
     with Store(used / "v.db") as store:
-        assert store.streams == ("events",)
+        assert store.streams == ("count",)
         monkeypatch.undo()
         Stream.create(used / "v.db", "more", Binary(9), PureDP(1)).close()
         monkeypatch.setattr(sqlite_file, "may_be_written", lambda path: False)

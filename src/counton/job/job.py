@@ -8,7 +8,8 @@ module imports nothing heavy, because the help of the command line is made from 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
@@ -287,8 +288,8 @@ class Keeping(JobPart):
     )
     name: str = option(
         "",
-        'name of the stream within the state; default: "events" for counts and sums, "statistic" '
-        "for other statistics, and the statistic's own name for tables",
+        "name of the stream within the state; default: its statistic and value, as in count or "
+        "sum_of_amount",
     )
     key: Kept = option(
         None,
@@ -923,7 +924,7 @@ class Job(OptionRecord):
 
     >>> job = Job(what="count", events="visits.csv", state="visits.db", every="1d")
     >>> job.keeping.name, job.times.every
-    ('events', '1d')
+    ('count', '1d')
 
     Attributes:
         what: a statistic, or its name: "count", "sum", "average", "top-k" and others.
@@ -979,11 +980,8 @@ class Job(OptionRecord):
                 )
         stated: dict[str, Any] = {**more, "state": state}
         if not stated.get("name"):
-            from counton.statistics.catalogue import is_keyword, statistic_named
-
-            stated["name"] = str(getattr(what, "stream", "statistic"))
-            if isinstance(what, str) and is_keyword(what):
-                stated["name"] = statistic_named(what).card.stream
+            own = {**stated, **stated.get("options", {})}
+            stated["name"] = usual_name(what, own.get("value") or own.get("columns"))
         if stated.get("measure_left_out") is not None:
             from counton.statistics.left_out import with_left_out
 
@@ -1010,7 +1008,7 @@ class Job(OptionRecord):
         without the passwords in addresses.
 
         >>> Job("count", "visits.csv", "visits.db", every="1d")
-        Job(what='count', state='visits.db', name='events', every='1d')
+        Job(what='count', state='visits.db', name='count', every='1d')
         """
         values = self._by_name()
         del values["events"]  # a frame would show its rows
@@ -1105,6 +1103,24 @@ class _JobStatement(Statement):
         from counton.job.public_tables import refuse_counts
 
         refuse_counts(self.domain, value)
+
+
+#: Longest name of a stream whose job states none, in characters.
+_LONGEST_USUAL = 100
+
+
+def usual_name(what: str | Statistic, columns: Any = None) -> str:
+    """Return the name of a stream whose job states none: its statistic and the columns of its
+    values. It consists of letters, digits and ``_``, so that it may also name a file or a table.
+
+    >>> usual_name("count"), usual_name("sum", "amount (EUR)"), usual_name("moments", ["a", "b"])
+    ('count', 'sum_of_amount_EUR', 'moments_of_a_b')
+    """
+    keyword = what if isinstance(what, str) else what.card.keyword or type(what).__name__
+    words = [columns] if isinstance(columns, str) else columns or ()
+    read = " ".join(map(str, words)) if isinstance(words, Iterable) else str(words)
+    said = re.sub(r"\W+", "_", f"{keyword} of {read}" if read else keyword)
+    return said.strip("_")[:_LONGEST_USUAL]
 
 
 def length_in_words(name: str, length: timedelta) -> str:

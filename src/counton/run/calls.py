@@ -90,7 +90,7 @@ def release(
     >>> views.table().select("step", "group").rows()
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
-    events: 2 windows of 1d released
+    count: 2 windows of 1d released
     protected: one event more or less, counted in one group of one window by at most 1
                people are not protected: a person with 100 events loses 100 times the epsilon
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together

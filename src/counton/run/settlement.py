@@ -23,7 +23,7 @@ from counton.base.exact import quote
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
 from counton.base.private import Private
-from counton.job.job import NEWEST, Events, Job
+from counton.job.job import NEWEST, Events, Job, usual_name
 from counton.job.stated_options import (
     declares_nodes,
     is_numbered,
@@ -519,11 +519,32 @@ def open_job(job: Job) -> OpenedJob:
     except NoState:
         return OpenedJob(job, None, None)
     try:
+        if (name := _name_in(store, job)) != job.keeping.name:
+            job = job.having(name=name)
         saved = store.find(job.keeping.name, job.keeping.key)
         return OpenedJob(job if saved is None else as_before(job, saved), store, saved)
     except BaseException:
         store.close()
         raise
+
+
+def _name_in(store: Store, job: Job) -> str:
+    """Return the name of a job's stream in an existing state.
+
+    A job that states no name continues the only stream of its statistic and value that began
+    without a name, such as one from before names said the statistic ("events", "statistic").
+    """
+    what, columns = name_of(job.what), job.option("value") or job.option("columns")
+    if job.keeping.name != usual_name(job.what, columns) or job.keeping.name in store.streams:
+        return job.keeping.name
+    found = []
+    for name, details in store.details.items():
+        record = details.get("record", {})
+        usual = usual_name(what, record.get("value") or record.get("columns"))
+        unnamed = name in (usual, what, "events", "statistic")
+        if details.get("what") == what and unnamed and (not columns or usual == job.keeping.name):
+            found.append(name)
+    return found[0] if len(found) == 1 else job.keeping.name
 
 
 def recall(job: Job) -> Job:

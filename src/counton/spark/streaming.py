@@ -196,7 +196,7 @@ class Batches:
         """
         if self.job.times.yes:
             return
-        name, there = self.job.keeping.name, opened.saved is not None
+        name, there = opened.job.keeping.name, opened.saved is not None
         if opened.saved is not None:
             counted = opened.saved.has_source
             last = range(number, max(-1, number - _EMPTY), -1)

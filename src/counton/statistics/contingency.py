@@ -216,7 +216,6 @@ class Contingency(GridCells):
         reading=ContingencyReading,
         keyword="contingency",
         example={"columns": "page,device", "domain": "page=home,shop;device=phone,desk"},
-        stream="contingency",
         says="How many rows have each combination of some columns' values, with all margins.",
         help=f"With {field('time')} all margins are released after each window, as count releases "
         f"its totals. Without {field('time')} the table is released once: the same command again "

@@ -60,7 +60,6 @@ class Count(_SumOfRows):
         by_groups=_itself,
         keyword="count",
         example={"by": "page", "domain": "home,shop"},
-        stream="events",
         finds=True,
         says="The number of rows.",
         help=f"A stream is a series of releases, one after each window of time. A new one needs "
@@ -179,7 +178,6 @@ class Sum(_SumOfRows, ClippedValues):
         event="value",
         keyword="sum",
         example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
-        stream="events",
         finds=True,
         says="The sum of a column, whose values are clipped to bounds and put on a grid.",
         help=f"As count, and a new stream also needs {field('value')}, {field('lower')}, "

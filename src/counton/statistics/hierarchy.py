@@ -302,7 +302,6 @@ class Hierarchy(TableStatistic):
         keyword="hierarchy",
         example={"levels": "page", "domain": "pages.csv"},
         example_file=("pages.csv", "page\nhome\nshop\n"),
-        stream="hierarchy",
         says="How many rows each place of a hierarchy has, such as region and city; counts add up.",
         help=f"With {field('time')} all levels are released after each window, as count releases "
         f"its totals; each row is an event, or with {field('value')} a count. Without "

@@ -138,7 +138,6 @@ class Ranges(GridCells):
         reading=RangesReading,
         keyword="ranges",
         example={"label": "page", "domain": "home,shop"},
-        stream="ranges",
         says="A line of counts, accurate in every interval.",
         help=f"With {field('time')} the line is released after each window, as count releases its "
         f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "

@@ -67,7 +67,6 @@ class Reach(UsersByRank):
         whole=lambda cells: cells.one(0),
         keyword="reach",
         example={"user": "visitor", "per": "1mo", "at-least": "1,2"},
-        stream="reach",
         says="How many users have at least 1, 5, 100 rows in a period.",
         help=f"As count with {field('user')}, the column that says whose a row is, and "
         f"{field('per')}, the length of the period. A user's k-th row of a period enters the cell "

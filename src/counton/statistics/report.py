@@ -248,7 +248,6 @@ class Report(TallyStatistic):
             "numbers.json",
             '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
         ),
-        stream="report",
         says="Several statistics of the same rows, under one guarantee and one bound on people.",
         phrase="report of {statistics}",
         also_called=("several", "dashboard"),

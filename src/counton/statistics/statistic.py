@@ -102,7 +102,6 @@ class Card:
             "": it is one event.
         counted: name of its cell, if it has a single cell with a name.
         column: name of the table column that holds the names of its numbers.
-        stream: the name of a stream of this statistic, unless the user gives one.
         options: its own options in a command or a job file; every job has further options.
         reads: options of every job that are also arguments of the statistic's constructor, such as
             "domain".
@@ -170,7 +169,6 @@ class Card:
     unit: str = ""
     counted: str = ""
     column: str = "cell"
-    stream: str = "statistic"
     options: tuple[Option, ...] = ()
     reads: tuple[str, ...] = ()
     shows: tuple[str, ...] = ("over", "sums")

@@ -1,0 +1,66 @@
+"""A stream without a stated name is called by its statistic and value, and is found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import counton
+from counton.run import Job, run
+from counton.state import Store
+
+ROWS = pl.DataFrame(
+    {"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "paid": [3, 4], "tax": [1, 2]}
+)
+NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+NEW |= {"epsilon": 1, "until": "2024-03-03"}
+BOUNDS: dict[str, Any] = {"lower": 0, "upper": 9, "resolution": 1}
+
+
+def released(state: Path, what: Any, **more: Any) -> list[Any]:
+    return counton.release(what, ROWS, state=state, **more).table()["estimate"].to_list()
+
+
+def names(state: Path) -> tuple[str, ...]:
+    with Store(state) as store:
+        return store.streams
+
+
+def test_a_count_and_two_sums_share_a_state(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    for _ in range(2):
+        released(state, "count", **NEW)
+        released(state, "sum", value="paid", **BOUNDS, **NEW)
+        released(state, "sum", value="tax", **BOUNDS, **NEW)
+    assert names(state) == ("count", "sum_of_paid", "sum_of_tax")
+
+
+def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    released(state, "count", **NEW)
+    first = released(state, "sum", value="paid", **BOUNDS, **NEW)
+    assert released(state, "sum", until="2024-03-04")[:2] == first
+    assert names(state) == ("count", "sum_of_paid")
+
+
+@pytest.mark.parametrize("stated", [{}, {"value": "paid"}])
+def test_a_stream_that_was_called_events_goes_on(tmp_path: Path, stated: dict[str, Any]) -> None:
+    state = tmp_path / "s.db"
+    first = released(state, "sum", value="paid", name="events", **BOUNDS, **NEW)
+    assert released(state, "sum", until="2024-03-04", **stated)[:2] == first
+    assert names(state) == ("events",)
+    released(state, "count", **NEW)
+    released(state, "sum", value="tax", **BOUNDS, **NEW)
+    released(state, "sum", value="paid", name="mine", **BOUNDS, **NEW)
+    assert names(state) == ("count", "events", "mine", "sum_of_tax")
+
+
+def test_a_name_may_name_a_file_or_a_table(tmp_path: Path) -> None:
+    rows = ROWS.rename({"paid": 'a/b "c";\n\u200bd'})
+    job = Job("sum", rows, tmp_path / "s.db", value=rows.columns[1], **BOUNDS, **NEW)
+    assert job.keeping.name == "sum_of_a_b_c_d"
+    run(job).close()
+    assert len(Job("sum", rows, tmp_path / "s.db", value="v" * 999).keeping.name) == 100
