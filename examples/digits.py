@@ -20,8 +20,8 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from counton import ApproxDP, Key
-from counton.strategies.training import BufferedToeplitz
 from counton.training import FixedEpochs, PoissonBatches, Sampler, TrainingDesign, plan
+from counton.training.strategies import BufferedToeplitz
 
 Array = NDArray[np.float64]
 TRAINED, BATCH, EPOCHS, HIDDEN = 1440, 60, 16, 32

@@ -28,7 +28,7 @@ from counton.base.arrays import Floats
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.training import BandedOptimum, training_schedule
+from counton.training.strategies import BandedOptimum, training_schedule
 
 _ROUNDS = 200
 _ENOUGH = 1e-6

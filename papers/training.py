@@ -19,16 +19,16 @@ from counton import plan as plan_counts
 from counton.base.arrays import Floats
 from counton.noise import Key
 from counton.strategies.descent import descend
-from counton.strategies.training import (
+from counton.training import FixedEpochs, PoissonBatches, Sampler, SecretPlaces, plan
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
     Echo,
     OctaveTraining,
 )
-from counton.strategies.training.buffered import blt_coefficients
-from counton.strategies.training.sensitivity import fixed_squared, gram_of_schedules
-from counton.training import FixedEpochs, PoissonBatches, Sampler, SecretPlaces, plan
+from counton.training.strategies.buffered import blt_coefficients
+from counton.training.strategies.sensitivity import fixed_squared, gram_of_schedules
 from papers.dense_optimum import dense_optimum
 
 STEPS, EPOCHS, BATCH = 512, 8, 100

@@ -15,7 +15,7 @@ from counton import ZCDP, PureDP, plan
 from counton.base.arrays import Floats
 from counton.strategies import Epochs, GrowingSquareRoot, SqrtToeplitz
 from counton.strategies.descent import descend
-from counton.strategies.training import (
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,

@@ -16,9 +16,9 @@ from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import ZCDP, Key
 from counton.noise.normals import BLOCK, NormalField
-from counton.strategies.training import BufferedToeplitz
-from counton.strategies.training.buffered import fit_buffers
 from counton.training import TrainingNoise
+from counton.training.strategies import BufferedToeplitz
+from counton.training.strategies.buffered import fit_buffers
 
 SIZE = 10**6
 STEPS = 2**20

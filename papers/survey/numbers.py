@@ -117,7 +117,7 @@ def _toeplitz(name: str) -> Callable[[int, str], Errors | None]:
     def errors(horizon: int, guarantee: str) -> Errors | None:
         if guarantee != _HALF:
             return None
-        from counton.strategies import training
+        from counton.training import strategies as training
 
         fitted = getattr(training, name).fit(horizon)
         read = np.cumsum(np.cumsum(fitted.inverse()) ** 2)  # by release

@@ -20,7 +20,7 @@ from own_laws.training import (
 
 from counton.base.arrays import Floats
 from counton.laws import LawBroken
-from counton.strategies.training import (
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
@@ -30,7 +30,7 @@ from counton.strategies.training import (
     public_training_strategies,
     training_schedule,
 )
-from counton.strategies.training.training_strategy import Tap
+from counton.training.strategies.training_strategy import Tap
 from papers.dense_optimum import dense_optimum
 
 RUNS = [(1, 1), (2, 2), (12, 1), (12, 3), (12, 4), (13, 1)]

@@ -13,8 +13,8 @@ from keys import chosen_key
 from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.strategies import public_strategies
-from counton.strategies.training import training_strategy_from_dict
 from counton.training import TrainingNoise
+from counton.training.strategies import training_strategy_from_dict
 
 STEPS, CELLS = 12, 2
 STRATEGIES = Path(__file__).with_name("strategies.json")

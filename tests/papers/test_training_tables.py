@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counton.strategies.participation import Schedule
-from counton.strategies.training import BandedInverseSquareRoot, BandedOptimum
+from counton.training.strategies import BandedInverseSquareRoot, BandedOptimum
 from papers.training import best_root_error, root_error
 
 

@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[2] / "src"
 ON_TOP: dict[str, tuple[str, ...]] = {
     "service": ("counton.serve",),
     "Spark": ("counton.spark",),
-    "training": ("counton.training", "counton.strategies.training"),
+    "training": ("counton.training",),
     "charts": ("counton.charts",),
     "laws": ("counton.laws",),
     "published strategies": ("counton.strategies.published",),

@@ -17,8 +17,8 @@ from keys import chosen_key
 from scipy import stats
 
 from counton import ApproxDP
-from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import TrainingNoise
+from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
 RUNS = 200_000
 EPSILON, DELTA = 2.0, 1e-5

@@ -15,14 +15,14 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput
-from counton.strategies.training import (
+from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
+from counton.training.strategies import (
     BufferedToeplitz,
     Echo,
     OctaveTraining,
     TrainingStrategy,
     training_schedule,
 )
-from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
@@ -383,7 +383,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from counton import ZCDP
 from counton.noise import InsecureSeededKey
 from counton.training.optax import private_aggregate
-from counton.strategies.training import BufferedToeplitz
+from counton.training.strategies import BufferedToeplitz
 from counton.training import TrainingNoise
 
 assert len(jax.devices()) == int(sys.argv[1])
@@ -426,7 +426,7 @@ import time
 import jax, jax.numpy as jnp
 from counton import ZCDP, ApproxDP, Key
 from counton.training.optax import private_aggregate
-from counton.strategies.training import OctaveTraining
+from counton.training.strategies import OctaveTraining
 from counton.training import TrainingNoise
 
 def slow(*given, fresh=TrainingNoise.fresh_of):

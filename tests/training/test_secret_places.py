@@ -17,12 +17,6 @@ from counton import ZCDP, ApproxDP, Key
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput, StateError
 from counton.strategies.participation import Schedule
-from counton.strategies.training import (
-    BandedInverseSquareRoot,
-    BufferedToeplitz,
-    Echo,
-    TrainingStrategy,
-)
 from counton.training import (
     BallsInBins,
     FixedEpochs,
@@ -42,6 +36,12 @@ from counton.training.bins import (
     place_bounds,
     place_delta,
     places_multiplier,
+)
+from counton.training.strategies import (
+    BandedInverseSquareRoot,
+    BufferedToeplitz,
+    Echo,
+    TrainingStrategy,
 )
 
 ZEROS = {"w": np.zeros(4)}

@@ -21,17 +21,6 @@ from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput, StateError
 from counton.noise import InsecureSeededKey
 from counton.strategies.descent import matrix_on_grid, on_grid
-from counton.strategies.training import (
-    BandedInverseSquareRoot,
-    BandedOptimum,
-    BufferedToeplitz,
-    Echo,
-    OctaveTraining,
-    TrainingStrategy,
-    public_training_strategies,
-    training_schedule,
-    training_strategy_from_dict,
-)
 from counton.training import (
     BallsInBins,
     FixedEpochs,
@@ -42,6 +31,17 @@ from counton.training import (
     SecretPlaces,
     TrainingNoise,
     plan,
+)
+from counton.training.strategies import (
+    BandedInverseSquareRoot,
+    BandedOptimum,
+    BufferedToeplitz,
+    Echo,
+    OctaveTraining,
+    TrainingStrategy,
+    public_training_strategies,
+    training_schedule,
+    training_strategy_from_dict,
 )
 
 FITS: dict[str, Callable[[], TrainingStrategy]] = {

@@ -15,8 +15,8 @@ from patience import HANGS
 
 from counton import ZCDP, Key
 from counton.base.errors import InvalidInput, StateError
-from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import FixedEpochs, TrainingNoise
+from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-training")

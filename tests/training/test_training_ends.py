@@ -14,7 +14,6 @@ from scipy.stats import norm
 from counton import ZCDP, ApproxDP
 from counton.base.errors import InvalidInput
 from counton.noise.normals import LARGEST_SQUARED_RADIUS, _box_muller
-from counton.strategies.training import BufferedToeplitz, OctaveTraining
 from counton.training import (
     FixedEpochs,
     PoissonBatches,
@@ -26,6 +25,7 @@ from counton.training import (
     poisson_multiplier,
 )
 from counton.training.accounting import _outside, _pairs, beyond
+from counton.training.strategies import BufferedToeplitz, OctaveTraining
 
 TINY = ApproxDP(1, "1e-30")
 

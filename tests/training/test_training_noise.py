@@ -15,7 +15,8 @@ from counton import ZCDP, ApproxDP, PureDP
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.noise import Key
 from counton.noise.normals import BLOCK
-from counton.strategies.training import (
+from counton.training import TrainingNoise, noise_multiplier
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
     Echo,
@@ -23,7 +24,6 @@ from counton.strategies.training import (
     TrainingStrategy,
     training_schedule,
 )
-from counton.training import TrainingNoise, noise_multiplier
 from papers.dense_optimum import dense_optimum
 
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [

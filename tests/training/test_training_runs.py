@@ -22,7 +22,9 @@ from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import CountonError, InvalidInput, StateError
 from counton.noise import witness
 from counton.state.key_and_witness import Mark, Witness
-from counton.strategies.training import (
+from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
+from counton.training.noise import renew
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
     Echo,
@@ -30,8 +32,6 @@ from counton.strategies.training import (
     TrainingStrategy,
     training_schedule,
 )
-from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
-from counton.training.noise import renew
 from papers.dense_optimum import dense_optimum
 
 STRATEGIES = [

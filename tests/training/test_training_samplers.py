@@ -17,7 +17,6 @@ from counton import ZCDP, ApproxDP
 from counton.base.errors import InvalidInput
 from counton.noise.normals import BLOCK
 from counton.strategies.participation import Schedule
-from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import (
     BallsInBins,
     FixedEpochs,
@@ -30,6 +29,7 @@ from counton.training import (
     plan,
     poisson_multiplier,
 )
+from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
 SAMPLERS = [
     FixedEpochs(examples=50, batch_size=8, epochs=3),

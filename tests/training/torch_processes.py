@@ -52,8 +52,8 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     from counton import ZCDP
     from counton.base.errors import InvalidInput
     from counton.noise import InsecureSeededKey
-    from counton.strategies.training import BufferedToeplitz
     from counton.training import TrainingNoise
+    from counton.training.strategies import BufferedToeplitz
     from counton.training.torch import make_private
 
     torch.set_num_threads(1)

@@ -71,9 +71,9 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import float_above, float_below
 from counton.privacy import ApproxDP, Guarantee
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.training.banded import is_independent
-from counton.strategies.training.training_strategy import SLACK, TrainingStrategy
 from counton.training.accounting import beyond, delta_left, noise_multiplier
+from counton.training.strategies.banded import is_independent
+from counton.training.strategies.training_strategy import SLACK, TrainingStrategy
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -136,7 +136,7 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
             one place, without amplification.
         places: number of steps of an epoch.
 
-    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> from counton.training.strategies import BandedInverseSquareRoot
     >>> place_bounds(BandedInverseSquareRoot(8, band=1), 8)
     (PlaceBound(places=8, shared=0.0), PlaceBound(places=1, shared=0.0))
     """
@@ -316,7 +316,7 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     Raises:
         InvalidInput: as `noise_multiplier`.
 
-    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> from counton.training.strategies import BandedInverseSquareRoot
     >>> independent = BandedInverseSquareRoot(64, band=1)
     >>> promised = ApproxDP(1, 1e-5)
     >>> places_multiplier(promised, independent, 64) < noise_multiplier(promised, 64) / 3

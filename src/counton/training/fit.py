@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput
 from counton.privacy import Guarantee
-from counton.strategies.training.banded import is_independent
-from counton.strategies.training.training_strategy import TrainingStrategy
 from counton.training.accounting import noise_multiplier, poisson_multiplier
 from counton.training.bins import anew_multiplier, places_multiplier
+from counton.training.strategies.banded import is_independent
+from counton.training.strategies.training_strategy import TrainingStrategy
 
 if TYPE_CHECKING:
     from counton.training.batch_samplers import Sampler
@@ -25,7 +25,7 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
         InvalidInput: the sampler has too many steps, too many epochs, too small a distance between
             the steps of an example, or does not guarantee an order that the strategy needs.
 
-    >>> from counton.strategies.training import Echo
+    >>> from counton.training.strategies import Echo
     >>> from counton.training import FixedEpochs
     >>> check_fit(Echo.fit(8, 2), FixedEpochs(examples=40, batch_size=10, epochs=2))
     >>> check_fit(Echo.fit(12, 2), FixedEpochs(examples=40, batch_size=10, epochs=3))
@@ -82,7 +82,7 @@ def multiplier(
         InvalidInput: the guarantee does not fit the sampler.
 
     >>> from counton.privacy import ZCDP
-    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> from counton.training.strategies import BandedInverseSquareRoot
     >>> multiplier(ZCDP("1/2"), BandedInverseSquareRoot(8, band=1))
     1.0
     """

@@ -40,11 +40,11 @@ from counton.noise.normals import BLOCK, NormalField, Singles
 from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import guarantee_from_dict, plural
-from counton.strategies.training import training_strategy_from_dict
-from counton.strategies.training.training_strategy import TrainingStrategy
 from counton.training import trees
 from counton.training.batch_samplers import Sampler
 from counton.training.fit import check_fit, multiplier
+from counton.training.strategies import training_strategy_from_dict
+from counton.training.strategies.training_strategy import TrainingStrategy
 
 #: Format versions of the addresses of noise, and of checkpoints.
 FORMAT, STATE_FORMAT = 2, 3

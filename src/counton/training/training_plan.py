@@ -15,7 +15,11 @@ from counton.noise import Key
 from counton.planning.planner import Plan
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.training import (
+from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
+from counton.training.batch_samplers import Sampler
+from counton.training.fit import multiplier
+from counton.training.noise import TrainingNoise
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
@@ -23,12 +27,8 @@ from counton.strategies.training import (
     OctaveTraining,
     TrainingStrategy,
 )
-from counton.strategies.training.toeplitz import Scaling
-from counton.strategies.training.training_strategy import training_schedule
-from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
-from counton.training.batch_samplers import Sampler
-from counton.training.fit import multiplier
-from counton.training.noise import TrainingNoise
+from counton.training.strategies.toeplitz import Scaling
+from counton.training.strategies.training_strategy import training_schedule
 
 #: Largest number of steps for which plans try Octave, which needs matrices of steps x steps.
 _MOST_FOR_OCTAVE = 1024

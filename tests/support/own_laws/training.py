@@ -23,7 +23,7 @@ from counton.laws.rows import (
 )
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
-from counton.strategies.training.training_strategy import TrainingStrategy, training_schedule
+from counton.training.strategies.training_strategy import TrainingStrategy, training_schedule
 
 _NEAR = 1e-7
 
@@ -34,7 +34,7 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
     Its run must have at most some twenty steps.
 
-    >>> from counton.strategies.training import BufferedToeplitz
+    >>> from counton.training.strategies import BufferedToeplitz
     >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
     """
     check_training_description(strategy)

@@ -31,7 +31,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.descent import descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
-from counton.strategies.training.buffered import (
+from counton.training.strategies.buffered import (
     MOST_BUFFERS,
     BufferedToeplitz,
     blt_coefficients,
@@ -42,15 +42,15 @@ from counton.strategies.training.buffered import (
     search_start,
     to_search,
 )
-from counton.strategies.training.scaling import balance, scaled_variance
-from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
-from counton.strategies.training.toeplitz import (
+from counton.training.strategies.scaling import balance, scaled_variance
+from counton.training.strategies.sensitivity import costs_of_schedules, gram_of_schedules
+from counton.training.strategies.toeplitz import (
     Scaling,
     ToeplitzTraining,
     check_scaling,
     check_shares,
 )
-from counton.strategies.training.training_strategy import (
+from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     Tap,
     TrainingStrategy,

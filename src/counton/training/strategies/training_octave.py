@@ -35,16 +35,16 @@ from counton.strategies.descent import descend, on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.streams.octave import matrix
-from counton.strategies.training.scaling import balance, best_shares, weighted_gram
-from counton.strategies.training.sensitivity import (
+from counton.training.strategies.scaling import balance, best_shares, weighted_gram
+from counton.training.strategies.sensitivity import (
     by_schedule,
     fixed_squared,
     gram_of_matrix,
     in_order,
     separated_squared,
 )
-from counton.strategies.training.toeplitz import check_shares
-from counton.strategies.training.training_strategy import (
+from counton.training.strategies.toeplitz import check_shares
+from counton.training.strategies.training_strategy import (
     SLACK,
     Tap,
     TrainingStrategy,

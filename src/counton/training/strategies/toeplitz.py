@@ -16,15 +16,15 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.scaling import balance, best_shares, toeplitz_weights
-from counton.strategies.training.sensitivity import (
+from counton.training.strategies.scaling import balance, best_shares, toeplitz_weights
+from counton.training.strategies.sensitivity import (
     fixed_squared,
     full_gram,
     gram_of_schedules,
     monotone_squared,
     separated_squared,
 )
-from counton.strategies.training.training_strategy import (
+from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     SLACK,
     TrainingStrategy,
@@ -112,7 +112,7 @@ class ToeplitzTraining(TrainingStrategy):
             InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than 4096
                 steps.
 
-        >>> from counton.strategies.training import BufferedToeplitz
+        >>> from counton.training.strategies import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)
         >>> [round(strategy.with_scaling(s).rmse, 2) for s in ("none", "equal", "epochs", "free")]
         [4.92, 4.86, 4.77, 4.76]

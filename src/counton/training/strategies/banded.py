@@ -18,8 +18,8 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
-from counton.strategies.training.training_strategy import (
+from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining, check_shares
+from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     Tap,
     TrainingStrategy,

@@ -44,12 +44,12 @@ from counton.strategies.descent import descend, matrix_on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.streams.square_root import square_root_coefficients
-from counton.strategies.training.sensitivity import (
+from counton.training.strategies.sensitivity import (
     fixed_squared,
     gram_of_matrix,
     separated_squared,
 )
-from counton.strategies.training.training_strategy import (
+from counton.training.strategies.training_strategy import (
     SLACK,
     Tap,
     TrainingStrategy,

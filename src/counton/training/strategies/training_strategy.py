@@ -44,7 +44,7 @@ class Tap(NamedTuple):
 
     ``level`` and ``index`` are the address of the draw.
 
-    >>> from counton.strategies.training import BufferedToeplitz
+    >>> from counton.training.strategies import BufferedToeplitz
     >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
     (Tap(level=0, index=5, weight=1.0),)
     """
@@ -187,7 +187,7 @@ class TrainingStrategy(Strategy):
         Raises:
             InvalidInput: no step uses it.
 
-        >>> from counton.strategies.training import OctaveTraining
+        >>> from counton.training.strategies import OctaveTraining
         >>> strategy = OctaveTraining.fit(8)
         >>> strategy.first_step(0, 5), strategy.first_step(3, 2)
         (5, 2)

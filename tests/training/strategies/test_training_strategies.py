@@ -9,7 +9,8 @@ import pytest
 
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.strategies.participation import Schedule
-from counton.strategies.training import (
+from counton.training import plan
+from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
@@ -17,9 +18,8 @@ from counton.strategies.training import (
     OctaveTraining,
     training_schedule,
 )
-from counton.strategies.training.buffered import fit_buffers
-from counton.strategies.training.toeplitz import ToeplitzTraining
-from counton.training import plan
+from counton.training.strategies.buffered import fit_buffers
+from counton.training.strategies.toeplitz import ToeplitzTraining
 from papers.dense_optimum import dense_optimum
 
 THETA, THETAHAT = (0.9971, 0.96, 0.66), (0.9871, 0.877, 0.265)
@@ -290,7 +290,7 @@ def test_free_scaling_is_worse_than_none_where_the_order_is_not_kept() -> None:
 
 
 def test_an_echo_under_a_broken_order_would_cost_a_tenth_more() -> None:
-    from counton.strategies.training.sensitivity import full_gram, separated_squared
+    from counton.training.strategies.sensitivity import full_gram, separated_squared
 
     strategy = echo_2(512, 8)
     products = np.abs(full_gram(strategy.coefficients()))

@@ -27,7 +27,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend, on_grid
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.strategies.training.sensitivity import by_schedule, in_order
+from counton.training.strategies.sensitivity import by_schedule, in_order
 
 _ITERATIONS = 200
 

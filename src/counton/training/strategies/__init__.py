@@ -12,29 +12,29 @@ from counton.base.lazy import attach
 from counton.strategies.strategy import built_from, exported_classes, stated_kind
 
 if TYPE_CHECKING:
-    from counton.strategies.training.banded import (
+    from counton.training.strategies.banded import (
         BandedInverseSquareRoot as BandedInverseSquareRoot,
     )
-    from counton.strategies.training.banded_optimum import BandedOptimum as BandedOptimum
-    from counton.strategies.training.buffered import BufferedToeplitz as BufferedToeplitz
-    from counton.strategies.training.echo import Echo as Echo
-    from counton.strategies.training.training_octave import OctaveTraining as OctaveTraining
-    from counton.strategies.training.training_strategy import Tap as Tap
-    from counton.strategies.training.training_strategy import TrainingStrategy as TrainingStrategy
-    from counton.strategies.training.training_strategy import training_schedule as training_schedule
+    from counton.training.strategies.banded_optimum import BandedOptimum as BandedOptimum
+    from counton.training.strategies.buffered import BufferedToeplitz as BufferedToeplitz
+    from counton.training.strategies.echo import Echo as Echo
+    from counton.training.strategies.training_octave import OctaveTraining as OctaveTraining
+    from counton.training.strategies.training_strategy import Tap as Tap
+    from counton.training.strategies.training_strategy import TrainingStrategy as TrainingStrategy
+    from counton.training.strategies.training_strategy import training_schedule as training_schedule
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["public_training_strategies", "training_strategy_from_dict"]
 
 
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
-    """Return the classes of all strategies for training that ``counton.strategies.training``
+    """Return the classes of all strategies for training that ``counton.training.strategies``
     exports, by name.
 
     >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
     ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'Echo', 'OctaveTraining']
     """
-    from counton.strategies.training.training_strategy import TrainingStrategy
+    from counton.training.strategies.training_strategy import TrainingStrategy
 
     return exported_classes(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]
 
@@ -46,7 +46,7 @@ def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrat
     Raises:
         InvalidInput: an unknown strategy for training, or wrong parameters.
 
-    >>> from counton.strategies.training import Echo
+    >>> from counton.training.strategies import Echo
     >>> strategy = Echo.fit(8, epochs=2)
     >>> training_strategy_from_dict(strategy.to_dict()) == strategy
     True

@@ -30,15 +30,15 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.descent import DIFFERENCE, descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
-from counton.strategies.training.scaling import balance
-from counton.strategies.training.sensitivity import gram_of_schedules
-from counton.strategies.training.toeplitz import (
+from counton.training.strategies.scaling import balance
+from counton.training.strategies.sensitivity import gram_of_schedules
+from counton.training.strategies.toeplitz import (
     Scaling,
     ToeplitzTraining,
     check_scaling,
     check_shares,
 )
-from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, training_schedule
+from counton.training.strategies.training_strategy import LARGEST_STEPS, Tap, training_schedule
 
 #: Largest number of buffers; more lower the error by less than float64 can resolve.
 MOST_BUFFERS = 8
