@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 #: Names of columns that often say how many things a row stands for.
-_COUNTED = ("count", "n", "total")
+_COUNTED = {"count", "counts", "n", "number", "total"}
 #: Heading of exact numbers, which go to standard error.
 EXACT = "exact, not to be published"
 
@@ -113,23 +113,36 @@ def notes_on_names(found: Outcome | DryRun, definition: Definition) -> list[str]
 
 
 def counted_column(columns: Collection[str], job: Job) -> str | None:
-    """Return a sentence on a column that seems to say how many things a row stands for, such as
-    ``count``, while a job counts each row as one; None if there is none.
+    """Return a sentence on a column that seems to say how many things a row stands for, while a job
+    counts each row as one; None if there is none.
+
+    Such a column is called ``count`` or the like, ends with ``count``, or has the plural of the
+    protected unit or the file's name for its own.
 
     >>> from counton.run import Job
-    >>> job = Job("count", "passages.csv", "p.db", time="at", by="site")
+    >>> job = Job("count", "rides.csv", "p.db", time="at", by="site", unit="car")
     >>> counted_column(["at", "site", "count"], job)
     "each row is counted as one; if 'count' says how many it stands for, use counton hierarchy ..."
+    >>> [counted_column(["at", one], job) is None for one in ("rides", "cars", "bus_count", "who")]
+    [False, False, False, True]
     >>> counted_column(["at", "count"], job.having(by="count")) is None
     True
     """
     used = {job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(",")}
-    found = [one for one in columns if one.lower() in _COUNTED and one not in used]
+    names = {*_COUNTED, plural(job.promise.unit or "n").lower()}
+    if isinstance(job.events, str | Path):
+        names.add(Path(job.events).stem.lower())
+    found = [
+        one
+        for one in columns
+        if one not in used and (one.lower() in names or one.lower().endswith("_count"))
+    ]
     if job.what != "count" or not found:
         return None
     return (
         f"each row is counted as one; if {found[0]!r} says how many it stands for, use counton "
-        f"hierarchy with --value {found[0]}, which adds these numbers up"
+        f"hierarchy --levels {job.groups.by or 'PLACE'} --value {found[0]}, which adds these "
+        f"numbers up"
     )
 
 
