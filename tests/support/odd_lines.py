@@ -40,10 +40,11 @@ def draw(chance: random.Random) -> Drawn:
     separator, comment = chance.choice(",,,;\t|"), None
     if quotes != "multiline" and chance.random() < 0.2:
         comment = "#"
-    odd = chance.choice([0, 0.1, 0.4])
+    odd, quoted = chance.choice([0, 0.1, 0.4]), chance.choice([0, 0.7, 1])
     lines = list[str]()
     for _ in range(chance.randrange(1, 12)):
         fields = [f"2024-03-0{chance.randrange(1, 5)}", chance.choice(["home", "shop"]), "fine"]
+        fields = [f'"{one}"' if chance.random() < quoted else one for one in fields]
         line = separator.join(
             chance.choice(FIELDS) if chance.random() < odd else one for one in fields
         )

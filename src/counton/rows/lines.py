@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
 from counton.base.errors import field
@@ -29,6 +30,8 @@ from counton.rows.paths import CsvForm
 
 #: Number of bytes that are read at a time.
 BLOCK = 2**22
+#: Number of bytes that are checked at a time, few enough for a processor's cache.
+_PART: Final = 2**18
 #: Number of bytes that are read at a time to find the header.
 _HEAD: Final = 2**14
 NO_UTF8 = "has bytes that are not UTF-8"
@@ -221,7 +224,19 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
 
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:
-    """Return the number of records in a block if all keep the rules; 0 if one may not.
+    """Return the number of records in a block if all keep the rules; 0 if one may not."""
+    begin, records, size = 0, 0, len(block) if form.quotes == "multiline" else _PART
+    while begin < len(block):
+        end = block.rfind(b"\n", begin, begin + size) + 1 or block.index(b"\n", begin) + 1
+        found = _records_of_part(block[begin:end], width, form)
+        if not found:
+            return 0
+        begin, records = end, records + found
+    return records
+
+
+def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
+    """Return the number of records in whole lines if all keep the rules; 0 if one may not.
 
     Quotation marks are numbered: one of an odd number opens a field, or follows the one before at
     once. One of an even number closes a field, or another follows at once. The separators and line
@@ -233,36 +248,61 @@ def _records(block: bytes, width: int, form: CsvForm) -> int:
     if multiline:
         block = block.replace(b"\r\n", b"\n")
     given = np.frombuffer(block, np.uint8)
-    marks = (given == between) | (given == _LF)
+    marks = given == between
+    marks |= given == _LF
     if multiline and b"\r" in block:
         marks |= given == _CR
-    quoted = b'"' in block
-    if quoted:
+    if b'"' not in block:
+        kinds = given.compress(marks)
+    else:
         if form.quotes == "backslash" and b"\\" in block:
             return 0
         quotes = given == _QUOTE
-        places = np.flatnonzero(quotes)
-        if len(places) % 2:
-            return 0
-        before, after = given[places[::2] - 1], given[places[1::2] + 1]  # the last byte is a LF
-        for beside in (before, after):
-            if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
+        kinds = given.compress(marks | quotes)
+        are_quotes = kinds == _QUOTE
+        if _stand_around_fields(quotes, marks, are_quotes):
+            inside = are_quotes
+        else:
+            places = np.flatnonzero(quotes)
+            if len(places) % 2:
                 return 0
-        if form.quotes == "backslash" and b'""' in block:
-            return 0
-        marks |= quotes
-    kinds = given[marks]
-    if quoted:
-        quotes = kinds == _QUOTE
-        inside = (np.cumsum(quotes, dtype=np.uint8) & 1).view(bool)
-        if not multiline and (kinds[inside] == _LF).any():
-            return 0
-        kinds = kinds[~(quotes | inside)]
+            before, after = given[places[::2] - 1], given[places[1::2] + 1]  # the last is a LF
+            for beside in (before, after):
+                if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
+                    return 0
+            if form.quotes == "backslash" and b'""' in block:
+                return 0
+            inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
+            if not multiline and (kinds[inside] == _LF).any():
+                return 0
+            inside |= are_quotes
+        kinds = kinds.compress(~inside)
     if len(kinds) % width:
         return 0
     lines = kinds.reshape(-1, width)
     good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
     return len(lines) if good else 0
+
+
+def _stand_around_fields(
+    quotes: npt.NDArray[np.bool_], marks: npt.NDArray[np.bool_], are_quotes: npt.NDArray[np.bool_]
+) -> bool:
+    """Return True if each quotation mark is the first or last byte of a field whose other end has
+    one, too, and if no field has more of them, or a separator or line end between them.
+
+    Each must be beside a separator or line end, so at most two are in a row among all these signs:
+    the one in the middle of three would be beside none. Half as many pairs as marks: all are pairs.
+
+    Args:
+        quotes, marks: which bytes are quotation marks, and which are separators and line ends.
+        are_quotes: of the bytes that are either, which are quotation marks.
+    """
+    pairs = np.count_nonzero(are_quotes[1:] & are_quotes[:-1])
+    if 2 * pairs != np.count_nonzero(are_quotes):
+        return False
+    beside = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
+    beside[1:-1] = marks[2:] | marks[:-2]
+    return not (quotes > beside).any()
 
 
 def csv_pieces(
