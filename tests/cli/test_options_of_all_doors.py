@@ -92,11 +92,11 @@ def test_every_door_takes_what_the_command_takes(
 
 def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
     nightly = {name for name, said in options_of(Job).items() if said.nightly}
-    assert nightly == {"until", "yes", "also", "rename"}
+    assert nightly == {"until", "yes"}
     assert {*options_of(RunOptions)} == {*nightly, "file", "only", "dry_run", "schema", "json"}
 
 
-def test_a_nightly_run_releases_quiet_windows_and_renames_columns(place: Workplace) -> None:
+def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     rows, file = ["00:10,a", "00:20,b"], place.folder / "nightly.toml"
     begun = [place.write("e.csv", rows), *place.new(steps="20"), "--until", "2013-01-01T01:00"]
     assert place.plain("count", *begun).code == 0
@@ -105,8 +105,7 @@ def test_a_nightly_run_releases_quiet_windows_and_renames_columns(place: Workpla
     refused = place.plain(*quiet)
     assert refused.code == 2
     assert "would release 15 windows, but the newest event is of " in refused.err
-    place.write("e.csv", rows, "at,group")
-    done = place.plain(*quiet, "--yes", "--rename", "time=at", "--json")
+    done = place.plain(*quiet, "--yes", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
 

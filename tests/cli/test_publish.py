@@ -84,17 +84,6 @@ def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
     assert view(place.state) == exported(place.state, level=0.5)
 
 
-def test_a_group_that_is_named_later_has_all_its_steps(place: Any) -> None:
-    first = ("--spare", "1", "--until", "newest")
-    done = place.by_file("count", place.write("e.csv", ROWS[:3]), *place.new(), *first)
-    assert done.code == 0, done.err
-    assert place("publish", str(place.state)).code == 0
-    done = place("count", place.write("e.csv", [*ROWS, "04:10,c"]), *place.again, "--also", "c")
-    assert done.code == 0, done.err
-    assert len(view(place.state)) == 12
-    assert view(place.state) == exported(place.state)
-
-
 def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS))

@@ -69,7 +69,7 @@ FLAT: dict[str, Callable[[], Any]] = {
     "texts": lambda: np.array([USER]),
 }
 #: Public names and steps, whose wrong ones are told by what they are.
-PUBLIC = ("domain", "also", "by", "levels", "columns", "labels", "groups", "nodes", "ask", "shares")
+PUBLIC = ("domain", "by", "levels", "columns", "labels", "groups", "nodes", "ask", "shares")
 WINDOWS: dict[str, Any] = {
     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
 }  # fmt: skip

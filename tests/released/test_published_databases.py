@@ -86,17 +86,12 @@ def test_what_grows_by_the_night_is_described_once_and_read_whole(
     assert counton.read(f"sqlite:///{public}", level=0.5).numbers.level == 0.5
 
 
-def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path: Path) -> None:
-    state, public = counted("count", tmp_path, "2024-03-04", spare=1), tmp_path / "public.db"
+def test_another_level_is_described_anew(tmp_path: Path) -> None:
+    state, public = counted("count", tmp_path, "2024-03-04"), tmp_path / "public.db"
     publish(state, public)
     publish(state, public, level=0.5)
     assert counton.read(public).numbers.level == 0.5
     assert counton.read(public).table().equals(export(state, level=0.5).table())
-    run(Job("count", ROWS, state, also="near", until="2024-03-05")).close()
-    publish(state, public)
-    export(state, tmp_path / "t.parquet", level=0.5)
-    own = counton.read(tmp_path / "t.parquet")
-    assert counton.read(public).difference("near", "home") == own.difference("near", "home")
 
 
 def test_streams_of_one_database_are_told_apart(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -238,56 +237,6 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     for wrong in ({"lower": 1}, {"value": "id"}):
         with pytest.raises(StateError):
             run(later.having(**wrong))
-
-
-COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns")
-
-
-def called_otherwise(text: Any) -> Any:
-    """All columns of a job, or of a file, by other names."""
-    if not isinstance(text, str):
-        return text
-    names = "|".join(HEADER.strip().split(","))
-    return re.sub(rf"(?<!\w)({names})(?!\w)", r"\1 2", text)
-
-
-#: A report keeps the names with which it was made.
-RENAMED = [name for name in keywords() if name != "report"]
-
-
-@pytest.mark.parametrize("name", [*RENAMED, *(f"{name} once" for name in ONCE)])
-@pytest.mark.slow
-def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None:
-    name, _, once = name.partition(" ")
-    own = {**OWN, **TABLES}[name]
-    if name == "hierarchy":
-        (tmp_path / "p.csv").write_text("page,user\nhome,ann\nshop,bob\n")
-        own = {"levels": "page,user", "value": "paid", "domain": tmp_path / "p.csv"}
-    users = {"user": "user", "most": 2} if name in ("count", "top-k", "ranges") else {}
-    job = made("count", tmp_path).having(what=name, **own, **users)
-    if once:
-        job = job.having(time=None, every=None, start=None, steps=None, until=None, strategy=None)
-    run(job).close()
-    if not once:
-        written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
-    ends = [None if once else f"2024-03-01T0{hour}:00" for hour in (4, 5, 6)]
-    file = tmp_path / "e.csv"
-    header, rows = file.read_text().split("\n", 1)
-    file.write_text(f"{called_otherwise(header)}\n{rows}")
-    used = {text for column in COLUMNS for text in str(job.option(column) or "").split(",")}
-    rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
-    later = Job(name, file, job.keeping.state, name="it", until=ends[0])
-    with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
-        run(later.having(rename="nowhere=page 2"))
-    with run(later.having(rename=rename)) as outcome:
-        assert outcome.after == (1 if once else 4)
-        assert outcome.for_operator().rows == (3 if once else 4)
-    night: dict[str, Any] = {"until": ends[1], "rename": rename}
-    run(job.having(**night)).close()  # typed as it was, and as it is called now
-    now = {column: called_otherwise(job.option(column)) for column in COLUMNS}
-    if name == "contingency":
-        now["domain"] = called_otherwise(job.groups.domain)
-    run(job.having(until=ends[2], **now)).close()
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -549,7 +549,6 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"release": "both"}, "totals"),
         ({"expire": True, "delta": None, "steps": None}, "expire"),
         ({"other": "rest"}, "other"),
-        ({"spare": 3}, "spare"),
         ({"strategy": "solved"}, "kary"),
         ({"what": "sum", "value": "page"}, "sum"),
     ],
@@ -572,10 +571,9 @@ def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
 
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
     found = define(asked(tmp_path, visits(2)))
-    roster = found.roster
-    assert [*found.groups] == [*roster.groups] == [*roster.cells] == [*roster.declared_groups] == []
+    assert [*found.groups] == [*found.declared_groups] == []
     total = define(asked(tmp_path, visits(2), by=None, unknown=None, delta=None))
-    assert [*total.groups] == [*total.roster.groups] == [*total.roster.cells] == ["all"]
+    assert [*total.groups] == ["all"]
 
 
 def test_from_python(tmp_path: Path) -> None:

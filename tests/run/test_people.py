@@ -688,29 +688,6 @@ def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Pat
     assert totals(tmp_path, options, *runs)[0][-1] == [1, 2]
 
 
-@pytest.mark.parametrize("append", [False, True])
-def test_rows_of_a_group_that_is_named_stay_where_they_were_counted(
-    append: bool, tmp_path: Path
-) -> None:
-    """Rows of z wait in an open window as those of other groups, when z is named."""
-    options = {**DAYS, "every": "2d", "steps": 9, "most": 9, "append": append, "unit": "user"}
-    options |= {"other": "rest", "spare": 1}
-    rows = [at("03T01:00", "z", "ann"), at("03T02:00", "y", "ann"), at("03T03:00", "z", "bob")]
-    more = [at("03T02:30", "z", "ann"), at("05T02:00", "z", "ann")]
-    named = {"also": "z"}
-    later = ([] if append else rows) + more
-    last = [] if append else later
-    assert totals(tmp_path, options, ("03-04", rows))[0] == [[0, 0, 0, 0]]
-    log = Log([], [], append, {})
-    for number, until, given in ((1, "03-05", later), (2, "03-07", last)):
-        events = write(tmp_path / f"{number}.csv", given)
-        asked = request(log, tmp_path / "s.db", **{**options, **named, "events": events,
-                        "until": f"2013-{until}"})  # fmt: skip
-        with run(asked) as outcome:
-            released = outcome.stream.releases().values.tolist()
-    assert released == [[0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 4, 1]]
-
-
 def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
     """However long they are, and however polars holds them: states keep them."""
     secret = Secret.fresh()

@@ -256,7 +256,7 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
         "user": "who", "most": 2, "per": "1w", "unit": "user", "release": "totals",
-        "strategy": "auto", "metric": "mean", "spare": 0, "delay": 0, "watermark": "6h",
+        "strategy": "auto", "metric": "mean", "delay": 0, "watermark": "6h",
         "level": 0.9,
     }  # fmt: skip
     with Store(state) as store:

@@ -43,7 +43,6 @@ COMMON: list[dict[str, Any]] = [
     {"timezone": "Atlantic/Reykjavik", "unit": "visit", "delta": "1e-6"},
     BY,
     {**BY, "domain": "home", "other": "rest"},
-    {**BY, "spare": 2},
     {**BY, "domain": "home", "unknown": "drop"},
     FOUND,
     {"epsilon": None, "rho": 50},

@@ -133,7 +133,6 @@ class Statement(ABC):
         options: stated options of the statistic itself.
         time, by, user, id: names of columns of the rows, if stated.
         other: name of a group for all undeclared values; None: there is none.
-        spare: number of cells that are kept free for groups named later.
         most: how many events of a user count.
         first: whether a user counts only once, at the first event.
         unknown: policy for groups that are not declared.
@@ -147,7 +146,6 @@ class Statement(ABC):
     user: str | None
     id: str | None
     other: str | None
-    spare: int | None
     most: int | None
     first: bool
     unknown: str

@@ -699,18 +699,12 @@ def _errors_besides_noise(definition: Description) -> list[tuple[str, str]]:
 
 
 def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]:
-    """Yield pairs of name and words on a stream's form of release, and on changes since its
-    creation, such as new groups.
+    """Yield pairs of name and words on a stream's form of release, the group of all others and
+    its end.
     """
     yield "publishes", publishes(definition.release)
-    if definition.roster.other is not None:
-        yield "other", f"rows of groups that are not declared count as {definition.roster.other!r}"
-    for group, step in definition.roster.named.items():
-        yield "named", f"{group!r}, since step {step:,}"
-    if definition.roster.spare:
-        yield "spare", f"{definition.roster.spare:,} groups without a name yet"
-    for old, new, step in definition.columns.renamed:
-        yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
+    if definition.other is not None:
+        yield "other", f"rows of groups that are not declared count as {definition.other!r}"
     if definition.course.ended is not None:
         yield "ended", f"at step {definition.course.ended:,}"
 

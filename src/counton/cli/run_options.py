@@ -23,8 +23,6 @@ class RunOptions(OptionRecord):
     )
     until: str | None = of_job("until")
     yes: bool = of_job("yes")
-    also: str | None = of_job("also")
-    rename: str | None = of_job("rename")
     dry_run: bool = option(
         False, "plan the jobs, read the rows and check what can be checked; write nothing"
     )

@@ -101,7 +101,7 @@ def notes_on_names(found: Outcome | DryRun, definition: Definition) -> list[str]
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt. Exact, for the operator only.
     """
-    counts, where = found.for_operator(), f"which belong to group {definition.roster.other!r}"
+    counts, where = found.for_operator(), f"which belong to group {definition.other!r}"
     lines = _as_notes(
         [
             (f"rows of undeclared groups{definition.cells.unnamed}, not counted", counts.unknown),

@@ -420,10 +420,6 @@ class Groups(JobPart):
     Groups of several columns (``["region", "product"]`` or ``"region,product"``) have names like
     ``north / shoes``. Then ``domain`` is a table with these columns, a sequence of tuples, or a
     mapping of lists, all of whose combinations are declared.
-
-    A group that is named later, by ``also``, may have had rows before. If there is a group
-    ``other``, that group keeps the rows of all windows of which a run may have read rows already.
-    From the next window on, the new group has a count of its own.
     """
 
     heading = "Groups"
@@ -449,18 +445,6 @@ class Groups(JobPart):
         "name of one more group, which counts the rows of all groups that are not in the domain",
         kept="stream",
         needs="domain",
-    )
-    spare: int | None = option(
-        None,
-        "how many more groups to keep room for, so that they can be named later",
-        kept="stream",
-        needs="domain",
-    )
-    also: str | Sequence[Any] | None = option(
-        None,
-        "names for groups that spare keeps room for, as in A,B; they count from the next window on",
-        other=lambda _: None,
-        nightly=True,
     )
     unknown: str | None = option(
         None,
@@ -758,11 +742,6 @@ class RowPolicies(JobPart):
 
     heading = "Rows"
 
-    rename: str | None = option(
-        None,
-        "columns of the rows that have new names since earlier runs: OLD=NEW,...",
-        nightly=True,
-    )
     id: str | None = option(
         None,
         "column with an id of each row: a row counts once, in however many files it comes",

@@ -78,8 +78,6 @@ class JobFields(RowFields, total=False):
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
     other: str | None
-    spare: int | None
-    also: str | Sequence[Any] | None
     unknown: Literal["refuse", "drop", "discover"] | None
     epsilon: Number | None
     delta: Number | None
@@ -105,7 +103,6 @@ class JobFields(RowFields, total=False):
     row: str | None
     distinct: bool
     first: bool
-    rename: str | None
     id: str | None
     query: str | None
     append: bool

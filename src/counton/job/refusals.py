@@ -40,7 +40,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "first": {"per most_a_window distinct row": ": a user counts only once, ever"},
     "distinct": {"row": ", which counts users, not rows"},
     "found groups": {
-        "domain other spare also expire rho": ": its groups have no names, and its "
+        "domain other expire rho": ": its groups have no names, and its "
         "guarantee is epsilon and delta",
         "release": ", since each group is shown from some window on; publish totals, or windows "
         "alone",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -271,71 +271,6 @@ def words_of_files() -> dict[str, str]:
     """
     words = {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
     return {"what": "statistic", **words}
-
-
-def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
-    """Return a copy of a job with other names for the columns of its rows.
-
-    Args:
-        called: function that returns the new name of a column.
-
-    >>> job = Job("hierarchy", "visits.csv", "visits.db", levels="region,city")
-    >>> rename_columns(job, lambda name: name.upper()).options
-    {'levels': ['REGION', 'CITY']}
-    """
-
-    def one(name: Any) -> Any:
-        return called(name.strip()) if isinstance(name, str) else name
-
-    def by_name(given: Any, between: str) -> Any:
-        """Return an option's value with its columns renamed by the function ``one`` (old name to
-        new). The value may be a mapping with columns as keys, a text of NAME=VALUE pairs, or a tree
-        with columns as levels; any other value is returned as it is.
-
-        Args:
-            between: text between two pairs.
-        """
-        if levels := getattr(given, "levels", ()):
-            return given.with_levels([*map(one, levels[1:])])
-        if isinstance(given, Mapping):
-            return {one(name): value for name, value in given.items()}
-        if isinstance(given, str) and "=" in given:
-            pairs = (pair.partition("=") for pair in given.split(between))
-            return between.join(f"{one(name)}={value}" for name, _, value in pairs)
-        return given
-
-    def new_names(options: Sequence[Option], stated: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for option in options:
-            for name in dict.fromkeys((option.name, option.key)):
-                given = stated.get(name)
-                if given is None:
-                    continue
-                if option.column and option.several:
-                    found[name] = [*map(one, split_names(given))]
-                elif option.column:
-                    found[name] = one(given)
-                elif option.nested:
-                    found[name] = members(given)
-                elif option.by_name:
-                    found[name] = by_name(given, ",")
-        return found
-
-    def members(given: Any) -> dict[str, dict[str, Any]]:
-        from counton.statistics.report_members import kind_of_member, tables_of
-
-        found = tables_of(given)
-        for own in found.values():
-            own.update(new_names(kind_of_member(own).card.options, own))
-            if "by" in own:
-                own["by"] = one(own["by"])
-        return found
-
-    options = own_options(job.what)
-    stated = {option.name: job.option(option.name) for option in options}
-    columns = {name: one(job.option(name)) for name in ("time", "by", "user", "id")}
-    changed = {**columns, **new_names(options, stated)}
-    return job.having(**changed, domain=by_name(job.groups.domain, ";"))
 
 
 def checked_class(job: Job) -> type[Statistic]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import cache
-from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,14 +163,6 @@ class Columns:
         named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
         return tuple(dict.fromkeys(name for name in named if name))
 
-    def rename(self, old: str, new: str) -> Self:
-        """Return a copy in which the column ``old`` is named ``new``."""
-        named = {"time": self.time, "group": self.group, "value": self.value}
-        named |= {"user": self.user, "id": self.id, "sign": self.sign}
-        changed: dict[str, Any] = {each: new for each, name in named.items() if name == old}
-        several = tuple(new if name == old else name for name in self.several)
-        return replace(self, **changed, several=several)
-
 
 @dataclass(frozen=True)
 class RowReading:
@@ -188,8 +180,6 @@ class RowReading:
         declared: groups with a count of their own, if the group ``other`` counts all other rows.
         other: group that counts rows of all other groups and rows without a group; None if there
             is no such group.
-        since: groups that were named after the stream began, each with the first step in which it
-            has a count of its own.
         policies: policies for rows that cannot be counted.
         kept: values of an event, in the order of their columns, if rows are kept in order.
     """
@@ -202,7 +192,6 @@ class RowReading:
     time_format: str | None = None
     declared: Sequence[str] = ()
     other: str | None = None
-    since: Mapping[str, int] = attribute(default_factory=dict)
     policies: Policies = attribute(default_factory=Policies)
     kept: Sequence[KeptPart] = ()
 
@@ -215,8 +204,6 @@ class RowReading:
         if self.other is None:
             return given
         known = given.is_in(GroupNames(self.declared).column.implode())
-        for name, step in self.since.items():
-            known &= (given != name) | (self.windows.step("us") >= step)
         return pl.when(known.fill_null(False)).then(given).otherwise(pl.lit(self.other))
 
 

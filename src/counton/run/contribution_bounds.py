@@ -496,7 +496,7 @@ class ContributionBounder:
         # a file of new rows each row is new. Ids have told rows apart already.
         again = not (self._by_id or self._append)
         for places, part in _remembered_rows(rows, period, before) if again else ():
-            known[places] = known_rows_of(rows.at(places), part, self._before_named())
+            known[places] = known_rows_of(rows.at(places), part)
         if known.any():
             rows, period = rows.at(~known), period[~known]
         bound = self._counting
@@ -618,20 +618,6 @@ class ContributionBounder:
                 refused &= ~((period == number) & np.isin(rows.key, part.digests))
         return np.flatnonzero(~refused)
 
-    def _before_named(self) -> NDArray[np.int64] | None:
-        """Return, for each group, the index of the group in which its rows counted when the stream
-        began.
-
-        For a group that a job named later, this is the group of all others. For any other group it
-        is the group itself. None if no group was named later.
-        """
-        roster, groups = self._definition.roster, self._definition.groups
-        if roster.other is None or not roster.named:
-            return None
-        before = np.arange(self._groups)
-        before[[groups.index(group) for group in roster.named]] = groups.index(roster.other)
-        return before
-
 
 class _FirstOpen(NamedTuple):
     """The earliest period (``period``) and the earliest day (``day``) whose rows may still count.
@@ -706,47 +692,17 @@ class _Findings:
     often: int = 0
 
 
-def known_rows_of(
-    rows: HeldRows, part: marks.MarkSet, before: NDArray[np.int64] | None
-) -> NDArray[np.bool_]:
+def known_rows_of(rows: HeldRows, part: marks.MarkSet) -> NDArray[np.bool_]:
     """Return a mask of the rows that earlier runs have counted.
 
-    Among equal rows (user, window, group, value), the first are marked, as many as ``part``
+    Among equal rows (user, window, group, value), the first in time are marked, as many as ``part``
     remembers.
 
     Args:
         part: remembered rows (digests of their users, with window, group and value).
-        before: for each group, the index of the group in which its rows counted when the stream
-            began. A group that a job named later counted in the group for all others then, so it
-            has the index of that group; all other groups have their own. A remembered row may be
-            stored under either index. None: no group was named later.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
-    known = _match_remembered(rows, rows.group, kinds, times)
-    if before is not None:
-        was = before[rows.group]
-        rest = np.flatnonzero(~known & (was != rows.group))
-        if len(rest):
-            known[rest] = _match_remembered(rows.at(rest), was[rest], kinds, times)
-    return known
-
-
-def _match_remembered(
-    rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return a mask of the rows that earlier runs have counted.
-
-    Rows are equal if they have the same kind, a hash of user, window, group and value. Among equal
-    rows, the first in time are marked, as many as were counted before.
-
-    Args:
-        rows: the rows to mark.
-        group: group of each row.
-        kinds: kinds of the rows counted before, ascending.
-        times: how often each of ``kinds`` was counted before. The array is changed in place: marked
-            rows are subtracted.
-    """
-    mine = _hash_rows([rows.key, rows.step, group, rows.total])
+    mine = _hash_rows([rows.key, rows.step, rows.group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
     known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
@@ -757,7 +713,6 @@ def _match_remembered(
         begins, sizes = runs(kind[order])
         rank = np.arange(len(order)) - np.repeat(begins, sizes)
         known[order] = rank < times[kind[order]]
-    np.subtract(times, np.bincount(kind[known], minlength=len(kinds)), out=times)
     return np.asarray(known)
 
 

@@ -42,15 +42,13 @@ DEFINING = tuple(
 
 @dataclass(frozen=True)
 class StreamColumns(Columns):
-    """Names of the columns of a stream's rows, as they are called now.
+    """Names of the columns of a stream's rows.
 
     Attributes:
-        own: columns that the statistic reads, under their names when the stream was created.
-        renamed: renamed columns: old name, new name, and first step with the new name.
+        own: columns that the statistic reads.
     """
 
     own: OwnColumns = attribute(default_factory=OwnColumns)
-    renamed: tuple[tuple[str, str, int], ...] = ()
 
     @classmethod
     def of(cls, record: Mapping[str, Any], details: Mapping[str, Any]) -> StreamColumns:
@@ -64,81 +62,19 @@ class StreamColumns(Columns):
         one = len(own.names) == 1 and own.names == own.numbers
         value, several = (own.names[0], ()) if one else (None, own.names)
         time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
-        renamed = tuple((old, new, step) for old, new, step in details["renamed"])
         told = time or "", by, value, user, row, several, record.get("sign")
-        columns = cls(*told, own=own, renamed=renamed)
+        columns = cls(*told, own=own)
         if len(columns.parts) > len(set(columns.parts)):
             raise InvalidInput(
                 f"the columns are {', '.join(columns.parts)}, and one of them is named twice; name "
                 "another column for each"
             )
-        for old, new, _ in renamed:
-            columns = columns.rename(old, new)
         return columns
-
-    def current_name(self, column: str) -> str:
-        """Return the current name of a column, given its original name."""
-        for old, new, _ in self.renamed:
-            column = new if column == old else column
-        return column
-
-    def called_once(self, column: str) -> str:
-        """Return the name that a column had when the stream was created, given its current name."""
-        for old, new, _ in reversed(self.renamed):
-            column = old if column == new else column
-        return column
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Names of the columns that every row must have, as they are called now."""
-        return tuple(dict.fromkeys((*self.names, *self.own_now)))
-
-    @property
-    def own_now(self) -> tuple[str, ...]:
-        """Names of the columns that the statistic reads, as they are called now."""
-        return tuple(map(self.current_name, self.own.names))
-
-
-class Roster(NamedTuple):
-    """Groups of a stream by how they got their cells (entries of a release), and free cells.
-
-    Attributes:
-        groups: names of all groups, in the order of their cells; ``["all"]`` if there is one total;
-            empty if groups are found in the rows.
-        other: group that counts the rows of all groups that are not declared; None if there is
-            none. It stands after the declared groups, and before the groups that were named later.
-        named: groups that were named after the stream began, each with the first step in which it
-            counts.
-        reserved: number of cells that were reserved for groups named later.
-    """
-
-    groups: GroupNames
-    other: str | None
-    named: Mapping[str, int]
-    reserved: int
-
-    @property
-    def declared_groups(self) -> GroupNames:
-        """Names of the groups that were declared when the stream was created, in the order of their
-        cells.
-        """
-        return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
-
-    @property
-    def spare(self) -> int:
-        """Number of cells that are still free for groups named later. Nothing is counted in these
-        cells, and they are not shown.
-        """
-        return self.reserved - len(self.named)
-
-    @property
-    def cells(self) -> GroupNames:
-        """Names of all cells of one step: the groups, then the cells free for later groups, as
-        ``(spare 1)``, ``(spare 2)``.
-        """
-        if not self.spare:
-            return self.groups
-        return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
+        """Names of the columns that every row must have."""
+        return tuple(dict.fromkeys((*self.names, *self.own.names)))
 
 
 class Course(NamedTuple):
@@ -188,8 +124,9 @@ class Definition(Description):
         details: public facts that the state (database) keeps of the stream, as JSON values and
             names of groups.
         record: options that jobs stated, by name: see `from_details`.
-        columns: columns of the rows, under their current names, and how they were renamed.
-        roster: groups by how they got their cells, and the cells that are free for later groups.
+        columns: columns of the rows.
+        other: group that counts the rows of all groups that are not declared; None if there is
+            none. It stands after the declared groups.
         course: whether the stream has ended, and whether its numbers are
             withdrawn.
 
@@ -207,7 +144,7 @@ class Definition(Description):
     details: Mapping[str, Any]
     record: Mapping[str, Any]
     columns: StreamColumns
-    roster: Roster
+    other: str | None
     course: Course
 
     @classmethod
@@ -225,11 +162,9 @@ class Definition(Description):
         Args:
             details: public facts of the stream, by name. ``what`` is the name of its statistic,
                 ``parts`` are its columns, ``domain`` its groups. ``once`` is True for a table that
-                is released once. ``discovery`` says how groups are found. ``named`` has groups that
-                were named later, each with its first step. ``renamed`` has renamed columns, each
-                with its old name, new name and first step. ``ended`` is the step at which the
-                stream ended. ``withdrawn``, left out for valid numbers, says why numbers are
-                withdrawn. ``record`` has the options that jobs stated: those that define the
+                is released once. ``discovery`` says how groups are found. ``ended`` is the step at
+                which the stream ended. ``withdrawn``, left out for valid numbers, says why numbers
+                are withdrawn. ``record`` has the options that jobs stated: those that define the
                 stream, and policies and outputs of the last job. Further
                 entries of ``record`` tell what some job did: ``dropped`` that it left out rows of
                 undeclared groups, ``skipped`` that it left out rows with a missing value,
@@ -243,7 +178,6 @@ class Definition(Description):
         cut = cut_of(record, once=details["once"])
         columns = StreamColumns.of(record, details)
         domain = None if details["domain"] is None else GroupNames(details["domain"])
-        named, spare = dict(details["named"]), int(record["spare"])
         return cls(
             what=details["what"],
             statistic=statistic,
@@ -268,10 +202,7 @@ class Definition(Description):
             details=details,
             record=record,
             columns=columns,
-            roster=Roster(
-                GroupNames(["all"]) if domain is None else domain,  # empty until groups are found
-                *(record.get("other"), named, spare),
-            ),
+            other=record.get("other"),
             course=Course(details["ended"], details.get("withdrawn")),
         )
 
@@ -365,9 +296,14 @@ class Definition(Description):
         return np.moveaxis(by_step, 1, -1)
 
     @property
+    def declared_groups(self) -> GroupNames:
+        """Names of the declared groups, without the group of all others."""
+        return self.groups if self.other is None else self.groups[:-1]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array of cells that the stream releases in one step."""
-        groups = None if self.domain is None else len(self.roster.cells)
+        groups = None if self.domain is None else len(self.groups)
         return self.cells.shape(lambda: shape_of(self.statistic, groups))
 
 

@@ -217,8 +217,7 @@ def read_cells(
     else:
         start = 1 if steps is None else max(steps.start - 1, 1)
         stored = stream.packed_releases(start, None if steps is None else steps.stop)
-        cells = stored.entries().values.reshape(len(stored.steps), len(definition.roster.cells))
-        values = cells[:, : len(definition.groups)]  # cells without a name are not shown
+        values = stored.entries().values.reshape(len(stored.steps), len(definition.groups))
         found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
     return _with_notes(found if steps is None else found.only(steps), definition)
 

@@ -30,13 +30,8 @@ from counton.strategies import Expiring
 def with_kept(job: Job, kept: Definition) -> Job:
     """Complete a later run's job with the options that define its stream, whose definition
     (columns, windows, groups and guarantee) is ``kept``.
-
-    Columns that were renamed get the names that they had when the stream was created.
     """
-    if kept.columns.renamed:
-        job = statements.rename_columns(job, kept.columns.called_once)
-    keeps = {**kept.record, "strategy": None}
-    keeps |= {name: kept.record[name] or None for name in ("spare", "delay")}
+    keeps = {**kept.record, "strategy": None, "delay": kept.record["delay"] or None}
     if not isinstance(job.what, str):
         keeps |= {"value": None, "columns": list(kept.columns.own.names) or None}
     own = statements.own_options(job.what)
@@ -114,9 +109,6 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         guarantee = guarantee.bound_to(kept.strategy)
     stated = {name: job.option(name) for name in DEFINING if name != "domain"}
     keeps = dict(kept.record)
-    for name in ("time", "by", "user", "id", "sign"):  # by their current names
-        for told in (stated, keeps):
-            told[name] = told.get(name) and kept.columns.current_name(told[name])
     if job.times.start is not None:
         start = moment(job.times.start, job.times.timezone or kept.cut.timezone)
         stated["start"] = kept.cut.local(start).isoformat()
@@ -130,12 +122,9 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     return {
         "unknown": (unknown if discovers else None, policy),
         "statistic": (statistic, kept.inner),
-        "columns": (
-            columns,
-            ", ".join(kept.columns.own_now) or None,
-        ),
+        "columns": (columns, ", ".join(kept.columns.own.names) or None),
         **{name: (value, keeps.get(name)) for name, value in stated.items()},
-        "domain": (_other_groups(job, kept), kept.roster.declared_groups),
+        "domain": (_other_groups(job, kept), kept.declared_groups),
         "guarantee": (guarantee, kept.guarantee),
     }
 
@@ -153,7 +142,7 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     if silent:
         return None, None
     given, parts = statements.settle_statistic(with_kept(job, kept))
-    columns = ", ".join(map(kept.columns.current_name, parts.names)) or None
+    columns = ", ".join(parts.names) or None
     if kept.cells.policy is not None:
         from counton.statistics.average import undeclared_variant
 
@@ -171,14 +160,13 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
     """Return the groups that a later run declares, if they differ from the stream's groups; else
     None.
 
-    The run may list or leave out the groups that were named after the stream began. The order of
-    groups does not matter for a statistic that ranks them.
+    The order of groups does not matter for a statistic that ranks them.
     """
     if job.groups.domain is None or statements.declares_nodes(job):
         return None
     groups = read_domain(job.groups.domain, job.groups.by or kept.by or "")
-    declared, ranks = kept.roster.declared_groups, kept.statistic.card.declares is not None
-    if groups in (kept.groups, declared, declared.plus([*kept.roster.named])):
+    declared, ranks = kept.declared_groups, kept.statistic.card.declares is not None
+    if groups in (kept.groups, declared):
         return None
     return None if ranks and set(groups) == set(declared) else groups
 

@@ -133,7 +133,7 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
                 f"{field('replace', True)}: there one row replaces another, and both could be "
                 "corrected; leave one of them out"
             )
-        groups = None if request.groups is None else len(request.groups) + record["spare"]
+        groups = None if request.groups is None else len(request.groups)
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
@@ -165,8 +165,6 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
         "once": not cut.goes_on,
         "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
-        "named": [],
-        "renamed": [],
         "ended": None,
     }
     return Definition.from_details(

@@ -3,7 +3,7 @@ keeps.
 
 All refusals that need no rows happen here. The state is open, but nothing is written. A new stream
 is defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
-define the stream, and may not contradict them; the operator may change some. A stream keeps its
+define the stream, and may not contradict them. A stream keeps its
 last job's policies and outputs, and its selection of the statistic's numbers to show.
 """
 
@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
@@ -222,15 +220,15 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     database = None if store is None else store.database
     # An unreadable state is refused first.
     known = [*units, *known_units(database, job.keeping.ledger)]
-    kept = before = None
+    before = None
     if saved is not None:
-        kept = Definition.reopen(saved.design, saved.details)
+        kept = before = Definition.reopen(saved.design, saved.details)
         if kept.what != job.what and not job.options:
             from counton.statistics.left_out import has_left_out_share
 
             if has_left_out_share(kept.inner, job.what):  # a report, which the job need not call so
                 job = job.having(what=kept.what)
-        before = _as_amended(kept, job, saved.step)
+        _refuse_ended(kept, job)
     first = _checked_source(job) if saved is None else None
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
@@ -288,22 +286,17 @@ def _checked_source(job: Job) -> Source | None:
     return source
 
 
-def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """Return the definition of an existing stream (columns, windows, groups and guarantee) after
-    the changes that a job states (renamed columns, new groups); refuse an ended stream.
-    """
-    definition = amend(kept, job, released)
-    if definition.course.ended is not None:
-        name = job.keeping.name
+def _refuse_ended(kept: Definition, job: Job) -> None:
+    """Refuse a stream that has ended, and a table released once that is fitted otherwise."""
+    if kept.course.ended is not None:
         raise AlreadyEnded(
-            f"stream {name!r} has ended at step {definition.course.ended:,} and releases nothing "
-            f"more; begin another {field('name')}, or write again what was released from "
+            f"stream {job.keeping.name!r} has ended at step {kept.course.ended:,} and releases "
+            f"nothing more; begin another {field('name')}, or write again what was released from "
             "the state alone",
-            definition.course.ended,
+            kept.course.ended,
         )
-    if not definition.cut.goes_on:
-        refuse_other_fit(job.keeping.name, fit_of(definition.record), fit_of(vars(job.view)))
-    return definition
+    if not kept.cut.goes_on:
+        refuse_other_fit(job.keeping.name, fit_of(kept.record), fit_of(vars(job.view)))
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -462,7 +455,7 @@ def open_source(
     else:
         columns = before.columns
         time, by, people = columns.time, columns.group, (columns.user, columns.id)
-        own, once = {*columns.own_now}, not before.cut.goes_on
+        own, once = {*columns.own.names}, not before.cut.goes_on
     named = {*split_names(by or ()), job.option("value"), *label_columns(job), *own}
     refuse_events_as_domain(
         job.groups.domain,
@@ -600,91 +593,3 @@ def as_before(job: Job, saved: JournalReader) -> Job:
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # files whose names do not tell it
     return job.having(**told) if told else job
-
-
-def amend(definition: Definition, request: Job, released: int) -> Definition:
-    """Return a stream's definition (columns, windows, groups and guarantee) with the changes that a
-    job states: renamed columns, and new groups that get free cells.
-
-    Changes that were made already are left as they are, so that the same job may run again.
-
-    Args:
-        definition: definition that the state keeps.
-        request: job whose ``rename`` and ``also`` state the changes.
-        released: number of released steps; a change holds from the step after them.
-    """
-    if request.rows.rename is not None:
-        definition = _rename(definition, request.rows.rename, released + 1)
-    if request.groups.also is None:
-        return definition
-    if definition.domain is None:
-        raise InvalidInput(
-            f"{field('also', request.groups.also)} adds groups, and stream "
-            f"{request.keeping.name!r} has no groups; leave it out, or begin a stream with "
-            f"{field('by')} and {field('domain')}"
-        )
-    also = request.groups.also
-    also = also.split(",") if isinstance(also, str) else also
-    names = [str(group).strip() for group in also]
-    if not names or "" in names or len(set(names)) < len(names):
-        raise InvalidInput(
-            f"{field('also')} is {request.groups.also!r}; list each new group once, as in A,B"
-        )
-    new = [group for group in names if group not in definition.groups]
-    step = released + 1 if definition.roster.other is None else _unread(definition, released)
-    if len(new) > definition.roster.spare:
-        raise InvalidInput(
-            f"{field('also', request.groups.also)} adds {len(new):,} groups, but stream "
-            f"{request.keeping.name!r} has room for {definition.roster.spare:,} more; add fewer, "
-            f"or begin a stream that reserves more ({field('spare')})"
-        )
-    if new and step > definition.windows.steps:
-        raise InvalidInput(
-            f"{field('also', request.groups.also)} adds groups that would count from step {step:,} "
-            f"on, but stream {request.keeping.name!r} ends with step {definition.windows.steps:,}; "
-            "list them in another stream"
-        )
-    named = [*definition.details["named"], *([group, step] for group in new)]
-    return definition.having(domain=definition.domain.plus(new), named=named)
-
-
-def _unread(definition: Definition, released: int) -> int:
-    """Return the number of the first window of which no row can have been read yet.
-
-    A group that is named now counts by itself from this window on: rows read earlier were added to
-    the group of all others, and cannot be separated from it. The window follows from public facts:
-    the last run came before the end of the first unreleased window plus the wait for late rows
-    (``watermark``).
-    """
-    windows, kept = definition.windows, definition.record.get("watermark")
-    if released >= windows.steps:
-        return released + 1
-    due = int(windows.ends(range(released + 1, released + 2))[0])
-    due += 0 if kept is None else length_of(kept)
-    return int(windows.step_of(np.array([due - 1], np.int64))[0]) + 1
-
-
-def _rename(definition: Definition, rename: str, step: int) -> Definition:
-    for pair in rename.split(","):
-        old, equals, new = (part.strip() for part in pair.partition("="))
-        if not (old and equals and new):
-            raise InvalidInput(
-                f"{field('rename', rename)} cannot be read at {pair!r}; write OLD=NEW, and commas "
-                "between several"
-            )
-        uses = definition.columns.read
-        if old != new and {old, new} <= set(uses):
-            raise InvalidInput(
-                f"{field('rename', rename)} gives {old!r} a name that another column of the stream "
-                f"has; the stream uses {', '.join(map(repr, uses))}"
-            )
-        if old in uses and old != new:
-            definition = definition.having(
-                renamed=[*definition.details["renamed"], [old, new, step]]
-            )
-        elif new not in uses:
-            raise InvalidInput(
-                f"{field('rename', rename)} renames the column {old!r}, which the stream does not "
-                f"use; it uses {', '.join(map(repr, uses))}"
-            )
-    return definition

@@ -48,7 +48,6 @@ from counton.statistics.by_group import inner_of, norms_of_people
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
-_MOST_SPARE = 1_000_000
 #: Largest number of corrections of a row.
 _MOST_CORRECTIONS = 1000
 #: Default number of windows of a stream with revised windows.
@@ -145,7 +144,6 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         "unit": unit,
         "strategy": choice_of(job) or "auto",
         "metric": job.noise.metric or "mean",
-        "spare": job.groups.spare or 0,
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
     }
@@ -260,13 +258,6 @@ def _check_beside(job: Job, statistic: Statistic) -> None:
         refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
     if getattr(statistic, "within", None):
         refuse(job, EXCLUDED["half-widths of parts"], field("within"))
-    if job.groups.also is not None or job.rows.rename is not None:
-        changes = "rename" if job.groups.also is None else "also"
-        raise InvalidInput(
-            f"{field(changes, job.option(changes))} changes a stream that exists, and stream "
-            f"{job.keeping.name!r} does not exist yet; give {field('domain')} and the columns as "
-            "they are now, and leave it out"
-        )
     if rows_of_each_group(statistic) is not None:
         refuse(job, EXCLUDED["rows of users"], name, "leave it out")
     if job.people.first:
@@ -342,11 +333,6 @@ def groups_of(job: Job) -> GroupNames | None:
             ["domain"],
         )
     found = read_domain(domain, by)
-    if groups.spare is not None and not 0 <= groups.spare <= _MOST_SPARE:
-        raise InvalidInput(
-            f"{field('spare', groups.spare)} must be from 0 to {_MOST_SPARE:,}; it is the number "
-            "of groups for which room is reserved"
-        )
     if groups.other is not None and (not groups.other.strip() or groups.other in found):
         raise InvalidInput(
             f"{field('other')} is {groups.other!r}, which is also a group of {field('domain')}; "
@@ -400,11 +386,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
     if own is statistic:
         return statistic  # the groups are its nodes
-    if job.groups.spare:
-        raise InvalidInput(
-            f"{field('spare', job.groups.spare)} reserves room for groups of counts and sums, and "
-            f"{statistic!r} has no such groups; leave it out"
-        )
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)

@@ -154,7 +154,7 @@ class AddedRows(ReadRows):
         # Of users and ids the state knows which rows have counted; so late rows are new ones, also
         # in a file of all events.
         only_new = job.rows.append or chosen is not None
-        groups = len(definition.roster.cells) * definition.sums.places
+        groups = len(definition.groups) * definition.sums.places
         if labels is not None:
             groups = max(1, labels[0] + len(labels[1])) * definition.sums.places
         intake = self._intake(stream, cells, groups, new=only_new)
@@ -362,9 +362,9 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     counts = counts_of(open_private(found), definition.cut, until, ended, released, now)
     if definition.columns.group is not None and definition.cells.named_beforehand:
         others = 0
-        if definition.roster.other is not None:
+        if definition.other is not None:
             cells = open_private(found).cells["group"] // definition.sums.places
-            others = int((cells == (definition.domain or ()).index(definition.roster.other)).any())
+            others = int((cells == (definition.domain or ()).index(definition.other)).any())
         if counts.unknown or others:
             rows, names = unlisted_names(source, reading_of(job, definition))
             counts = replace(counts, others=others * rows, unlisted=names)
@@ -471,7 +471,6 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
         cast(ClockChange, job.format.clock_change or "raise"),
         job.format.time_format,
         declared=definition.groups,
-        other=definition.roster.other,
-        since={} if definition.roster.other is None else definition.roster.named,
+        other=definition.other,
         policies=job.format.policies(),
     )

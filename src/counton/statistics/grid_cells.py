@@ -58,7 +58,6 @@ def table_arguments(stated: Statement) -> dict[str, Any]:
     reasons = {
         "by": "divides rows into groups, and here groups must be a column of the table",
         "other": "adds a group, and a table has no groups",
-        "spare": "reserves room for groups, and a table has no groups",
     }
     for name, why in reasons.items():
         value = getattr(stated, name)

@@ -42,7 +42,6 @@ _EXCLUDED = {
     "within": ", which divides a stated epsilon or rho",
     "expire": ", whose promise is stated by ages",
     "number replace": ", which measures whether a row is present",
-    "spare": ", whose groups are fixed",
 }
 
 
