@@ -1,6 +1,6 @@
 """`python -m papers.intervals`: how often intervals hold, and how wide they are, before and now.
 
-Prints tables in Markdown, at 95%; `docs/research.md` says what they found.
+Prints tables in Markdown, at 95%.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`python -m papers.joint`: intervals that hold together, by the joint law and by Bonferroni.
 
 Prints a table in Markdown: by how many per cent all half-widths are narrower than those of the
-union bound, for questions that readers ask of a year of counts. `docs/research.md` says what it
-found.
+union bound, for questions that readers ask of a year of counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What was tried to make errors smaller: before, after, and what bounds it.
 
-`python -m tools.tried` prints the tables that docs/research.md names, in a minute.
+`python -m tools.tried` prints the tables, in a minute.
 """
 
 from __future__ import annotations
