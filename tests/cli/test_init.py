@@ -302,6 +302,9 @@ def test_a_state_that_has_begun_is_not_taken(
     [
         ("none.csv", None, "'none.csv' is not a file"),
         ("empty.csv", b"", "empty.csv is empty (0 bytes)"),
+        ("empty.jsonl", b"", "no row that names a column, so there is nothing to look at; give"),
+        ("blank.jsonl", b"\n\r\n", "no row that names a column"),
+        ("empty.parquet", b"", "empty.parquet is empty (0 bytes)"),
         ("latin.csv", "at,branch\n2020-10-24T09:00Z,M\xfcnchen\n".encode("latin-1"), "not UTF-8"),
         ("wide.csv", "at,branch\n".encode("utf-16"), "wide.csv is UTF-16"),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
+from counton.job.public_tables import read_table
 from counton.rows import lines
 from counton.rows.domains import read_domain
 from counton.rows.paths import left_in_folders
@@ -86,6 +87,19 @@ def test_two_files_that_differ_in_a_row_count_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_a_blank_line_of_json_is_faulty_unless_it_is_at_the_end(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "e.jsonl"
+    one, other = '{"time": "2024-03-01"}', '{"time": "2024-03-02"}'
+    file.write_bytes(end.join([one, other, "", "", ""]).encode())
+    assert run_of(file, tmp_path) == (2, 0)
+    for blank in ("", " \t"):
+        file.write_bytes(end.join([one, blank, other, "", ""]).encode())
+        with pytest.raises(InvalidInput, match=r"line 2 of .* \(it is blank\)"):
+            run_of(file, tmp_path)
+        assert run_of(file, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}") == (2, 1)
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_lines_end_with_each_of_three_ends(end: str, tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_bytes(end.join(["time", "2024-03-01", "2024-03-02", "2024-03-02", ""]).encode())
@@ -129,6 +143,9 @@ def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
         InvalidInput, match=r"inside a quoted field\); correct .*or write it as \.jsonl$"
     ):
         read_domain(str(file), "page")
+    file.write_bytes(b'page,note\nhome,"a\nb"\n')
+    with pytest.raises(InvalidInput, match=r"on this line\); correct .*or write it as \.jsonl$"):
+        read_table(file, ["page"])
     (tmp_path / "d.txt").write_bytes("home\rshop\u2028two\r\n\r\nb\x1car".encode())
     assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")
 

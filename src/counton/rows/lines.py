@@ -491,9 +491,7 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
 
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
-    """Yield the rows of a file of JSON lines, with some columns as texts, some lines at a time.
-    Blank lines are no rows.
-    """
+    """Yield the rows of a file of JSON lines, with some columns as texts, some lines at a time."""
     schema, number = dict.fromkeys(columns, pl.String), 1
 
     def parse(lines: Sequence[bytes]) -> pl.DataFrame:
@@ -516,11 +514,8 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
                 yield from halves(lines[len(lines) // 2 :])
 
     for block in blocks(stream):
-        numbered = [
-            (at, line) for at, line in enumerate(block[:-1].split(b"\n"), number) if line.strip()
-        ]
-        number += block.count(b"\n")
-        lines = [line for _, line in numbered]
+        lines, first = block[:-1].split(b"\n"), number
+        number += len(lines)
         try:
             found = parse(lines)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -538,7 +533,7 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
                 yield Piece(some, {})
                 row += some.height
                 continue
-            at, line = numbered[row]
+            at, line = first + row, lines[row]
             empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
             yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
             row += 1
@@ -546,6 +541,8 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 def _fault_of_json(line: bytes, number: int) -> str:
     """Return what is wrong with a line that is read as a JSON object and cannot be."""
+    if not line.strip():
+        return "is blank"
     try:
         found = json.loads(line.decode())
     except UnicodeDecodeError:
