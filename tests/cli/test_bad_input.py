@@ -201,7 +201,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
     assert contents() == before
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "chart.png"])
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.json", "chart.png"])
 def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
     name: str, place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -380,14 +380,14 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     assert pl.read_parquet(out).equals(expected)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
 def test_output_formats_hold_the_same(suffix: str, place: Any) -> None:
     path = place.folder / f"out.{suffix}"
     place.count(place.write("e.csv", EVENTS), "--out", str(path), "--timezone", "America/New_York")
     if suffix == "parquet":
         table = pl.read_parquet(path)
     else:
-        table = pl.read_csv(path) if suffix == "csv" else pl.read_ndjson(path)
+        table = pl.read_csv(path) if suffix == "csv" else pl.read_json(path)
     assert table["estimate"].to_list() == [1, 1, 3, 1, 3, 1]
     first = table["window_start"][0]
     assert (first if isinstance(first, str) else first.isoformat()) == "2013-01-01T00:00:00-05:00"

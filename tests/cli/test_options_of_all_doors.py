@@ -136,8 +136,8 @@ def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
         assert (done.code, said in done.err) == (2, True), done.err
 
 
-def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:
-    file, out = place.folder / "service.toml", str(place.folder / "{name}.csv")
+def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
+    file = place.folder / "service.toml"
     lines = (*(f'{key} = "{value}"' for key, value in (("state", "s.db"), ("time", "time"))),
              'every = "1h"', 'start = "2013-01-01"', "steps = 6", "epsilon = 1", "yes = true",
              "append = true")  # fmt: skip
@@ -146,7 +146,6 @@ def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:
     assert done.code == 0, done.err
     found, failed = prepare(file)
     assert (list(found), failed) == (["visits"], {})
-    assert "has released nothing yet" in place.plain("export", str(file), "--out", out).err
     file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
     assert "a.png is for runs over files" in place.plain("plan", str(file)).err
     assert "lacks the key 'events'" in place.plain("run", str(file)).err

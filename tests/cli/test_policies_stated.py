@@ -42,25 +42,6 @@ def test_a_policy_that_equals_the_default_changes_the_kept_one(
     assert run(32, row, f"--{option}", other) == 0
 
 
-def test_the_form_of_csv_can_be_the_usual_one_again(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(place.folder)
-    visits, out = place.folder / "visits.csv", place.folder / "out.csv"
-    stream = [word if word != "north,south" else "north,=south" for word in STREAM]
-
-    def run(day: int, sign: str, *stated: str) -> int:
-        visits.write_text(GOOD.replace(",", sign))
-        done = place.by_file(*stream, "--until", f"2024-10-{day}", *stated)
-        return int(done.code)
-
-    assert run(26, ";", "--separator", ";", "--out", "out.csv", "--csv-formulas", "keep") == 0
-    assert (run(27, ";"), ",=south," in out.read_text()) == (0, True)  # both are kept
-    assert run(28, ",") == 2
-    assert run(28, ",", "--separator", ",", "--out", "out.csv", "--csv-formulas", "text") == 0
-    assert (run(29, ","), ",'=south," in out.read_text()) == (0, True)
-
-
 def test_groups_that_are_found_cannot_be_refused_later(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

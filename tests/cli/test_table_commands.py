@@ -58,7 +58,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.jsonl"])
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.json"])
 def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out)
     assert done.exit_code == 0, done.stderr
@@ -70,7 +70,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     shown = " ".join(desk("show", str(desk.path("state.db")), "--full").stdout.split())
     assert "one inhabitant more or less, which counts in one of 4 leaves, and" in shown
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
-    read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
+    read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}
     table = read[out.split(".")[1]](desk.path(out))
     assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
     by = dict(table.group_by("level").agg(pl.len()).rows())

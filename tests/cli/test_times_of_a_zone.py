@@ -43,12 +43,12 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     assert first.code == 0, first.err
     assert "before the first window (2024-03-01T00:00:00+01:00)" in first.err
     assert "to the end of 2024-03-07 (window 7, Europe/Berlin)" in first.out
-    report = berlin.plain(*asked("--steps 40 --until 2024-03-09 --out t.jsonl --json"))
+    report = berlin.plain(*asked("--steps 40 --until 2024-03-09 --out t.json --json"))
     found = json.loads(report.out)
     assert found["until"] == found["last"]["window_end"] == "2024-03-09T00:00:00+01:00"
     assert found["last"]["counted_until"] == "2024-03-09T00:00:00+01:00"
     assert "2024-03-02T00:00:00+01:00" in Path("t.csv").read_text()
-    assert "2024-03-02T00:00:00+01:00" in Path("t.jsonl").read_text()
+    assert "2024-03-02T00:00:00+01:00" in Path("t.json").read_text()
     files = "".join(file.read_text() for file in berlin.folder.glob("t.*"))
     for said in (first.out, first.err, report.out, files):
         assert not _ELSEWHERE.findall(said)

@@ -623,7 +623,7 @@ SHOWS: dict[str, Callable[[Any], str]] = {
     "anything on the screen": pretty_on_screen,
     "CSV": in_a_file("csv"),
     "Parquet": in_a_file("parquet"),
-    "JSON lines": in_a_file("jsonl"),
+    "JSON": in_a_file("json"),
     "a chart": in_a_chart,
     "a chart's title": on_a_title,
     "the page": on_the_page,

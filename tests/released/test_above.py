@@ -47,7 +47,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json"])
 @pytest.mark.parametrize("of", ["above", "surely_above"])
 def test_only_large_rows_are_written_and_read_again(
     of: str, ending: str, state: Path, tmp_path: Path

@@ -36,8 +36,8 @@ def test_what_polars_cut_is_read_by_the_uncut_table(name: str, tmp_path: Path) -
     found = read(cut, like=out)
     assert found.table().equals(own.table())
     assert found.describe() == own.describe()
-    rows.write_ndjson(tmp_path / "cut.jsonl")
-    assert read(tmp_path / "cut.jsonl", like=out).table().equals(own.table())
+    rows.write_json(tmp_path / "cut.json")
+    assert read(tmp_path / "cut.json", like=out).table().equals(own.table())
 
 
 def test_what_duckdb_cut_is_read_by_the_uncut_table(tmp_path: Path) -> None:

@@ -355,7 +355,7 @@ def test_the_limit_is_kept(job: Job) -> None:
     assert numbers(job.having(epsilon="0.9"))
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "json", "jsonl", "arrow"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
 def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"t.{ending}"
     done = counton.release(

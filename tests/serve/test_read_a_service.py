@@ -233,7 +233,7 @@ def without_end(block: bytes) -> Iterator[tuple[str, list[int]]]:
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_address, "MOST_TEXT", 2**20)
+    monkeypatch.setattr(service_address, "_MOST_BYTES", 2**20)
     with without_end(b"[" * 2**16) as (url, sent):
         with pytest.raises(InvalidInput, match=rf"{url}.* more than 1,048,576 bytes"):
             read(url)

@@ -442,7 +442,7 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
         assert stated.l1 == most * settled.contribution().pattern.l1  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".csv", ".json", ".arrow"])
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".json"])
 def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"daily{ending}"
     own = release(

@@ -32,7 +32,7 @@ PART = int(os.environ.get("COUNTON_PART", "1"))
 #: Bytes of memory that the process may take besides what it has when it begins.
 ROOM = 2**30 // PART
 #: Files by what stands in them.
-TEXT = (".csv", ".json", ".jsonl")
+TEXT = (".csv", ".json")
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 10**9, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 10**25, 0.5),
     *(

@@ -72,7 +72,7 @@ COMMON: list[dict[str, Any]] = [
     {"id": "id", "revise": "1h", "corrections": 1, "sign": "comes"},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
-    {"out": "t.csv", "surely_above": 1, "csv_formulas": "keep"},
+    {"out": "t.csv", "surely_above": 1},
     PICTURE,
     {"over": 2},
     {"shares": "0.25,0.5"},

@@ -30,7 +30,6 @@ OTHERWISE: dict[str, Any] = {
     "corrections": 2,
     "sign": "paid",
     "quiet": 9,
-    "csv_formulas": "keep",
     "row": "row of a kind",
     "timezone": "UTC",
     "by": "user",

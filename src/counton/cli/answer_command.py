@@ -61,7 +61,7 @@ def perform(options: AnswerOptions) -> None:
         )
     if options.out is not None:
         inputs = [Path(one) for one in options.source.split(",") if Path(one).is_file()]
-        check_output(options.out, tuple(TABLES), inputs=inputs)
+        check_output(options.out, TABLES, inputs=inputs)
     if not questions and tables != ["hidden"]:
         table = _table(released, options, steps)
         if options.out is not None:

@@ -23,7 +23,7 @@ from counton.job.job import Job, OptionRecord, fields_of, option, options_of
 
 _WIDTH = 94
 JSON = "print one JSON object instead of text"
-ENDINGS = ".parquet, .csv, .json, .jsonl or .arrow"
+ENDINGS = ".parquet, .csv or .json"
 
 
 def whole_number(text: str) -> int:

@@ -16,18 +16,10 @@ from counton.released.read_options import LOOK
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
-from counton.run.exports import (
-    NAMED,
-    checked_file,
-    export,
-    export_all,
-    file_of,
-    methods,
-    publish,
-)
+from counton.run.exports import checked_file, export, methods, publish
 from counton.run.journal_values import fit_of
 from counton.run.read_back import read_public
-from counton.run.written_files import PICTURES, csv_style, write_table
+from counton.run.written_files import PICTURES, write_table
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -50,9 +42,6 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
                 f"--{given} is for charts, and no chart is written: give --out with "
                 f"{', '.join(PICTURES)} too, or leave --{given} out"
             )
-    if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
-        _perform_all(options, arguments)
-        return
     if options.versions:
         _perform_versions(options, arguments)
         return
@@ -99,13 +88,12 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
             f"{asked} writes a table of its own, which a chart does not show: leave it "
             f"out, or give {field('out')} as a table"
         )
-    signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
     table, promise = found.versions(), promise_of(found.numbers)
     if options.out is not None:
         path = checked_file(options.out, options.state)
         about = {"versions_of": promise["name"], **promise}
-        write_table(table, path, about, style=csv_style(path, *signs))
+        write_table(table, path, about)
     if options.json:
         if options.out is not None:
             sys.stdout.write(f"{json.dumps({'about': promise, 'out': str(options.out)})}\n")
@@ -118,40 +106,6 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
         console.write_line(f"table written to {options.out}")
         return
     _print_last(console, table)
-
-
-def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write all releases of a job file, each to a file of its own."""
-    if options.versions:
-        raise InvalidInput(
-            f"{field('versions', options.versions)} writes a table of one release, and a job file "
-            f"may have several: give its state, and {field('name')}"
-        )
-    if options.out is None:
-        raise InvalidInput(
-            f"{options.state} is a job file with several releases, and each is written to a file "
-            f"of its own: put {NAMED} in the place of the release's name, as in --out '{NAMED}.csv'"
-        )
-    found = export_all(options.state, options.out, **arguments)
-    if options.json:
-        print_json(
-            {
-                "out": str(options.out),
-                "releases": {
-                    name: {"about": facts_of(one.numbers), "steps": _reach(one.numbers)}
-                    for name, one in found.items()
-                },
-            }
-        )
-        return
-    console = Console()
-    for name, one in found.items():
-        console.write_line(f"{name}: {_what(one.numbers)}, {one.numbers.design.guarantee}")
-        for note in one.numbers.facts().get("notes", ()):
-            console.write_line(f"note: {note}")
-    count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
-    files = ", ".join(str(file_of(options.out, name)) for name in found)
-    console.write_line(f"{count} written to {files}")
 
 
 def _reach(found: ReleasedNumbers) -> list[int] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counton.cli.command_options import ENDINGS, JSON, argument, of_job
-from counton.job.job import Job, option, options_of
+from counton.job.job import option
 
 _LIKE = (
     "with a table that lost its description in another tool: an unchanged table of the same "
@@ -67,16 +67,13 @@ class ExportOptions:
     """
 
     state: str = argument(
-        "SQLite file or database URL that keeps the releases, secret; or a job file; or what is "
-        "public: a table, several with commas between, a database that `publish` wrote, a stream "
-        "of a service"
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "several with commas between, a database that `publish` wrote, a stream of a service"
     )
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
         None,
-        f"write a table ({ENDINGS}), a chart (.png, .svg, .pdf), or "
-        "without an ending a folder of Parquet files by step; default: print; '{name}.csv' writes "
-        "a file for each release",
+        f"write a table ({ENDINGS}) or a chart (.png, .svg, .pdf); default: print",
     )
     steps: str | None = option(
         None,
@@ -93,9 +90,6 @@ class ExportOptions:
         None, "only rows whose estimate is above this, or whose group has such a row"
     )
     surely_above: float | None = option(None, "only rows whose whole interval is above this")
-    csv_formulas: str = option("text", options_of(Job)["csv_formulas"].help)
-    separator: str = option(",", "with .csv: the character between fields: , ; | or tab")
-    decimal: str = option(".", "with .csv: the decimal sign of numbers: . or ,", choices=(".", ","))
     panels: bool = option(
         False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
     )
@@ -192,9 +186,7 @@ class AnswerOptions:
         False, "all rows, with intervals that hold together for all steps and groups"
     )
     hidden: bool = option(False, "upper bound of the number of a group that is not shown")
-    out: Path | None = option(
-        None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl or .arrow"
-    )
+    out: Path | None = option(None, f"file for all rows of the answer: {ENDINGS}")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )

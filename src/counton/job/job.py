@@ -772,8 +772,7 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "file for all released steps: .parquet, .csv, .json, .jsonl or .arrow; a "
-        "name without an ending makes a folder, to which each run adds Parquet files",
+        "file for all released steps: .parquet, .csv or .json",
         file=True,
         served=False,
         often=True,
@@ -790,15 +789,6 @@ class OutputFiles(JobPart):
     )
     plot: str | os.PathLike[str] | None = option(
         None, "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
-    )
-    csv_formulas: str | None = option(
-        None,
-        "names that a spreadsheet would take for a formula, such as =1+1, in CSV files: text, "
-        "the default, puts an apostrophe before them; keep leaves them as they are",
-        choices=("text", "keep"),
-        served=False,
-        usual="text",
-        in_file=True,
     )
     sums: str | None = option(
         None,

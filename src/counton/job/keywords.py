@@ -110,7 +110,6 @@ class JobFields(RowFields, total=False):
     above: float | None
     surely_above: float | None
     plot: str | os.PathLike[str] | None
-    csv_formulas: Literal["text", "keep"] | None
     sums: str | None
     title: str | None
     axis: str | None

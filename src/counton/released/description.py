@@ -84,18 +84,6 @@ class Threshold(NamedTuple):
         return f"rows are left out whose {number} is not above {self.value:,.15g}"
 
 
-class GroupBlock(NamedTuple):
-    """Consecutive groups of a release that are published in a file of their own.
-
-    Attributes:
-        number: number of the block, from 0.
-        declared: number of groups in all blocks together.
-    """
-
-    number: int
-    declared: int
-
-
 class RowsLeftOut(NamedTuple):
     """The rows that some run of a stream was told to leave out, whether or not there were any.
 
@@ -137,8 +125,6 @@ class Description:
         cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
         above: threshold above which rows are shown; None: all are shown. With a threshold
             ``domain`` has only the shown groups.
-        block: the block of groups in a file; None: all groups. With a block ``domain`` has only its
-            groups.
         left_out: which rows some run was told to leave out, whether or not there were such rows.
         ids: True if rows are identified by an id.
 
@@ -169,7 +155,6 @@ class Description:
     counting: Counting = ADDED
     cells: Cells = DECLARED
     above: Threshold | None = None
-    block: GroupBlock | None = None
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
 
@@ -276,8 +261,7 @@ class Description:
     @property
     def declares(self) -> int:
         """Number of declared groups, shown or not."""
-        of = self.above or self.block
-        return len(self.domain or ()) if of is None else of.declared
+        return len(self.domain or ()) if self.above is None else self.above.declared
 
     @property
     def subject(self) -> str:
@@ -291,13 +275,12 @@ class Description:
         """Return the description as JSON values, without strategy and noise, which are in the
         stream's design.
         """
-        named = self.domain if self.block is None else None if self.domain is None else ()
         return {
             "what": self.what,
             "by": self.by,
             "value": self.value,
             "windows": self.cut.to_dict(local=True),
-            "groups": None if named is None else list(named),
+            "groups": None if self.domain is None else list(self.domain),
             "unit": self.unit,
             "people": self.counting.to_dict(),
             "release": self.release,
@@ -305,7 +288,6 @@ class Description:
             "discovery": self.cells.to_dict(),
             **({} if self.cut.goes_on else {"once": True}),
             **({} if self.above is None else {"above": self.above._asdict()}),
-            **({} if self.block is None else {"block": self.block._asdict()}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
         }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
-from counton.released.description import Description, GroupBlock, Threshold
+from counton.released.description import Description, Threshold
 from counton.released.series import LateValues
 
 if TYPE_CHECKING:
@@ -103,12 +103,10 @@ def only_above(
     found = replace(_at_positions(released, places, above=threshold), there=there)
     names = found.definition.groups
     rows, all_rows = int(shown.sum()), len(released.shown_steps) * len(released.groups)
-    how = f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
-    if released.definition.block is not None:  # all files have one note
-        how = ""
     return found.with_note(
-        f"{how}{threshold}. A number that is shown because it is large is on the average larger "
-        f"than the true one"
+        f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
+        f"{threshold}. A number that is shown because it is large is on the average larger than "
+        "the true one"
     )
 
 
@@ -126,16 +124,3 @@ def _at_positions(
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
     return replace(found, definition=definition, chosen=None)
-
-
-def block_of(released: ReleasedNumbers, places: range, number: int) -> ReleasedNumbers:
-    """Return a release of consecutive groups of counts or sums, which get a file of their own.
-
-    Args:
-        released: the release of all groups.
-        places: indices of the groups.
-        number: number of the block, from 0.
-    """
-    none = {"domain": None} if released.definition.domain is None else {}
-    block = GroupBlock(number, released.definition.declares)
-    return _at_positions(released, np.asarray(places), block=block, **none)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -75,15 +74,6 @@ EVERYTHING = View()
 
 #: Names of the options for the words and the width of a chart.
 LOOK = ("title", "axis", "source", "width")
-
-
-def is_folder(path: Path) -> bool:
-    """Return True if a table is written to a folder of files, because its name has no extension.
-
-    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
-    (True, False)
-    """
-    return not path.suffix
 
 
 def check_look(options: Any) -> None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
-from counton.base.errors import InvalidInput, field
 from counton.base.lazy import software
 from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
@@ -74,100 +73,8 @@ def unpack(
 #: Format version of the description in a file.
 FORMAT = 3
 
-#: Characters that may separate the fields of a CSV file.
-_SEPARATORS = (",", ";", "|", "\t")
-
-
-class CsvStyle(NamedTuple):
-    """The format of a CSV file.
-
-    Attributes:
-        formulas: "text" puts an apostrophe before names that a spreadsheet would read as a formula;
-            "keep" leaves names unchanged.
-        separator: the character between fields.
-        decimal: the character before the fraction of a number.
-
-    >>> CsvStyle("text", ";", ",").facts
-    {'csv': {'separator': ';', 'decimal': ','}}
-    >>> CsvStyle.of({"csv": {"separator": ";", "decimal": ","}}).separator
-    ';'
-    """
-
-    formulas: str = "text"
-    separator: str = ","
-    decimal: str = "."
-
-    @classmethod
-    def of_signs(cls, formulas: str, separator: str, decimal: str) -> CsvStyle:
-        """Return the style with these characters, after checking them.
-
-        Raises:
-            InvalidInput: a character is not allowed, or both are the same.
-        """
-        between = "\t" if separator == "tab" else separator
-        if between not in _SEPARATORS:
-            raise InvalidInput(
-                f"{field('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
-                "give one of them"
-            )
-        if decimal not in (".", ","):
-            raise InvalidInput(f"{field('decimal')} is {decimal!r}; give . or ,")
-        if between == decimal:
-            other = field("separator", ";")
-            raise InvalidInput(
-                f"{field('decimal', decimal)} and the separator of columns are the same character: "
-                f"give another separator, {other}"
-            )
-        return cls(formulas, between, decimal)
-
-    @classmethod
-    def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Rebuild the style of a CSV file from the facts that the file states, which are JSON
-        values; None: the default style.
-
-        Raises:
-            InvalidInput: see `of_signs`.
-        """
-        told = facts or {}
-        signs = told.get("csv", {})
-        return cls.of_signs(
-            told.get("csv_formulas", "text"), signs.get("separator", ","), signs.get("decimal", ".")
-        )
-
-    @property
-    def for_spreadsheets(self) -> bool:
-        """True if the file begins with a byte order mark, by which Excel knows that the file is
-        UTF-8.
-
-        Only files with semicolons have the mark, because other programs read it as a part of the
-        first column's name.
-        """
-        return self.separator == ";"
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The JSON values by which a file states its style of CSV; empty for the default style."""
-        found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
-        if self[1:] != CsvStyle()[1:]:
-            found["csv"] = {"separator": self.separator, "decimal": self.decimal}
-        return found
-
-
-#: The default style: commas between fields, points in numbers, and no formulas.
-USUAL = CsvStyle()
-
-
-#: File formats of tables, by the ending of the name.
-TABLES = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-}
+#: Endings of tables.
+TABLES = (".parquet", ".csv", ".json")
 #: Key in the metadata of an Arrow schema under which pandas stores attributes of a table.
 ATTRS = "PANDAS_ATTRS"
 

@@ -28,7 +28,7 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.lazy_polars import polars as pl
-from counton.base.outside_input import parse_json
+from counton.base.outside_input import parse_json, structure_of
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.discovery import cells_from_dict
@@ -41,22 +41,13 @@ from counton.released.release_facts import (
     FORMAT,
     MOST_CELLS,
     TABLES,
-    CsvStyle,
     unpack,
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
-from counton.released.sizes import (
-    MOST_NUMBERS,
-    MOST_TEXT,
-    check_bytes,
-    check_csv,
-    check_frame,
-    check_json_table,
-    check_shape,
-    too_large,
-)
 
+#: Largest number of steps times groups of a release, however few rows the file has.
+_MOST_NUMBERS = 2**24
 #: Prefixes of addresses of services.
 ADDRESSES = ("http://", "https://")
 #: Errors that readers of tables raise, and those of descriptions that contradict themselves.
@@ -195,11 +186,7 @@ def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> ReleasedNumbers:
     """Return the release that several files of one stream contain together."""
-    if "block" in described and described["groups"] is not None:  # their rows name the groups
-        files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
-        rows = [one.rows["group"].unique(maintain_order=True) for one in files]
-        described = {**described, "groups": [*dict.fromkeys(name for of in rows for name in of)]}
-    elif "above" in described:  # for each file the groups that it shows
+    if "above" in described:  # for each file the groups that it shows
         named = dict.fromkeys(name for one in files for name in one.described["groups"])
         described = {**described, "groups": list(named)}
     terms = Design.from_dict(described["terms"])
@@ -212,8 +199,11 @@ def _release_of(
             f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
             "the row"
         )
-    if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
-        raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
+    if (numbers := last * max(1, len(described["groups"] or ()))) > _MOST_NUMBERS:
+        raise InvalidInput(
+            f"it has {numbers:,} numbers up to step {last:,}, and at most {_MOST_NUMBERS:,} can be "
+            "read: export fewer groups (counton export), and read that file"
+        )
     of = _readings
     if definition.statistic.card.additive and not definition.ranks:
         of = _cells
@@ -395,9 +385,7 @@ def _places(source: Any) -> list[str]:
             found.append(name)
             continue
         paths = [name]
-        if os.path.isdir(name):
-            paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.parquet")))
-        elif not os.path.exists(name) and glob.has_magic(name):
+        if not os.path.exists(name) and glob.has_magic(name):
             paths = sorted(glob.glob(name, recursive=True))
             paths = [path for path in paths if not path.endswith(".json") or path in given]
         if not paths or not all(os.path.isfile(path) for path in paths):
@@ -411,13 +399,13 @@ def _places(source: Any) -> list[str]:
 
 
 def _open_file(path: Path, like: _File | None = None) -> _File:
-    kind = TABLES.get(path.suffix.lower())
-    if kind is None:
+    kind = path.suffix.lower()
+    if kind not in TABLES:
         raise InvalidInput(
             f"{str(path)!r} is not a kind of table that can be read back; give {', '.join(TABLES)}"
         )
     facts = _facts(path, kind)
-    rows = _rows(path, kind, CsvStyle.of(facts))
+    rows = _rows(path, kind)
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = _empty_table()
     if facts is None or facts.get("description") is None:
@@ -430,7 +418,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
                 "description of its stream, because the stream was not made from events: give the "
                 "state instead"
             )
-        where = "its metadata" if kind == "parquet" else f"{path.name}.json beside it"
+        where = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
         raise InvalidInput(
             f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
             "table. If another tool made it from a released table, give that table with "
@@ -440,39 +428,24 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
 
 def _empty_table() -> pl.DataFrame:
-    """Return a table without rows, for formats that do not store columns without rows."""
+    """Return a table without rows, for JSON, which does not store columns without rows."""
     whole = pl.Int64
     schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
     return pl.DataFrame(schema=schema)
 
 
-def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
-    """Return the rows of a file; raise an error if there are too many."""
-    if kind == "parquet":
-        check_bytes(path)
-        check_frame(pl.scan_parquet(path))
+def _rows(path: Path, kind: str) -> pl.DataFrame:
+    """Return the rows of a file."""
+    if kind == ".parquet":
         return pl.read_parquet(path)
-    if kind == "csv":
-        between, comma = style.separator, style.decimal == ","
-        check_csv(path, between)
-        names = pl.scan_csv(path, infer_schema=False, separator=between).collect_schema().names()
-        texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
-        rows = pl.read_csv(
-            path, schema_overrides=texts, infer_schema_length=None, separator=between,
-            decimal_comma=comma,
-        )  # fmt: skip
-        if style.formulas == "keep":
-            return rows
-        return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
-    check_bytes(path)
-    data = path.read_bytes()
-    if kind == "arrow":
-        check_frame(pl.scan_ipc(data))
-        return pl.read_ipc(data)
-    check_json_table(data)
-    if kind == "json":
+    if kind == ".json":
+        data = path.read_bytes()
+        structure_of(data)  # refuses JSON that lies too deep
         return pl.read_json(data, infer_schema_length=None)
-    return pl.read_ndjson(data, infer_schema_length=None) if data else pl.DataFrame()
+    names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+    texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
+    rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+    return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
@@ -487,7 +460,6 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
         rows = _with_steps(rows)
     if "step" not in rows.columns:
         raise InvalidInput(f"{label!r} has no column 'step' any more: give the file with it")
-    check_shape(rows.height, rows.width)
     rows = rows.with_columns(pl.col("step").cast(pl.Int64))
     least: Any = rows["step"].min()
     if rows["step"].null_count() or (least is not None and least < 1):
@@ -533,8 +505,8 @@ def _fetch(address: str, token: str | None) -> _File:
     return _file(address, rows if rows.width else _empty_table(), facts)
 
 
-def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
-    if kind == "parquet":
+def _facts(path: Path, kind: str) -> dict[str, Any] | None:
+    if kind == ".parquet":
         metadata = pl.read_parquet_metadata(path)
         text = metadata.get("counton")
         if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
@@ -543,7 +515,6 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     beside = path.with_name(f"{path.name}.json")
     if not beside.is_file():
         return None
-    check_bytes(beside, MOST_TEXT)
     return dict(parse_json(beside.read_bytes()))
 
 
@@ -582,29 +553,6 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
             raise InvalidInput(
                 f"its step {both['step'][row]:,} has the {name} {given[row]:g}, but {there} has "
                 f"{known[row]:g} there: give the table from which it was made"
-            )
-
-
-def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
-    """Raise an error before writing to a file that contains another release, or intervals of
-    another level.
-
-    Args:
-        path: the existing file.
-        described: the description of the release that would be written.
-
-    Raises:
-        InvalidInput: the file contains another release, or shows it with other options.
-    """
-    with _file_named_in_errors(str(path)):
-        facts = _facts(path, TABLES[path.suffix.lower()]) or {}
-        nothing = _empty_table()
-        there = _File(str(path), nothing, facts.get("description") or {"terms": {}})
-        _refuse_others(there, _File("what is written", nothing, described))
-        if there.described["level"] != described["level"]:
-            raise InvalidInput(
-                f"its intervals hold with probability {there.described['level']:g}, not "
-                f"{described['level']:g}: give that level, or another folder"
             )
 
 

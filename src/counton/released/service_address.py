@@ -12,10 +12,11 @@ from typing import Any
 
 from counton.base.errors import InvalidInput, StateError, StateUnavailable, field
 from counton.base.outside_input import parse_json
-from counton.released.sizes import MOST_TEXT, too_large
 
 #: Time limits in seconds for each part of a service's answer, and for the whole answer.
 _TIME_OUT, _LONGEST = 60, 600
+#: Largest number of bytes of an answer.
+_MOST_BYTES = 2**28
 
 
 def check_stream_address(address: str) -> str:
@@ -110,8 +111,11 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     end, found = time.monotonic() + _LONGEST, bytearray()
     while part := answer.read1(2**20):
         found += part
-        if len(found) > MOST_TEXT:
-            raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
+        if len(found) > _MOST_BYTES:
+            raise InvalidInput(
+                f"it has more than {_MOST_BYTES:,} bytes, which is the most that can be read: read "
+                "a file of the stream"
+            )
         if time.monotonic() > end:
             raise InvalidInput(
                 f"it took longer than {_LONGEST} seconds to answer: try again later, or read a "

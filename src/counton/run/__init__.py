@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from counton.run.definition import Definition as Definition
     from counton.run.exports import Publication as Publication
     from counton.run.exports import export as export
-    from counton.run.exports import export_all as export_all
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
     from counton.run.job_plan import planned_jobs as planned_jobs

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,15 +22,14 @@ from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
-from counton.base.options import check_text, check_value
+from counton.base.options import check_text
 from counton.base.windows import moment
-from counton.job.job import Job, options_of
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import LOOK, View, check_fit, is_folder
+from counton.released.read_options import View, check_fit
 from counton.released.release import Release
 from counton.released.release_facts import (
     cells_of,
@@ -50,16 +48,8 @@ from counton.run.journal_values import (
     withdrawals,
 )
 from counton.run.read_back import public_places, read_public
-from counton.run.written_files import (
-    PICTURES,
-    beside,
-    check_foldable,
-    check_output,
-    csv_style,
-    write_folder,
-    write_release,
-)
-from counton.state import Store, Stream, published, state_file
+from counton.run.written_files import PICTURES, beside, check_output, write_release
+from counton.state import Store, Stream, published
 from counton.state.key_and_witness import state_files
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
@@ -308,9 +298,6 @@ def export(
     fit: Fit | None = None,
     above: float | None = None,
     surely_above: float | None = None,
-    csv_formulas: str = "text",
-    separator: str = ",",
-    decimal: str = ".",
 ) -> Release:
     """Read a stream's released numbers from its state, and write them to a file if ``out`` names
     one.
@@ -318,11 +305,8 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table, a published database, the address of a stream of a service.
-        out: a table (.parquet, .csv, .json, .jsonl, .arrow), or a chart (.png, .svg,
-            .pdf). A table carries its guarantee: Parquet in its metadata, others in ``OUT.json``
-            beside it. A name without an ending is a folder of Parquet files: for counts and sums,
-            one file for each step and block of groups. Existing files of the folder stay, and only
-            the last step is returned.
+        out: a table (.parquet, .csv, .json), or a chart (.png, .svg, .pdf). A table carries its
+            guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
         name: name of the stream; needed if the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
@@ -341,11 +325,6 @@ def export(
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
         surely_above: keep only rows whose interval lies above this number as a whole.
-        csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
-            get an apostrophe in front, or stay unchanged.
-        separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
-            sign before the fraction of a number, . or ,; the file beside it says so, for
-            `counton.read`.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -369,8 +348,6 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
-    check_value(options_of(Job)["csv_formulas"], csv_formulas)
-    style = csv_style(path, csv_formulas, separator, decimal)
     chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
@@ -378,194 +355,16 @@ def export(
                 f"{field('fit')} needs the state, and {os.fspath(state)!r} is a table: give the "
                 f"state, or leave {field('fit')} out"
             )
-        found = chosen.of(public.numbers)
-        if path is not None and is_folder(path):
-            check_foldable(found.definition, path)
-            of = found.shown_steps, len(found.groups)
-            return Release(write_folder(path, found.only, *of, above, surely_above))
-        found = large_only(found, above, surely_above)
+        found = large_only(chosen.of(public.numbers), above, surely_above)
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
-            if path is not None and is_folder(path):
-                if fit:
-                    raise InvalidInput(
-                        f"{field('fit')} does not go with a folder: give {field('out')} as a file, "
-                        "or state the constraints in the run that releases"
-                    )
-                return _into_folder(reader, path, chosen, level, above, surely_above)
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
-        write_release(found, path, style=style, panels=panels, **look)
+        write_release(found, path, panels=panels, **look)
     return Release(found)
-
-
-def _into_folder(
-    reader: JournalReader,
-    folder: Path,
-    chosen: _Selection,
-    level: float | None,
-    above: float | None,
-    surely_above: float | None,
-) -> Release:
-    """Write a release into a folder with one file for each step and block of groups; existing files
-    stay.
-
-    ``above`` keeps only rows whose estimate lies above this number. ``surely_above`` keeps only
-    rows whose whole interval lies above this number. Return the numbers of the last step.
-    """
-    of_events = reader.details.get("kind") == KIND
-    definition = Definition.reopen(reader.design, reader.details) if of_events else None
-    check_foldable(definition, folder)
-    assert definition is not None
-    if chosen.groups is not None:
-        raise InvalidInput(
-            f"{field('groups')} does not go with a folder, whose files hold all groups in their "
-            f"order: give {field('out')} as a file"
-        )
-    if not reader.step:
-        raise RequestMismatch(
-            f"{reader.design.name!r} has released no step yet: release a step first"
-        )
-    if (doubt := reader.doubt()) is not None:
-        raise OldCopy(f"nothing was written: {doubt}")
-    level, view = level_of(definition) if level is None else level, shown_of(definition.record)
-
-    def read(some: range) -> ReleasedNumbers:
-        return read_cells(reader, definition, level, view, some)
-
-    last = read(range(reader.step, reader.step + 1))
-    steps = last.steps_named(chosen.steps, chosen.start, chosen.until)
-    return Release(write_folder(folder, read, steps, len(definition.groups), above, surely_above))
-
-
-#: Placeholder for the name of a release in the name of a file.
-NAMED = "{name}"
-
-
-def export_all(
-    state: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    name: str | None = None,
-    **asked: Any,
-) -> dict[str, Release]:
-    """Call `export` for every release of a state, or of the states of a job file.
-
-    All releases are read before anything is written. A stream without a release is left out.
-
-    Args:
-        state: see `export`; or a job file (.toml).
-        out: see `export`, with ``{name}`` in place of the name of each release.
-        name: name of one release; None: all.
-        asked: further arguments of `export`.
-
-    Returns:
-        Releases by name.
-
-    Raises:
-        StateError, InvalidInput, OSError: see `export`; or two releases would have the same file.
-
-    >>> from counton import PureDP, Stream
-    >>> from counton.strategies import Binary
-    >>> for each in ("visits", "orders"):
-    ...     with Stream.create("s.db", each, Binary(9), PureDP(1)) as stream:
-    ...         _ = stream.release_many([3, 0, 5])
-    >>> sorted(export_all("s.db", "{name}.csv"))
-    ['orders', 'visits']
-    >>> sorted(path.name for path in Path().glob("*.csv"))
-    ['orders.csv', 'visits.csv']
-    """
-    if NAMED not in Path(out).name:
-        raise InvalidInput(
-            f"{field('out', os.fspath(out))} is one file, but several releases need a file each: "
-            f"put {NAMED} in the place of the release's name, as in {NAMED}.csv"
-        )
-    if Path(state).suffix.lower() == ".toml":
-        from counton.job.jobfile import load
-
-        jobs = [
-            job
-            for job in load(state, without_rows=True).values()
-            if name in (None, job.keeping.name)
-        ]
-        named = dict.fromkeys((str(job.keeping.state), job.keeping.name) for job in jobs)
-        places = [
-            place for place in named if place[1] in _streams_with_releases(place[0], of_jobs=True)
-        ]
-    else:
-        places = [
-            (os.fspath(state), each)
-            for each in _streams_with_releases(state, name, asked.get("like"))
-            if name in (None, each)
-        ]
-    if not places:
-        raise RequestMismatch(
-            f"{os.fspath(state)} has released nothing yet, so there is nothing to export: run a "
-            "release first"
-        )
-    files: dict[tuple[str, str], Path] = {}
-    for place in places:
-        path = checked_file(file_of(out, place[1]), place[0])
-        if path in files.values():
-            raise InvalidInput(
-                f"{place[1]!r} would be written to {path}, where another release is written too: "
-                f"export each release by itself, with {field('name')}"
-            )
-        files[place] = path
-    fits = {"fit": asked.pop("fit", None)}
-    look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
-    usual = {"csv_formulas": "text", "separator": ",", "decimal": "."}
-    signs = (asked.pop(key, default) for key, default in usual.items())
-    look["style"] = csv_style(Path(out), *signs)
-    found = {}
-    for of, each in places:
-        more = {}
-        if public_places(of) is None:
-            with Store(of) as store:
-                more = fits if store.reader(each).details.get("once") else {}
-        found[of, each] = export(of, name=each, **asked, **more)
-    for place, path in files.items():
-        if is_folder(path):
-            export(place[0], path, name=place[1], **asked)
-        else:
-            write_release(found[place].numbers, path, **look)
-    several = len({each for _, each in places}) < len(places)
-    return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
-
-
-def _streams_with_releases(
-    state: str | os.PathLike[str],
-    name: str | None = None,
-    like: str | os.PathLike[str] | None = None,
-    *,
-    of_jobs: bool = False,
-) -> list[str]:
-    """Return the names of the streams that have released something, in a state (database) or a
-    released table.
-
-    If ``of_jobs``, the state belongs to jobs of a job file: it may be missing, and the result is
-    then empty.
-    """
-    if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
-        return [public.numbers.design.name]
-    file = state_file(state)
-    if of_jobs and file is not None and not file.exists():
-        return []
-    with Store(state) as store:
-        return [one for one in store.streams if store.reader(one).step]
-
-
-def file_of(out: str | os.PathLike[str], name: str) -> Path:
-    """Return the file that `export_all` writes for the release of this name: ``out`` with the name
-    in place of ``{name}``.
-
-    >>> file_of("out/{name}.csv", "visits").as_posix()
-    'out/visits.csv'
-    """
-    plain = re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
-    return Path(out).with_name(Path(out).name.replace(NAMED, plain))
 
 
 def released_in(

@@ -15,13 +15,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
-from counton.released.read_options import (
-    LOOK,
-    View,
-    check_look,
-    check_shown,
-    is_folder,
-)
+from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
@@ -120,10 +114,6 @@ class Outputs:
                 f"{field('plot', str(self.plot))} draws counts and sums over time, and this is "
                 f"{definition.kind}: leave it out, and draw the table"
             )
-        if self.out is not None and is_folder(self.out):
-            from counton.run.written_files import check_foldable
-
-            check_foldable(definition, self.out)
         given = _threshold(self.job)
         chooses = definition.shows_cells and definition.cells.named_beforehand
         if given is not None and not (chooses and definition.domain is not None):
@@ -163,34 +153,23 @@ class Outputs:
             return WrittenOutputs(None, drawn=False)
         progress("reading the journal", 0.7)
         definition = outcome.definition
-        thresholds = self.job.output.above, self.job.output.surely_above
-
-        def read(some: range) -> ReleasedNumbers:
-            return read_cells(outcome.stream, definition, self.level, self.shown, some)
-
-        if self.out is not None and is_folder(self.out):
-            from counton.run.written_files import write_folder
-
-            progress("writing the table", 0.75)
-            steps, groups = range(1, outcome.after + 1), len(definition.groups)
-            write_folder(self.out, read, steps, groups, *thresholds)
         shows_last = definition.shows_cells and definition.release != "windows"
         last_is_enough = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
-        in_files = self.out is not None and not is_folder(self.out)
-        if last_is_enough and not (all_steps or in_files or self.plot is not None or self.sums):
-            found = read(range(outcome.after, outcome.after + 1))
+        in_files = self.out is not None or self.plot is not None
+        if last_is_enough and not (all_steps or in_files):
+            last = range(outcome.after, outcome.after + 1)
+            found = read_cells(outcome.stream, definition, self.level, self.shown, last)
             return WrittenOutputs(found, drawn=False)
-        from counton.released.release_facts import CsvStyle, facts_of
+        from counton.released.release_facts import facts_of
         from counton.run.written_files import draw_release, write_release, write_table
 
         released = read_released(outcome.stream, definition, self.level, self.shown)
-        style = CsvStyle(self.job.output.csv_formulas or "text")
-        if self.out is not None and not is_folder(self.out):
+        if self.out is not None:
             progress("writing the table", 0.75)
-            shown = large_only(released, *thresholds)
-            write_release(shown, self.out, style=style)
+            output = self.job.output
+            write_release(large_only(released, output.above, output.surely_above), self.out)
         for every, path in self.sums.items():
-            write_table(released.sums(every), path, facts_of(released), style=style)
+            write_table(released.sums(every), path, facts_of(released))
         drawn, failed = self.plot is not None and released.drawable, None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
@@ -226,5 +205,4 @@ def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
     named = [every.strip() for every in sums.split(",")]
     for every in named:
         parsed_period(every)
-    ending = ".parquet" if is_folder(out) else out.suffix
-    return {every: out.with_name(f"{out.stem}.{every}{ending}") for every in named}
+    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}

@@ -35,9 +35,9 @@ def read(
     refused. Changed values are not noticed.
 
     Args:
-        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines
-            or Arrow with the description beside it (``visits.csv.json``); a pattern such as
-            ``2024-*.parquet``; or a folder of such files by step. Or the address of a stream of a
+        source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
+            description beside it (``visits.csv.json``); or a pattern such as
+            ``2024-*.parquet``. Or the address of a stream of a
             service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton
             publish`` wrote: a SQLite file, ``sqlite:///public.db`` or
             ``postgresql://USER@HOST/DATABASE``. Or several tables of one stream. Or a frame of
@@ -113,8 +113,6 @@ def public_places(given: str | os.PathLike[str]) -> list[str] | None:
         from counton.state.published import is_published
 
         return [source] if is_published(source) else None
-    if Path(source).is_dir():
-        return [source]
     names = [source]
     if not Path(source).exists():
         names = [name.strip() for name in source.split(",")]

@@ -250,7 +250,6 @@ def _place_of(state: str | os.PathLike[str]) -> str:
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:
     if job.output.out is not None:
-        from counton.released.release_facts import TABLES
         from counton.run.written_files import beside
 
         out = Path(job.output.out)
@@ -260,7 +259,7 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
                 tables += [("sums", path) for path in files_of_sums(job.output.sums, out).values()]
         for what, path in tables:
             yield _Use(name, what, path)
-            if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+            if path.suffix.lower() in (".csv", ".json"):
                 yield _Use(name, f"the description beside its {what}", beside(path))
     if job.output.plot is not None:
         from counton.run.written_files import pictures_of
