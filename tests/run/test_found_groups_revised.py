@@ -261,11 +261,6 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
         ("count", {"steps": None}, "needs steps: each version of each window"),
         (
             "count",
-            {"id": "id", "corrections": 1},
-            "corrections=1 does not go with unknown",
-        ),
-        (
-            "count",
             {"every": "1h", "steps": 10**7},
             "each with 49 versions of a window, is too large",
         ),

@@ -307,7 +307,6 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
         (known, {"value": "value", "revise": None}, "takes events in their order"),
-        ("average", {**VALUES, "id": "id", "corrections": 1}, "corrections=1 does not go with"),
         ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
     ):

@@ -132,7 +132,7 @@ def test_the_law_sees_an_option_that_nobody_compares(
 def test_what_needs_another_option_names_one_that_there_is() -> None:
     needed = {option.needs for option in OPTIONS.values()} - {""}
     assert needed == {
-        *("corrections", "domain", "expire", "measure_left_out", "revise", "user", "within"),
+        *("domain", "expire", "measure_left_out", "user", "within"),
     }
     assert needed <= set(OPTIONS)
 

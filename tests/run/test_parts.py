@@ -17,7 +17,7 @@ PARTS = [item.metadata["part"] for item in fields(Job) if "part" in item.metadat
 WRONG: dict[str, Any] = {
     "Keeping": {"state": "s.db", "name": 3},
     "Times": {"steps": "30"},
-    "Lateness": {"corrections": "1"},
+    "Lateness": {"revise": 3},
     "Groups": {"unknown": "maybe"},
     "Promise": {"expire": 1},
     "Arrangement": {"release": "all"},

@@ -513,13 +513,12 @@ def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
         assert service.rows(group="home")[0]["estimate"] == 3
 
 
-@pytest.mark.parametrize("more", [{}, {"corrections": 1}], ids=["late", "corrected"])
 def test_late_rows_are_in_the_versions_of_a_run(
-    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # where the copy would be noticed
-    file = job_file(tmp_path, revise="2m", steps=None, id="row", **more)
+    file = job_file(tmp_path, revise="2m", steps=None, id="row")
     copy, bodies = copied(file), []
     served = Inside(file)
     with closing(served.service):

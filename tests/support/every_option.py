@@ -69,7 +69,6 @@ COMMON: list[dict[str, Any]] = [
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
     {"id": "id"},
     {"id": "id", "revise": "1h"},
-    {"id": "id", "revise": "1h", "corrections": 1, "sign": "comes"},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
     {"out": "t.csv", "surely_above": 1},

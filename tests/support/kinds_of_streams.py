@@ -20,7 +20,6 @@ MORE: dict[str, dict[str, Any]] = {
     "found groups": {"by": "page", "unknown": "discover", "delta": 1e-6},
     "rho": {"epsilon": None, "rho": 0.5},
     "revised": {"revise": "2h", "append": True, "steps": None},
-    "corrected": {"revise": "2h", "append": True, "steps": None, "id": "id", "corrections": 2},
     "expiring": {"expire": True, "steps": None},
     "endless": {"epsilon": None, "rho": 50, "steps": None, "around": 20},
 }

@@ -27,8 +27,6 @@ OTHERWISE: dict[str, Any] = {
     "start": "2013-10-26",
     "watermark": "1h",
     "revise": "2h",
-    "corrections": 2,
-    "sign": "paid",
     "quiet": 9,
     "row": "row of a kind",
     "timezone": "UTC",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,7 +51,6 @@ def frame(rows: Sequence[Row], night: int) -> pl.DataFrame:
 def released(
     nights: Sequence[Night],
     what: Any = "count",
-    signs: Mapping[int, str] | None = None,
     days: Sequence[int] | None = None,
     **options: Any,
 ) -> Nights:
@@ -62,7 +61,6 @@ def released(
         what: the statistic.
         days: how many days have ended at each run, which may come in the middle of a day, or after
             several; None: night k ends day k.
-        signs: in which nights which id is taken back; None: there is no such column.
         options: of the job.
     """
     told, values = list[Any](), np.zeros((0, 1, 1))
@@ -73,12 +71,8 @@ def released(
                 "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d",
                 "key": chosen_key(), "append": True, **options,
             }  # fmt: skip
-            table = frame(rows, night)
-            if signs is not None:
-                back = pl.col("id") == signs.get(night, "")
-                table = table.with_columns(sign=pl.when(back).then(-1).otherwise(1))
             job = Job(
-                what, table, Path(folder, "s.db"), yes=True, **new,
+                what, frame(rows, night), Path(folder, "s.db"), yes=True, **new,
                 until=day_in_march(1 + (days[night - 1] if days else night)),
             )  # fmt: skip
             with run(job) as outcome:

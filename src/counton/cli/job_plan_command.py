@@ -251,20 +251,17 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     """
     if not job.delays:
         return
-    cut, corrections = job.definition.cut, job.definition.corrections
-    stated = cut.lags, corrections  # further rows are for other delays
-    asked = next(one for one in job.delays if (one.lags, one.corrections) == stated)
+    cut = job.definition.cut
+    asked = next(one for one in job.delays if one.lags == cut.lags)  # others: other delays
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("final after", overflow="fold")
     for name in ("first", "typical", "final", "a week", "a year"):
         table.add_column(name, justify="right")
     for one in job.delays:
-        often = f"{one.corrections:,} correction{'s' * (one.corrections != 1)}"
-        corrected = f", {often}" if corrections else ""
         mark = " (asked)" if one == asked else ""
         stds = [one.first, one.mean, one.final, one.week, one.year]
         cells = ["" if std is None else figures(std) for std in stds]
-        table.add_row(f"{one.lags:,} more{corrected}{mark}", *cells)
+        table.add_row(f"{one.lags:,} more{mark}", *cells)
     console.write_table(table)
     console.write_line(
         "standard deviations of the first version of a window, of a typical one and of the final "

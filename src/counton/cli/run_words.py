@@ -81,8 +81,6 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (f"rows after the last window ({end}), not counted", counts.beyond),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
-        (f"rows that replaced others or took them back, {counted_at}", counts.corrected),
-        ("rows that would correct another row too often, not counted", counts.often),
         (closed, counts.closed),
         (_SHUT, counts.shut),
         gone,

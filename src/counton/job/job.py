@@ -379,8 +379,7 @@ class Lateness(JobPart):
 
     ``watermark`` is the time from a window's end to its release; rows that come before the release
     count in the window. With ``revise`` a row that comes later counts in its own window too, and
-    that window is released again. With ``corrections`` a row may replace an earlier row of a window
-    that is still revised.
+    that window is released again.
     """
 
     heading = "Time"
@@ -397,19 +396,6 @@ class Lateness(JobPart):
         "window, which is published anew until it is final",
         kept="stream",
         words="length",
-    )
-    corrections: int | None = option(
-        None,
-        "with revise and id: how often a later row may replace an earlier row with the same "
-        "id, until its window is final; default: never",
-        kept="stream",
-        needs="revise",
-    )
-    sign: str | None = option(
-        None,
-        "with corrections: column that says 1 for a row, or -1 for a row that is taken back",
-        kept="stream",
-        needs="corrections",
     )
 
 

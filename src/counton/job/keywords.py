@@ -73,8 +73,6 @@ class JobFields(RowFields, total=False):
     timezone: str | None
     watermark: str | timedelta | None
     revise: str | timedelta | None
-    corrections: int | None
-    sign: str | None
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
     other: str | None

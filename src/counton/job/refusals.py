@@ -16,8 +16,6 @@ _NEEDED = {
     "user": ", the column that says whose an event is",
     "within": ", how far off a number may be",
     "of": ", a statistic",
-    "revise": ", how long windows are published anew",
-    "corrections": ", how often a row may be corrected",
 }
 
 #: Options that an option or a kind of stream (the key) excludes, each with the reason.
@@ -34,9 +32,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "release": ", which publishes each window by itself, version by version",
         "expire around delay": ", whose noise is made for single windows",
     },
-    "corrections": {
-        "user": ", because rows of a user are bounded when they arrive",
-    },
     "first": {"per most_a_window distinct row": ": a user counts only once, ever"},
     "distinct": {"row": ", which counts users, not rows"},
     "found groups": {
@@ -45,7 +40,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "release": ", since each group is shown from some window on; publish totals, or windows "
         "alone",
         "around": ", which needs a number of steps, because each release may show a group",
-        "corrections": ", because a row that moves would be in more groups than delta allows for",
     },
     "released once": {
         "per": ", whose rows have no times, so no periods",

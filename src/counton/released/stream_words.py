@@ -642,9 +642,6 @@ def protected_in_words(definition: Description) -> str:
     contribution, unit = definition.contribution, definition.unit
     said = contribution.describe(unit).replace(" added or removed", " more or less")
     said = re.sub(r"\bstep(s?)\b", rf"{definition.cut.noun}\1", said)
-    if corrected := definition.strategy.facts.corrections:
-        times = "once" if corrected == 1 else f"up to {corrected:,} times"
-        said += f", and corrected or taken back {times}"
     if definition.cut.lags and definition.release == "both":
         said += ", and in the totals from the window on in which it arrives"
     if definition.statistic.card.additive:

@@ -183,7 +183,6 @@ def _explain(
         Problem.NO_GROUP: columns.group,
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
-        Problem.NO_SIGN: columns.sign,
     }.get(problem, columns.time)
     if problem in _OF_PARTS:
         name = _wrong_part(part, reading, row, problem)

@@ -28,7 +28,7 @@ class Problem(IntEnum):
     """The reason why a row cannot be counted.
 
     If a row has several problems, one counts: that of the time or of an unreadable row comes first,
-    then group, user, id and sign, then the values in their order.
+    then group, user and id, then the values in their order.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -45,7 +45,6 @@ class Problem(IntEnum):
     NO_ID = 8
     NO_COUNT = 10
     UNREADABLE_ROW = 11
-    NO_SIGN = 12
 
     @property
     def words(self) -> str:
@@ -69,7 +68,6 @@ _WORDS = {
     Problem.NO_ID: "no id",
     Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^32",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
-    Problem.NO_SIGN: "neither 1 nor -1",
 }
 
 _REMEDIES = {
@@ -105,7 +103,6 @@ _REMEDIES = {
     ),
     Problem.NO_COUNT: "write how often the row counts, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
-    Problem.NO_SIGN: "write 1 for a row that is added, and -1 for a row that is taken back",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import cache
@@ -140,7 +140,6 @@ class Columns:
         time, group, value: columns of the event; the time is "" if rows have no time.
         user: column of users; see `one_name`.
         id: column of ids, which tell events apart: two rows with one id are the same event.
-        sign: column of signs: 1, or -1 for a row that cancels the earlier row with its id.
         several: columns of an event's values, if an event has other values than one number.
     """
 
@@ -150,7 +149,6 @@ class Columns:
     user: str | None = None
     id: str | None = None
     several: tuple[str, ...] = ()
-    sign: str | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -160,7 +158,7 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all columns that are read, each once."""
-        named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
+        named = (self.time, self.group, *self.parts, self.user, self.id)
         return tuple(dict.fromkeys(name for name in named if name))
 
 
@@ -303,7 +301,7 @@ def mark_part(
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
-    every = {name: getattr(columns, name) for name in ("group", "user", "id", "sign")}
+    every = {name: getattr(columns, name) for name in ("group", "user", "id")}
     whose = {name: column for name, column in every.items() if column is not None}
     told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
     frame = part.scan(columns.names, told)
@@ -329,8 +327,6 @@ def mark_part(
     taken |= {name: as_text(pl.col(column), types[column]) for name, column in whose.items()}
     for name in taken.keys() & {"user", "id"}:
         taken[name] = taken[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
-    if "sign" in taken:
-        taken["sign"] = _meaning(taken["sign"], _SIGNS, pl.Int8)
     for place, (column, one) in enumerate(parts):
         given = pl.col(column)
         said = as_text(given, types[column]) if one.kind == "label" else part.number(given)
@@ -343,8 +339,6 @@ def mark_part(
         for name, problem in missing
         if name in taken
     ]
-    if "sign" in taken:
-        problems.append((pl.col("sign").is_null(), Problem.NO_SIGN))
     values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
@@ -370,7 +364,7 @@ def mark_part(
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(-int(problem)).otherwise(step)
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id", "sign") if name in taken]
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
@@ -419,17 +413,6 @@ def parts_of_columns(reading: RowReading) -> Sequence[EventPart]:
     if reading.adds is None:
         return reading.kept or [KeptPart(name, "number") for name in reading.columns.parts]
     return [part for part in reading.adds.parts if part.name != "by"]
-
-
-_SIGNS = {"1": 1, "+1": 1, "1.0": 1, "-1": -1, "-1.0": -1}
-
-
-def _meaning(text: pl.Expr, meanings: Mapping[str, int], dtype: type[pl.DataType]) -> pl.Expr:
-    """Return what texts mean, whatever their case and the spaces around them; null if they have no
-    meaning.
-    """
-    text = text.str.to_lowercase().str.strip_chars()
-    return text.replace_strict(meanings, default=None, return_dtype=dtype)
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:

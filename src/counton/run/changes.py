@@ -79,8 +79,6 @@ class Counts:
         gone: rows counted earlier that have vanished from a file of all events (each such file
             repeats all events since the first window); they stay counted.
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
-        corrected: rows that replaced an earlier row with the same id, or cancelled it.
-        often: corrections left out because their row had been corrected as often as allowed.
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
         empty: number of released windows after the newest row.
@@ -102,8 +100,6 @@ class Counts:
     closed: int = 0
     gone: int = 0
     shut: int = 0
-    corrected: int = 0
-    often: int = 0
     late_by: int = 0
     empty: int = 0
     others: int = 0
@@ -641,7 +637,7 @@ def compare(
         cells["whole"] = np.where(step > target, rows, 0)
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
     moved |= cells["whole"] != before_whole
-    # A correction may change values of rows, and not their number.
+    # A file of all events may change values of rows, and not their number.
     waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
     changed = step[moved | (waits & (step <= target))]
     changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step

@@ -44,7 +44,6 @@ from counton.released.counting import ADDED
 from counton.released.periods import period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
-from counton.run.corrections import FACTS, Records, correct, without
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     HeldRows,
@@ -64,7 +63,7 @@ _EARLIEST = -(2**62)  # no period or day is earlier
 #: Number of names that are hashed together, so that the data stays in the cache.
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
-_NAMES = ("user", "id", "sign")
+_NAMES = ("user", "id")
 #: Purpose number of users' digests, and kind of the digests that refuse new users of a bucket.
 USER, REFUSED = 1, "refused"
 #: Kind of the digests that close periods: everybody in them is forgotten, and no row counts.
@@ -119,8 +118,6 @@ class DigestHolder:
                 wanted.append(
                     column.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True)
                 )
-        if columns.sign is not None:
-            wanted.append(pl.col("sign"))
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
@@ -190,9 +187,6 @@ class ChosenRows:
         gone: number of counted rows that are missing from a file of all events (each such file
             repeats all events since the first window).
         closed: number of rows that came after their period or window was closed.
-        corrected: number of rows that replaced an earlier row with the same id, or cancelled it.
-        often: number of corrections left out because their row had been corrected as often as
-            allowed.
     """
 
     cells: pl.DataFrame
@@ -202,8 +196,6 @@ class ChosenRows:
     known: int
     closed: int
     gone: int = 0
-    corrected: int = 0
-    often: int = 0
 
 
 class ContributionBounder:
@@ -272,16 +264,13 @@ class ContributionBounder:
         found = _Findings(self._left_out, self._closed)
         adding = partial(added_up, groups=self._groups, adds=self._definition.sums.rule)
         cells = adding(self._choose(before, found))
-        if found.taken:
-            cells = without(cells, adding(found.taken))
         gone = 0
         if self._counting.users and not self._by_id and not self._append:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [_join("user", period, parts) for period, parts in found.users.items()]
-        facts = FACTS if self._definition.corrections else 1
-        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),) * facts)
+        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
         ids = _join("id", 0, [nothing, *found.ids])
-        told = found.over, found.known, found.closed, gone, found.corrected, found.often
+        told = found.over, found.known, found.closed, gone
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
@@ -297,25 +286,13 @@ class ContributionBounder:
                 rows, period = self._once_each(rows, period)
                 names = rows.id
                 assert names is not None
-                if self._definition.corrections:
-                    first_open = self._definition.cut.first_open(self._released)
-                    known = Records.of(names, before.ids)
-                    done = correct(rows, known, self._definition.corrections, first_open)
-                    found.ids.append(done.remembered)
-                    found.taken.append(done.taken)
-                    found.known += done.known
-                    found.closed += done.late
-                    found.corrected += done.corrected
-                    found.often += done.often
-                    rows, period = done.added, period[:0]
-                else:
-                    kept = np.ones(len(rows), np.bool_)
-                    for part in before.ids:
-                        place = np.searchsorted(part.digests, names)
-                        place[place == len(part.digests)] = 0
-                        kept &= part.digests[place] != names
-                    found.known += given - int(kept.sum())
-                    rows, period = rows.at(kept), period[kept]
+                kept = np.ones(len(rows), np.bool_)
+                for part in before.ids:
+                    place = np.searchsorted(part.digests, names)
+                    place[place == len(part.digests)] = 0
+                    kept &= part.digests[place] != names
+                found.known += given - int(kept.sum())
+                rows, period = rows.at(kept), period[kept]
             if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
                 for number, places in _by_number(period):
@@ -326,7 +303,7 @@ class ContributionBounder:
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
                 rows = self._with_ranks(rows, period, before)
-            if rows.id is not None and not self._definition.corrections:
+            if rows.id is not None:
                 found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
@@ -363,9 +340,7 @@ class ContributionBounder:
             for day, places in _by_number(days):
                 digests = chosen.ids.digests[places]
                 order = np.argsort(digests, kind="stable")
-                facts = chosen.ids.facts if self._definition.corrections else ()
-                facts = tuple(fact[places][order] for fact in facts)
-                added.append(marks.MarkSet("id", day, digests[order], facts))
+                added.append(marks.MarkSet("id", day, digests[order], ()))
         if self._counting.users:
             forgotten += [("user", still_open.period), (REFUSED, still_open.period)]
             added += [part for part in chosen.users if part.period >= still_open.period]
@@ -456,8 +431,7 @@ class ContributionBounder:
         period.
 
         If there are users, equal ids of two users, or in two periods of a user, count as different
-        ids. If any row with the id has sign -1 (it cancels an earlier row), the returned row has
-        sign -1.
+        ids.
         """
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
@@ -472,11 +446,6 @@ class ContributionBounder:
         unit = np.repeat(np.arange(len(begins)), sizes)
         once = first_rows(ordered, unit, self._named, ADDED)
         kept = np.sort(order[once])
-        if ordered.sign is not None:
-            least = np.minimum.reduceat(ordered.sign, begins)[unit]
-            signs = np.empty(len(rows), np.int8)
-            signs[order] = least
-            rows = replace(rows, sign=signs)
         return rows.at(kept), period[kept]
 
     def _apply_bounds(
@@ -529,7 +498,7 @@ class ContributionBounder:
             for remembered rows.
         """
         a_window = self._counting.most_a_window is not None
-        parts = [replace(rows, sign=None, due=self._due(rows) if a_window else None)]
+        parts = [replace(rows, due=self._due(rows) if a_window else None)]
         numbers = [period]
         for _, part in _remembered_rows(rows, period, before, beyond):
             first = np.full(len(part.digests), rows.us.min() - 1)
@@ -687,9 +656,6 @@ class _Findings:
     known: int = 0
     users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
     ids: list[marks.MarkSet] = attribute(default_factory=list)
-    taken: list[pl.DataFrame] = attribute(default_factory=list)
-    corrected: int = 0
-    often: int = 0
 
 
 def known_rows_of(rows: HeldRows, part: marks.MarkSet) -> NDArray[np.bool_]:

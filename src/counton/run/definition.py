@@ -62,7 +62,7 @@ class StreamColumns(Columns):
         one = len(own.names) == 1 and own.names == own.numbers
         value, several = (own.names[0], ()) if one else (None, own.names)
         time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
-        told = time or "", by, value, user, row, several, record.get("sign")
+        told = time or "", by, value, user, row, several
         columns = cls(*told, own=own)
         if len(columns.parts) > len(set(columns.parts)):
             raise InvalidInput(
@@ -244,11 +244,6 @@ class Definition(Description):
             return GroupSums(None)
         own = inner.rank_digits or any(part.name != "by" for part in inner.parts)
         return GroupSums(inner if own else None)
-
-    @property
-    def corrections(self) -> int:
-        """Largest number of times that later rows with the same id may correct or cancel a row."""
-        return int(self.record.get("corrections") or 0)
 
     @property
     def expires(self) -> bool:

@@ -38,8 +38,6 @@ class HeldRows:
         total: value of the row.
         user, id: digests (uint64) of names, or other numbers that are equal exactly if the names
             are; None if there is no such column.
-        sign: 1, or -1 if the row cancels an earlier row with its id; None if there is no such
-            column.
         due: step that releases the row; None if it was not computed.
     """
 
@@ -49,7 +47,6 @@ class HeldRows:
     total: NDArray[np.integer[Any]]
     user: NDArray[np.uint64] | None = None
     id: NDArray[np.uint64] | None = None
-    sign: NDArray[np.int8] | None = None
     due: NDArray[np.integer[Any]] | None = None
 
     def __len__(self) -> int:
@@ -75,7 +72,7 @@ class HeldRows:
     @property
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
         """All arrays of the rows, or None for a missing column, in the order of the attributes."""
-        whose = self.user, self.id, self.sign, self.due
+        whose = self.user, self.id, self.due
         return (self.us, self.step, self.group, self.total, *whose)
 
 

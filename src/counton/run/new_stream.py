@@ -127,17 +127,11 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
         statistic = for_people(statistic, most).settle(promised, steps)
         contribution = request.contribution(statistic, steps)
         contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
-        if job.lateness.corrections and contribution.relation == "replace":
-            raise InvalidInput(
-                f"{field('corrections', job.lateness.corrections)} does not go with "
-                f"{field('replace', True)}: there one row replaces another, and both could be "
-                "corrected; leave one of them out"
-            )
         groups = None if request.groups is None else len(request.groups)
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, job.lateness.corrections or 0)
+            strategy = WindowVersions(cut.steps, strategy)
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -309,7 +303,6 @@ def _strategy(
         simple=job.noise.simple or summed_draws or not request.cut.goes_on,
         around=job.times.around,
         periods=periods,
-        corrections=job.lateness.corrections or 0,
     )
 
 
@@ -331,7 +324,6 @@ def _best(
     simple: bool,
     around: int | None,
     periods: tuple[tuple[int, int], ...] | None,
-    corrections: int = 0,
 ) -> StreamStrategy:
     """Return the strategy of one kind (``name``) with the least error.
 
@@ -341,8 +333,6 @@ def _best(
             in the sums of the periods is chosen. Without (None), the strategy with the least error
             in the totals is chosen. For short periods the chosen strategy has independent noise in
             each step.
-        corrections: for windows that are released again when late rows come: largest number of
-            corrections of a row; the noise grows with it.
 
     Raises:
         InvalidInput: no strategy of the kind can serve the stream.
@@ -361,16 +351,11 @@ def _best(
         strategies=None if name == "auto" else (name,),
         release=release,
         simple=simple,
-        compare=summed_draws or name != "auto" or corrections > 0,
+        compare=summed_draws or name != "auto",
         around=around,
         also=also,
     )
     designs = [design for design, _ in ranked]
-    if corrections:
-        from counton.run.revised_plan import error_with_corrections
-
-        errors = [error_with_corrections(choice, corrections, metric) for choice in designs]
-        return designs[int(np.argmin(errors))].strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 

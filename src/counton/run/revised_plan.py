@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
 from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.numbers.discovery import sums_draws
-from counton.numbers.node_law import law_for
-from counton.strategies import AsOf, WindowVersions, noise_variance
+from counton.strategies import AsOf, WindowVersions
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ class PlannedDelay(NamedTuple):
 
     Attributes:
         lags: the delay, as a number of further windows until a window is final.
-        corrections: largest number of corrections of a row.
         by_lag: deviation of each version of a window; the first version is released at the window's
             end.
         first: deviation of the first version.
@@ -48,7 +45,6 @@ class PlannedDelay(NamedTuple):
     """
 
     lags: int
-    corrections: int
     by_lag: tuple[float, ...]
     first: float
     mean: float
@@ -73,7 +69,7 @@ def newest_at(terms: Design, lags: int) -> Design:
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:
-        strategy = WindowVersions(lags + 1, strategy.inner, strategy.corrections)
+        strategy = WindowVersions(lags + 1, strategy.inner)
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 
 
@@ -107,54 +103,44 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     delays. The delay is the time until a window is final.
 
     The delays are: half the job's delay; the job's delay; and twice the job's delay or the longest
-    possible delay. If rows may be corrected, two more plans are returned: the job's delay without
-    corrections, and with one correction more. Only counts and sums have such plans; for others the
-    result is empty.
+    possible delay. Only counts and sums have such plans; for others the result is empty.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           revise="2d", rho=0.5, id="visit", corrections=1)
+    ...           revise="2d", rho=0.5)
     >>> definition = define(job)
     >>> for one in planned_delays(definition, design_of(definition, ())):
-    ...     print(one.lags, one.corrections, round(one.first, 2), round(one.final, 2))
-    1 1 1.73 1.73
-    2 0 1.14 1.31
-    2 1 1.97 2.33
-    2 2 2.83 3.34
-    4 1 2.18 2.73
+    ...     print(one.lags, round(one.first, 2), round(one.final, 2))
+    1 1.0 1.0
+    2 1.14 1.31
+    4 1.26 1.57
     """
     if not definition.statistic.card.additive:
         return ()
     guarantee = terms.counters or terms.guarantee
-    lags, often = definition.cut.lags, definition.corrections
-    others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
+    lags = definition.cut.lags
     found = []
     twice = min(2 * lags, MOST_VERSIONS - 1)
-    for each in sorted({(max(lags // 2, 1), often), (lags, often), (twice, often)} | others):
-        of = terms
-        if each != (lags, often):
-            of = least_terms(definition, terms, guarantee, *each)
-        at = newest_at(of, each[0])
-        std: Floats = np.asarray(at.errors.std(range(1, each[0] + 2)), np.float64)[::-1]  # by lag
+    for each in sorted({max(lags // 2, 1), lags, twice}):
+        of = terms if each == lags else least_terms(definition, terms, guarantee, each)
+        at = newest_at(of, each)
+        std: Floats = np.asarray(at.errors.std(range(1, each + 2)), np.float64)[::-1]  # by lag
         final, length = float(std[-1]), days_in(definition.cut.every)
         week, year = (
             None if length > days else final * math.sqrt(round(days / length)) for days in (7, 365)
         )
         typical = float(np.sqrt((std**2).mean()))
         by_lag = tuple(std.tolist())
-        found.append(PlannedDelay(*each, by_lag, by_lag[0], typical, final, week, year))
+        found.append(PlannedDelay(each, by_lag, by_lag[0], typical, final, week, year))
     return tuple(found)
 
 
-def least_terms(
-    definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
-) -> Design:
+def least_terms(definition: Definition, terms: Design, guarantee: Guarantee, lags: int) -> Design:
     """Return the design (strategy, guarantee and noise) of least error for revised windows
     (released again when late rows come).
 
-    ``lags`` is the number of further windows until a window is final, ``corrections`` the largest
-    number of corrections of a row.
+    ``lags`` is the number of further windows until a window is final.
     """
     from counton.planning.planner import plan_stream
 
@@ -165,34 +151,11 @@ def least_terms(
         metric=metric,
         contribution=terms.contribution,
         shape=terms.shape,
-        compare=corrections > 0 or terms.counters is not None,
+        compare=terms.counters is not None,
         simple=terms.counters is not None,
     )
     best = ranked.best
     if terms.counters is not None:
         best = next(one for one in ranked.choices if sums_draws(one.strategy))
-    if corrections:
-        best = min(ranked.choices, key=lambda one: error_with_corrections(one, corrections, metric))
-    windows = WindowVersions(lags + 1, best.strategy, corrections)
+    windows = WindowVersions(lags + 1, best.strategy)
     return design_for(windows, guarantee, terms.contribution, terms.shape)
-
-
-def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
-    """Return the mean or largest noise variance over a window's versions, if rows may be corrected.
-
-    Args:
-        terms: design (strategy and noise) of a window's versions without corrections.
-        corrections: largest number of corrections of a row.
-        metric: "mean" or "max".
-
-    Returns:
-        Variance in squared data units; infinite if the noise would be too wide to draw.
-    """
-    steps = range(1, (terms.strategy.horizon or 0) + 1)
-    try:
-        windows = WindowVersions(len(steps), terms.strategy, corrections)
-        law = law_for(windows, terms.guarantee, terms.contribution, terms.shape).law
-    except InvalidInput:
-        return math.inf
-    found = noise_variance(terms.strategy, law, steps)
-    return float(found.max() if metric == "max" else found.mean())

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
@@ -48,8 +47,6 @@ from counton.statistics.by_group import inner_of, norms_of_people
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
-#: Largest number of corrections of a row.
-_MOST_CORRECTIONS = 1000
 #: Default number of windows of a stream with revised windows.
 _MOST_REVISED = 1_000_000
 
@@ -190,20 +187,7 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
     if job.lateness.revise is not None and not known:
         refuse(job, EXCLUDED["revise"], field("revise", job.lateness.revise))
     if not known:
-        if job.lateness.revise is None:
-            refuse_without(job, "revise")
         refuse_without(job, "measure_left_out")
-        if job.lateness.corrections is None:
-            refuse_without(job, "corrections")
-        else:
-            asked = field("corrections", job.lateness.corrections)
-            check_integer("corrections", job.lateness.corrections, 1, _MOST_CORRECTIONS)
-            refuse(job, EXCLUDED["corrections"], asked)
-            if job.rows.id is None:
-                raise InvalidInput(
-                    f"{asked} needs the column that tells which row another row corrects; give "
-                    f"{field('id')}"
-                )
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)

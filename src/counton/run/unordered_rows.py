@@ -174,8 +174,6 @@ class AddedRows(ReadRows):
             beyond_most=over if chosen is None else chosen.over,
             known=0 if known is None else known.known,
             closed=intake.closed // each if known is None else known.closed,
-            corrected=0 if chosen is None else chosen.corrected,
-            often=0 if chosen is None else chosen.often,
             late_by=intake.late_by,
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
