@@ -10,7 +10,7 @@ import polars as pl
 
 import counton as ct
 from counton.statistics import Statistic
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 CITIES = Tree.from_leaves({"region": ["N", "N"], "city": ["a", "b"]}, ["region", "city"])
 #: Events, and the statistics that count each.

@@ -51,7 +51,7 @@ from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until, node_law
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 #: Changes of exact cells, each of shape (steps, cells).
 Changes = np.ndarray[Any, Any]

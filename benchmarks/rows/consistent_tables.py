@@ -17,10 +17,9 @@ from counton import Key
 from counton.base.distributions import DiscreteGaussian, NoiseDistribution
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
-from counton.strategies.lines import Haar
-from counton.strategies.trees import Tree
-from counton.strategies.trees.tree_measurement import Measuring
-from counton.strategies.trees.tree_strategy import tree_strategy_for
+from counton.tables import Haar, Tree
+from counton.tables.tree_measurement import Measuring
+from counton.tables.tree_strategy import tree_strategy_for
 
 CELLS = 2**25
 QUERIES = 10**6

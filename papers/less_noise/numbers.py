@@ -93,8 +93,8 @@ def least_squares_tree(horizon: int, norm: Norm, metric: Metric) -> LookAhead:
 def hdmm(horizon: int, norm: Norm, metric: Metric) -> StreamStrategy:
     """The matrix that the search of HDMM finds for all totals, and least squares."""
     from counton.strategies import LeastSquaresFactorization
-    from counton.strategies.lines.optimal import optimal_laplace
-    from counton.strategies.lines.workloads import Prefixes
+    from counton.tables.optimal import optimal_laplace
+    from counton.tables.workloads import Prefixes
 
     return LeastSquaresFactorization(optimal_laplace(Prefixes(horizon)))
 
@@ -169,8 +169,8 @@ def _error(strategy: StreamStrategy, guarantee: str, metric: Metric) -> float:
 @lru_cache(maxsize=16)
 def _dense_optimum(horizon: int) -> float:
     """Root mean variance of the dense L2 optimum at rho = 1/2, where a unit's noise is 1."""
-    from counton.strategies.lines.optimal import optimal_gaussian
-    from counton.strategies.lines.workloads import Prefixes
+    from counton.tables.optimal import optimal_gaussian
+    from counton.tables.workloads import Prefixes
 
     asked = Prefixes(horizon)
     strategy = optimal_gaussian(asked)

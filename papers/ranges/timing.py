@@ -13,11 +13,11 @@ from time import process_time
 import numpy as np
 
 from counton.noise import NoiseField
-from counton.strategies.lines import Dyadic, Haar, LineStrategy, workload
-from counton.strategies.lines.line_catalogue import build
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.lines.optimal import _fixed_point
+from counton.tables import Dyadic, Haar, LineStrategy, workload
+from counton.tables.line_catalogue import build
+from counton.tables.optimal import _fixed_point
 from papers.evidence import Comparison
 from papers.ranges.mechanisms import MECHANISMS, choice, key, rank
 from papers.ranges.numbers import defined_covariance, sampled_ranges

@@ -148,7 +148,7 @@ def _group_algebra(horizon: int, guarantee: str) -> Errors | None:
 
 def privelet(horizon: int, guarantee: str) -> Errors | None:
     """The Haar wavelet over all steps: a total, and a difference of halves on each level."""
-    from counton.strategies.lines.haar import Haar
+    from counton.tables.haar import Haar
 
     norm, tree = GUARANTEES[guarantee][1], Haar.wavelet(horizon)
     ends = np.arange(1, horizon + 1)
@@ -161,8 +161,8 @@ def _dense(horizon: int, guarantee: str) -> Errors | None:
     if guarantee != _HALF or horizon > _LARGEST_DENSE:
         return None
     from counton.strategies import LeastSquaresFactorization
-    from counton.strategies.lines.optimal import optimal_gaussian
-    from counton.strategies.lines.workloads import Prefixes
+    from counton.tables.optimal import optimal_gaussian
+    from counton.tables.workloads import Prefixes
 
     strategy = LeastSquaresFactorization(optimal_gaussian(Prefixes(horizon)), norm=2)
     return _of_stream(lambda *_: strategy)(horizon, guarantee)

@@ -12,16 +12,16 @@ import pytest
 from once import kept_line, kept_margins, kept_tree
 from short_methods import check_short_methods
 
-from counton import ZCDP, Stream, statistics
+from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.released.stream_words import statistic_in_words
 from counton.run import methods
 from counton.run.exports import released_in
 from counton.statistics.catalogue import KNOWN
-from counton.strategies import Binary, StreamStrategy, lines, public_strategies
-from counton.strategies.lines import LineStrategy
+from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
-from counton.strategies.trees.tree_strategy import TreeStrategy
+from counton.tables import LineStrategy
+from counton.tables.tree_strategy import TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
@@ -55,7 +55,7 @@ def test_statistics_name_papers_that_are_listed() -> None:
 
 
 def test_strategies_of_tables_say_where_they_come_from() -> None:
-    every = exported_classes(lines, LineStrategy)  # type: ignore[type-abstract]
+    every = exported_classes(tables, LineStrategy)  # type: ignore[type-abstract]
     assert {*TreeStrategy.sources} <= {*REFERENCES}
     for cls in every:
         assert cls.sources

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInput
 from counton.laws import LawBroken, check
 from counton.statistics import Count, Sum
 from counton.strategies import Binary
-from counton.strategies.lines import Haar
+from counton.tables import Haar
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

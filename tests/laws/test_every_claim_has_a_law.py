@@ -41,7 +41,6 @@ from counton.strategies import (
     noise_variance,
 )
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.lines import Hats
 from counton.strategies.participation import (
     Stretch,
     Structure,
@@ -63,6 +62,7 @@ from counton.strategies.strategy import (
     Workload,
     window_rows,
 )
+from counton.tables import Hats
 
 HORIZON = 12
 

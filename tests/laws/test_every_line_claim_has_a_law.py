@@ -15,7 +15,7 @@ from own_laws.lines import check_line_strategy
 
 from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken
-from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
+from counton.tables import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
 
 
 @cache

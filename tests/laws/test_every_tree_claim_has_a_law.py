@@ -27,8 +27,8 @@ from trees import SMALL, weighted
 
 from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken
-from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
-from counton.strategies.trees.tree_measurement import Measuring
+from counton.tables import HierarchyLaw, Tree, TreeStrategy
+from counton.tables.tree_measurement import Measuring
 
 
 def claiming(**claims: Any) -> TreeStrategy:

@@ -57,9 +57,8 @@ from counton.strategies import (
     noise_variance,
     public_strategies,
 )
-from counton.strategies.lines import least_squares
 from counton.strategies.strategy import built_from, check_law, last_served_step, node_law, reader_of
-from counton.strategies.trees import Tree
+from counton.tables import Tree, least_squares
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
 _FAR = 2**17

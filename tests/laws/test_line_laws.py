@@ -12,12 +12,13 @@ import pytest
 from in_turn import in_turn
 from own_laws.lines import check_line_strategy
 
-import counton.strategies.lines as package
-import counton.strategies.published as published
+import counton.strategies.lines as in_blocks
+import counton.tables as package
 from counton.strategies import Norm
-from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
-from counton.strategies.lines.line_catalogue import NAMES, build
-from counton.strategies.lines.line_strategy import KINDS, LATTICE_BITS
+from counton.strategies.lines.line_strategy import LATTICE_BITS
+from counton.tables import AllRanges, LineStrategy, public_line_strategies
+from counton.tables.line_catalogue import NAMES, build
+from counton.tables.saved_lines import KINDS
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 
@@ -39,7 +40,7 @@ def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int
 def defined_in_the_package() -> Iterator[type[LineStrategy]]:
     for module in (
         *pkgutil.iter_modules(package.__path__, f"{package.__name__}."),
-        *pkgutil.iter_modules(published.__path__, f"{published.__name__}."),
+        *pkgutil.iter_modules(in_blocks.__path__, f"{in_blocks.__name__}."),
     ):
         for _, thing in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(thing, LineStrategy) and not inspect.isabstract(thing):

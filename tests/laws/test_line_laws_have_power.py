@@ -24,8 +24,8 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken
 from counton.strategies import NodeNoise, Norm
-from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
-from counton.strategies.lines.tree_law import TreeLaw
+from counton.tables import Haar, LineStrategy, Nodes, SquareRoot
+from counton.tables.tree_law import TreeLaw
 
 CELLS = 11
 WEIGHTS = (7, 5, 4, 3, 2)

@@ -19,9 +19,9 @@ from trees import SMALL, random_tree, weighted
 from counton.base.errors import InvalidInput
 from counton.laws import LawBroken
 from counton.strategies import NodeNoise, Norm
-from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.tree_measurement import Measuring
-from counton.strategies.trees.tree_strategy import tree_strategy_for
+from counton.tables import Tree, TreeStrategy
+from counton.tables.tree_measurement import Measuring
+from counton.tables.tree_strategy import tree_strategy_for
 
 #: Children may be less accurate than their parents or more, as far as there are such estimates.
 WANTED = (1.0, 1.7, 1.2, 2.0, 1.4)

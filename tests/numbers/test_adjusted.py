@@ -13,8 +13,8 @@ from once import hierarchy
 
 from counton import ZCDP, Key, PureDP
 from counton.base.errors import InvalidInput
-from counton.numbers.whole_numbers import bounds_of, whole_numbers
-from counton.strategies.trees import Tree
+from counton.tables import Tree
+from counton.tables.whole_numbers import bounds_of, whole_numbers
 
 DOMAIN = {
     "state": ["CA", "CA", "CA", "NY", "NY", "DC"],
@@ -181,7 +181,7 @@ def test_known_totals_that_cannot_be_are_refused(known: dict[Any, Any], words: s
 
 
 def test_too_many_known_totals_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.numbers.table_fit._MOST_COVARIANCES", 17)
+    monkeypatch.setattr("counton.tables.table_fit._MOST_COVARIANCES", 17)
     release = released()
     release.adjust(known={"CA": 290, "NY": 513, "DC": 6})  # all of a level
     with pytest.raises(InvalidInput, match="2 known totals among 9 nodes are too many"):

@@ -22,9 +22,9 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.lines import Dense
 from counton.strategies.streams import look_ahead
 from counton.strategies.streams.solved import LeastSquaresFactorization, _BlockSums
+from counton.tables import Dense
 
 KEY = chosen_key()
 ONE: dict[str, Any] = {

@@ -14,7 +14,7 @@ from once import released
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, PureDP
 from counton.statistics import Contingency
-from counton.strategies.lines.grid import margins_strategies
+from counton.tables.grid import margins_strategies
 
 KEY = chosen_key()
 DOMAIN: dict[str, Any] = {

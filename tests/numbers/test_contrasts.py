@@ -30,7 +30,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 CELLS, STEPS, LEVEL = 2048, 16, 0.9
 CASES: list[tuple[StreamStrategy, Guarantee]] = [

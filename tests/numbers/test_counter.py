@@ -46,7 +46,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.lines import Hats
+from counton.tables import Hats
 
 KEY = chosen_key()
 STEPS = 250

@@ -19,8 +19,8 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.statistics import Hierarchy
-from counton.strategies.trees import Tree
-from counton.strategies.trees.tree_strategy import tree_strategy_for
+from counton.tables import Tree
+from counton.tables.tree_strategy import tree_strategy_for
 
 KEY = chosen_key()
 

@@ -34,8 +34,8 @@ from counton.strategies import (
     StreamStrategy,
     noise_variance,
 )
-from counton.strategies.lines import Hats
 from counton.strategies.strategy import node_law, window_rows
+from counton.tables import Hats
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 

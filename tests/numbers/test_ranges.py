@@ -20,8 +20,8 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.statistics import Ranges
-from counton.strategies.lines import AllRanges, Dense, Haar, Nodes, gaussian_bound
-from counton.strategies.lines.line_catalogue import NAMES
+from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.tables.line_catalogue import NAMES
 
 KEY = chosen_key()
 #: What can be released; dyadic can only be planned with.

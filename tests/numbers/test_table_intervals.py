@@ -19,7 +19,7 @@ from counton.numbers.intervals import is_narrow, smooth_halfwidth, weighted_half
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.statistics import Contingency
 from counton.statistics.grid_cells import GridReading, _few
-from counton.strategies.lines import Haar, LineStrategy, Nodes
+from counton.tables import Haar, LineStrategy, Nodes
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 

@@ -8,13 +8,13 @@ import pytest
 
 import counton
 from counton.base.errors import SumOverflow
-from counton.numbers.table_noise import (
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
+from counton.tables import Haar
+from counton.tables.table_noise import (
     noise_kinds,
     rank_attempts,
     sensitivity_of_cells,
 )
-from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
-from counton.strategies.lines import Haar
 
 
 def refuse(reason: str) -> Any:

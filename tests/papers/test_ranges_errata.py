@@ -112,7 +112,7 @@ def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
     from scipy.integrate import quad
     from scipy.special import log_ndtr
 
-    from counton.strategies.lines import TreeNodes
+    from counton.tables import TreeNodes
     from papers.ranges.mechanisms import choice
 
     low, high = TreeNodes(1024).intervals()

@@ -107,7 +107,7 @@ def test_the_square_root_of_a_circulant_matrix(horizon: int) -> None:
 
 
 def test_privelet_is_its_matrix() -> None:
-    from counton.strategies.lines.haar import Haar
+    from counton.tables.haar import Haar
 
     for horizon in (8, 13):
         matrix = Haar.wavelet(horizon).matrix().astype(float)

@@ -17,7 +17,7 @@ from counton.planning.largest_error import (
     mean_with_interval,
 )
 from counton.privacy import ZCDP, PureDP
-from counton.strategies.lines import RandomSubsets
+from counton.tables import RandomSubsets
 
 KEY = chosen_key()
 

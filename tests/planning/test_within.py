@@ -35,7 +35,7 @@ from counton.statistics import (
     Triangles,
 )
 from counton.statistics.statistic_plan import halfwidths_of_plan
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 STATISTICS: list[Statistic] = [
     Count(),

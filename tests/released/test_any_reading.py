@@ -33,7 +33,7 @@ from counton.statistics import (
 )
 from counton.statistics.readings import Reading, read_release
 from counton.strategies import Binary
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 STEPS, LOSS = 15, ZCDP(0.01)
 

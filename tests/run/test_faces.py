@@ -28,7 +28,7 @@ from counton.privacy import Ledger
 from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 ROWS = pl.DataFrame(
     {

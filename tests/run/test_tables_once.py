@@ -53,9 +53,9 @@ from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.line_ranges import RangesReading
-from counton.strategies.lines.line_catalogue import NAMES as LINES
-from counton.strategies.lines.workloads import NAMED
-from counton.strategies.trees import Tree
+from counton.tables import Tree
+from counton.tables.line_catalogue import NAMES as LINES
+from counton.tables.workloads import NAMED
 
 ROWS = ["N,a,u1,1,i1", "N,a,u1,2,i2", "S,,u2,3,i3", "N,b,u3,4,i4", "S,,u1,5,i5"]
 TABLES = ("hierarchy", "ranges", "contingency")

@@ -19,7 +19,7 @@ from counton.statistics import Contingency, Ranges
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
-from counton.strategies.lines.grid import Grid
+from counton.tables.grid import Grid
 
 HOURS = ["a", "b", "c", "d", "e"]
 COLUMNS = {"sex": ["f", "m"], "from": ["n", "s", "e"]}

@@ -19,7 +19,7 @@ from counton.statistics import Grouped, Hierarchy, Quantiles
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 #: Families of one, two and three; a leaf that stands higher up than others.
 TREE = Tree.from_leaves(

@@ -17,7 +17,7 @@ from counton.statistics import Average, Quantiles
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
-from counton.strategies.lines import Haar, Nodes
+from counton.tables import Haar, Nodes
 
 HORIZON = 3
 EDGES = [0, 1, 2, 3, 5]

@@ -43,7 +43,7 @@ from counton.statistics import (
 )
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.report_members import norms_of
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
 PLACES = [("N", "a"), ("N", "b"), ("S", "c")]

@@ -33,7 +33,7 @@ from counton.statistics import (
     TopK,
     Triangles,
 )
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 TREE = Tree.from_leaves(
     {"state": ["N", "N", "N", "S"], "city": ["a", "b", "c", "d"]}, ["state", "city"]

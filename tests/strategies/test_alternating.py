@@ -23,13 +23,13 @@ from counton.strategies import (
     matrices,
     participation,
 )
-from counton.strategies.lines import Dense, Hats
 from counton.strategies.participation import (
     each_alternating,
     largest_alternating,
     pattern_sensitivity,
     sensitivities,
 )
+from counton.tables import Dense, Hats
 
 
 def worst(strategy: StreamStrategy, changes: int) -> list[int]:

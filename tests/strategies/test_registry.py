@@ -8,7 +8,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.strategies import SmoothBinary, strategy_from_dict
-from counton.strategies.lines import line_strategy_from_dict
+from counton.tables import line_strategy_from_dict
 
 
 def test_round_trip() -> None:

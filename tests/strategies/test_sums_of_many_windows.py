@@ -15,8 +15,8 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.joint_errors import sum_noise_variance
-from counton.strategies.lines import Hats
 from counton.strategies.strategy import last_served_step
+from counton.tables import Hats
 
 LAW = DiscreteLaplace(Fraction(3))
 CASES = [strategy for cls in public_strategies() for strategy in cls.examples(60)]

@@ -15,8 +15,7 @@ from counton.privacy import Guarantee
 from counton.run import Job, run
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
 from counton.strategies import Binary
-from counton.strategies.lines import Grid
-from counton.strategies.trees import Tree
+from counton.tables import Grid, Tree
 
 
 def released(

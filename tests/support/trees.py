@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.strategies.trees import Tree, TreeStrategy
+from counton.tables import Tree, TreeStrategy
 
 
 def random_tree(seed: Any) -> Any:

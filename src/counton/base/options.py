@@ -207,7 +207,7 @@ class Statement(ABC):
 
     @abstractmethod
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        """Return the tree (`counton.strategies.trees.Tree`) whose leaves the job declares.
+        """Return the tree (`counton.tables.Tree`) whose leaves the job declares.
 
         Args:
             levels: columns of the tree's levels, from the root down.

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput, field
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
 from counton.rows.paths import SUFFIXES, ending, is_file
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 _Path = str | os.PathLike[str]
 

@@ -23,10 +23,10 @@ from counton.base.exact import check_integer, figures
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import check_level
-from counton.numbers.table_noise import fraction_bits
 from counton.planning.ranges_plan import CellsDesign
-from counton.strategies.lines import Workload
-from counton.strategies.lines import workload as named_workload
+from counton.tables import Workload
+from counton.tables import workload as named_workload
+from counton.tables.table_noise import fraction_bits
 
 
 class LargestError(NamedTuple):

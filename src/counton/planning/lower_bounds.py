@@ -123,8 +123,8 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
             return float((singular.sum() / horizon) ** 2 / 2) * _SAFE
         return (mean + 1) / 2 * _SAFE
     if horizon <= LARGEST_SEARCHED:
-        from counton.strategies.lines.optimal import gaussian_bound
-        from counton.strategies.lines.workloads import Prefixes
+        from counton.tables.optimal import gaussian_bound
+        from counton.tables.workloads import Prefixes
 
         mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
     return mean * _SAFE

@@ -15,19 +15,20 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counton import tables
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, figures, quote, quoted_numbers
 from counton.base.options import known_arguments
 from counton.numbers.node_law import check_guarantee
-from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.privacy.guarantees import one_guarantee
-from counton.strategies import Norm, lines
-from counton.strategies.lines import Grid, LineStrategy, Workload
-from counton.strategies.lines.grid import axis_bits
-from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
+from counton.strategies import Norm
+from counton.tables import Grid, LineStrategy, Workload
+from counton.tables.grid import axis_bits
+from counton.tables.line_catalogue import NAMES, build, serves, total_variance
+from counton.tables.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 
 Asked = str | Workload | ArrayLike
 
@@ -125,7 +126,7 @@ def plan_cells(
     guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
     unit = Contribution.add_remove() if contribution is None else contribution
     asked: tuple[Asked, ...] = _by_axis("workloads", workload, shape)
-    workloads = tuple(lines.workload(*each) for each in zip(asked, shape, strict=True))
+    workloads = tuple(tables.workload(*each) for each in zip(asked, shape, strict=True))
     names: Strategies = _by_axis("strategies", line, shape)
     for name in names:
         known = isinstance(name, str) and name in ("auto", *NAMES)

@@ -22,13 +22,13 @@ from counton.base.exact import quote
 from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.table_fit import clip_to_possible
-from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
 from counton.statistics.statistic import Card, ErrorScale, Statistic
-from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
+from counton.tables.grid import Grid, margins_strategies
+from counton.tables.table_fit import clip_to_possible
+from counton.tables.whole_numbers import bounds_of, whole_numbers
 
 #: Largest product of the integer weights on all columns: over time, where sums keep growing, and
 #: for one release.

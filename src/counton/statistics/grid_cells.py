@@ -35,15 +35,15 @@ from counton.numbers.intervals import (
     smooth_halfwidth,
     weighted_halfwidth,
 )
-from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Events, distinct_names
 from counton.statistics.tally_statistic import Part
-from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
+from counton.tables.grid import Grid
+from counton.tables.table_noise import fraction_bits, sensitivity_of_cells
 
 #: Largest number of cells. An index and a count of up to 2^32 then fit into one integer.
 _MOST_CELLS = 2**26

@@ -1,6 +1,6 @@
 """Counts at all nodes of a public tree, over time; children add up to their parents.
 
-An integer matrix C_tree (`counton.strategies.trees`) is applied to each step's exact counts of
+An integer matrix C_tree (`counton.tables`) is applied to each step's exact counts of
 leaves. The resulting cells are counted over time like any others, which is the strategy of the
 Kronecker product C_time x C_tree. An event is in one leaf of one step, so the sensitivities of both
 matrices multiply.
@@ -33,13 +33,6 @@ from counton.base.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
-from counton.numbers.table_fit import (
-    AdjustedHierarchy,
-    adjusted_hierarchy,
-    all_levels,
-    check_known,
-)
-from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import table_arguments
@@ -48,9 +41,16 @@ from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
-from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
-from counton.strategies.trees.tree_measurement import Measuring
-from counton.strategies.trees.tree_strategy import tree_strategy_for
+from counton.tables import HierarchyLaw, Tree, TreeStrategy
+from counton.tables.table_fit import (
+    AdjustedHierarchy,
+    adjusted_hierarchy,
+    all_levels,
+    check_known,
+)
+from counton.tables.table_noise import fraction_bits, sensitivity_of_cells
+from counton.tables.tree_measurement import Measuring
+from counton.tables.tree_strategy import tree_strategy_for
 
 #: Smallest integer weight of a measured cell: over time, where sums keep growing; for one release.
 _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20

@@ -23,10 +23,10 @@ from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
 from counton.statistics.statistic import Card, ErrorScale, Statistic
-from counton.strategies.lines.grid import Grid
-from counton.strategies.lines.line_catalogue import NAMES, line_over_time
-from counton.strategies.lines.workloads import NAMED, Workload, workload
 from counton.strategies.strategy import Norm
+from counton.tables.grid import Grid
+from counton.tables.line_catalogue import NAMES, line_over_time
+from counton.tables.workloads import NAMED, Workload, workload
 
 if TYPE_CHECKING:
     from counton.planning.planner import Plan

@@ -15,12 +15,12 @@ from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.exact_sums import refuse_overflow
-from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.privacy.contribution import Relation
 from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import Norm
+from counton.tables.table_noise import LARGEST_MEASUREMENT
 
 #: Largest number of times that one event counts.
 _MOST_COUNTED = 2**32

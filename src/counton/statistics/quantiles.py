@@ -47,10 +47,10 @@ from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
-from counton.strategies.lines import LineStrategy, Prefixes
-from counton.strategies.lines.line_catalogue import NAMES, line_over_time, serves
-from counton.strategies.lines.line_strategy import line_strategy_from_dict
 from counton.strategies.strategy import Norm
+from counton.tables import LineStrategy, Prefixes
+from counton.tables.line_catalogue import NAMES, line_over_time, serves
+from counton.tables.saved_lines import line_strategy_from_dict
 
 _MOST_CELLS = 2**16
 #: Largest number of compared entries with which all pairs of a matrix's columns are compared.

@@ -32,7 +32,7 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
-    >>> from counton.strategies.trees import Tree
+    >>> from counton.tables import Tree
     >>> pages = pl.DataFrame({"site": ["web", "web"], "page": ["home", "shop"]})
     >>> tree = Hierarchy(Tree.from_leaves(pages, ["site", "page"]))
     >>> report = Report(

@@ -42,7 +42,6 @@ from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
-from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading, inner_of
 from counton.statistics.catalogue import statistic_to_dict
@@ -67,6 +66,7 @@ from counton.statistics.report_members import (
 )
 from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
+from counton.tables.table_noise import LARGEST_MEASUREMENT
 
 
 class ReportReading(Reading):

@@ -130,12 +130,12 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
         raise InvalidInput(
             f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
-    from counton.strategies import lines
+    from counton.strategies.lines import KINDS
 
     given = {}
     for parameter, value in description.items():
         # Some strategies have another strategy as a parameter, which is rebuilt too.
         named = value.get("strategy") if isinstance(value, Mapping) else None
-        other = named not in lines.__all__ and stream_strategy_named(named) is not None
+        other = named not in KINDS and stream_strategy_named(named) is not None
         given[parameter] = strategy_from_dict(value) if other else value
     return built_from(kind, given)

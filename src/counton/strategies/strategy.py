@@ -4,7 +4,7 @@ Every strategy measures y = C x + z: x are exact counts, z has one independent d
 each row of C. A row of C, with its noise, is called a *node*. A release is a function of y alone.
 `Strategy` is the base class: the parameters and norms of C. `StreamStrategy` adds B, with A = B C,
 where A are the sums over time that are released. Strategies for lines of cells are in
-``counton.strategies.lines``, those for trees in ``counton.strategies.trees``. A strategy is pure
+``counton.tables``, those for trees in ``counton.tables``. A strategy is pure
 mathematics: no randomness, no data, no privacy.
 
 A strategy for a stream defines exactly:
@@ -955,7 +955,7 @@ class TableStrategy(Strategy):
     Attributes:
         unit_columns: True if all non-zero entries of C are known to be +1 or -1.
 
-    >>> from counton.strategies.lines import Nodes
+    >>> from counton.tables import Nodes
     >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
     >>> strategy.sensitivities()
     Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))

@@ -13,9 +13,9 @@ from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
 from counton.strategies import GrowingCascade, matrices
-from counton.strategies.lines import Haar
 from counton.strategies.participation import sensitivities
 from counton.strategies.strategy import check_law, window_rounding
+from counton.tables import Haar
 
 
 def measured(cascade: GrowingCascade) -> Any:

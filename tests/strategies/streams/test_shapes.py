@@ -12,13 +12,13 @@ import pytest
 from counton.base.errors import InvalidInput
 from counton.strategies import KAry
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.lines import Hats
-from counton.strategies.lines.optimal import optimal_laplace
-from counton.strategies.lines.workloads import Prefixes
 from counton.strategies.participation import sensitivity
 from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, beyond, shapes, strategies_of_shape
 from counton.strategies.streams.solved import LeastSquaresFactorization
+from counton.tables import Hats
+from counton.tables.optimal import optimal_laplace
+from counton.tables.workloads import Prefixes
 
 METRICS: tuple[Metric, Metric] = ("mean", "max")
 #: Mean and largest variance of totals at epsilon 1 that are not exceeded.

@@ -22,10 +22,10 @@ from counton.laws import HashedNoise
 from counton.laws.rows import columns_in_order, largest_entry
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
-from counton.strategies.lines import Dense, Haar, Hats, least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import check_law, reader_of, window_rounding
 from counton.strategies.streams import block_tree, solved
+from counton.tables import Dense, Haar, Hats, least_squares
 
 HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 
@@ -339,7 +339,7 @@ def test_the_same_bits_on_other_processors_and_with_more_threads() -> None:
 import hashlib
 import numpy as np
 from counton.strategies import LeastSquaresFactorization
-from counton.strategies.lines import Dense, Hats
+from counton.tables import Dense, Hats
 from counton.laws import HashedNoise
 
 hats = Hats(2000, (20, 300), [np.full(101, 819), np.full(8, 1229)], bits=12)

@@ -21,7 +21,8 @@ from counton.laws.rows import (
     require_equality,
 )
 from counton.strategies import NodeNoise
-from counton.strategies.lines import (
+from counton.strategies.strategy import built_from
+from counton.tables import (
     AllRanges,
     LineStrategy,
     Prefixes,
@@ -30,8 +31,7 @@ from counton.strategies.lines import (
     TreeNodes,
     Workload,
 )
-from counton.strategies.lines.workloads import NAMED
-from counton.strategies.strategy import built_from
+from counton.tables.workloads import NAMED
 from own_laws.tables import check_columns
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
@@ -51,7 +51,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
     A line of cells is a sequence of counts in a fixed order, such as a histogram. A law is a
     property that every such strategy must have.
 
-    >>> from counton.strategies.lines import Haar
+    >>> from counton.tables import Haar
     >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))
     """
     check_line_description(strategy)

@@ -24,8 +24,8 @@ from counton.laws.rows import (
     require_equality,
 )
 from counton.strategies import NodeNoise
-from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.tree_measurement import Measuring
+from counton.tables import Tree, TreeStrategy
+from counton.tables.tree_measurement import Measuring
 from own_laws.tables import check_columns
 
 #: Fraction bits of estimates, and the size of test noise: large even after division by weights of
@@ -38,8 +38,8 @@ _SPREAD = 2**40
 def check_tree_strategy(strategy: TreeStrategy) -> None:
     """Check that a strategy for a tree has all properties (laws) that it must have.
 
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> from counton.tables import Tree
+    >>> from counton.tables.tree_strategy import tree_strategy_for
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
     >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 1.0], norm=2)[0])
     """

@@ -10,9 +10,8 @@ point cannot harm privacy. Strategies are pure mathematics: no randomness, no da
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
 from counton.base.exact import check_integer, quote
-from counton.strategies.strategy import NodeNoise, Norm, TableStrategy, built_from, stated_kind
-
-if TYPE_CHECKING:
-    from counton.strategies.lines.workloads import Workload
+from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
 #: By default, weights are multiples of 2^-20 of the largest weight.
 LATTICE_BITS = 20
@@ -108,11 +104,11 @@ class LineStrategy(TableStrategy):
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
-    def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
+    def largest_error(self, workload: Any, noise: NodeNoise, bits: int) -> float:
         """Return the largest error among all answers to a workload, for one draw of the noise.
 
         Args:
-            workload: the queries.
+            workload: the queries, a `counton.tables.Workload`.
             noise: the source of the noise: measurement i has the noise of node i of level 0.
             bits: errors are computed from running sums in multiples of 2^-bits.
 
@@ -120,7 +116,7 @@ class LineStrategy(TableStrategy):
             InvalidInput: a workload of one random query, which has no largest error.
         """
         sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
-        return workload.largest_error(sums * 2.0**-bits)
+        return float(workload.largest_error(sums * 2.0**-bits))
 
     @property
     def least_inner(self) -> int:
@@ -221,25 +217,3 @@ def check_name(given: object) -> str:
     if isinstance(given, str) and is_text(given):
         return given
     raise InvalidInput(f"the name of a strategy is {quote(given)}; give a text")
-
-
-#: Names of strategies for lines in descriptions.
-KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
-
-
-def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """Rebuild a strategy for a line of cells (counts in a fixed order) from a description that its
-    ``to_dict`` made.
-
-    Only the module of this strategy's class is imported.
-
-    Raises:
-        InvalidInput: an unknown class, or missing or wrong parameters.
-
-    >>> from counton.strategies.lines import Haar
-    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
-    True
-    """
-    named = stated_kind(description, KINDS, " for lines")
-    kind: type[LineStrategy] = getattr(import_module("counton.strategies.lines"), named)
-    return built_from(kind, description)

@@ -40,6 +40,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
+from counton.strategies.lines import line_of_blocks
 from counton.strategies.lines.least_squares import (
     IntegerEquations,
     NormalEquations,
@@ -118,7 +119,7 @@ class LeastSquaresFactorization(StreamStrategy):
         InvalidInput: an argument out of range, or blocks for a line in which a cell has no
             measurement of its own.
 
-    >>> from counton.strategies.lines import Hats
+    >>> from counton.tables import Hats
     >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
     >>> strategy.horizon, strategy.l1_sensitivity(), round(strategy.overall_variance("mean"), 3)
     (8, Fraction(1, 1), 6.507)
@@ -241,9 +242,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @classmethod
     def _from_description(cls, line: Mapping[str, Any], **blocks: Any) -> Self:
-        from counton.strategies.lines import line_strategy_from_dict
-
-        return cls(_checked_line(line_strategy_from_dict(line)), **blocks)
+        return cls(line_of_blocks(line), **blocks)
 
     def __repr__(self) -> str:
         inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""

@@ -20,15 +20,15 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.workloads import (
+from counton.strategies.strategy import NodeNoise, Norm
+from counton.tables.nodes import Nodes
+from counton.tables.workloads import (
     AllRanges,
     Queries,
     RandomSubsets,
     TreeNodes,
     Workload,
 )
-from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):

@@ -10,7 +10,8 @@ import pytest
 import scipy.linalg  # noqa: F401  # loads its own BLAS, whose threads are counted too
 import threadpoolctl
 
-from counton.strategies.lines import (
+from counton.strategies.lines.one_thread import one_thread
+from counton.tables import (
     AllRanges,
     Dense,
     Haar,
@@ -24,10 +25,9 @@ from counton.strategies.lines import (
     optimal_gaussian,
     optimal_laplace,
 )
-from counton.strategies.lines import one_thread as threads
-from counton.strategies.lines import optimal as search
-from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.lines.tree_law import TreeLaw
+from counton.tables import one_thread as threads
+from counton.tables import optimal as search
+from counton.tables.tree_law import TreeLaw
 
 #: sigma(0.1, 1e-9) for unit sensitivity, squared.
 GAUSSIAN = 50.2098**2

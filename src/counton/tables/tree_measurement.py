@@ -14,7 +14,7 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
-from counton.strategies.trees.tree_strategy import TreeStrategy
+from counton.tables.tree_strategy import TreeStrategy
 
 
 class Measuring:
@@ -24,8 +24,8 @@ class Measuring:
     Args:
         strategy: the strategy for the tree, which states the weights of measurements.
 
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> from counton.tables import Tree
+    >>> from counton.tables.tree_strategy import tree_strategy_for
     >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
     >>> measuring = Measuring(tree_strategy_for(tree, [1.0] * 3, 2)[0])
     >>> cells = measuring.cells(np.array([[5, 0, 2]]))
@@ -125,8 +125,8 @@ class Measuring:
         ``node`` is the index of the node on ``level``. The time is proportional to the number of
         siblings of all nodes on its path.
 
-        >>> from counton.strategies.trees import Tree
-        >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+        >>> from counton.tables import Tree
+        >>> from counton.tables.tree_strategy import tree_strategy_for
         >>> tree = Tree.from_leaves({"half": [0, 1]}, ["half"])
         >>> measuring = Measuring(tree_strategy_for(tree, [1.0, 1.0], 2)[0])
         >>> cells = measuring.cells(np.array([[5, 9]]))[0]

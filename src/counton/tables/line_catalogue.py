@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.haar import Haar
-from counton.strategies.lines.line_square_root import SquareRoot
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.lines.optimal import (
+from counton.strategies.strategy import LARGEST_DENSE, Norm
+from counton.strategies.streams.square_root import LARGEST_HORIZON
+from counton.tables.haar import Haar
+from counton.tables.line_square_root import SquareRoot
+from counton.tables.nodes import Nodes
+from counton.tables.optimal import (
     LARGEST_LAPLACE,
     optimal_gaussian,
     optimal_laplace,
 )
-from counton.strategies.lines.workloads import Prefixes, Workload
-from counton.strategies.strategy import LARGEST_DENSE, Norm
-from counton.strategies.streams.square_root import LARGEST_HORIZON
+from counton.tables.workloads import Prefixes, Workload
 
 if TYPE_CHECKING:
-    from counton.strategies.published.dyadic import Dyadic
+    from counton.tables.dyadic import Dyadic
 
 
 def _dyadic() -> type[Dyadic]:
@@ -31,7 +31,7 @@ def _dyadic() -> type[Dyadic]:
 
     It is imported at the first call, because its module imports this package.
     """
-    from counton.strategies.published.dyadic import Dyadic
+    from counton.tables.dyadic import Dyadic
 
     return Dyadic
 

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.lines.tree_law import TreeLaw
 from counton.strategies.strategy import Norm
+from counton.tables.tree_law import TreeLaw
 
 
 class WeightedTree(LineStrategy):

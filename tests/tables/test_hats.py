@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.strategies.lines import Hats, hats
 from counton.strategies.strategy import built_from
+from counton.tables import Hats, hats
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.strategies.trees import Tree
+from counton.tables import Tree
 
 
 def test_nodes_are_known_by_their_paths() -> None:

@@ -38,7 +38,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
 from counton.strategies.strategy import Norm, TableStrategy
-from counton.strategies.trees.tree import TOTAL, Tree
+from counton.tables.tree import TOTAL, Tree
 
 Place = tuple[int, int]
 

@@ -26,12 +26,12 @@ from counton.base.errors import InvalidInput
 from counton.strategies.lines.line_strategy import (
     LATTICE_BITS,
     LineStrategy,
-    line_strategy_from_dict,
     rounded_sums,
 )
-from counton.strategies.lines.nodes import Nodes
-from counton.strategies.lines.workloads import Workload
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
+from counton.tables.nodes import Nodes
+from counton.tables.saved_lines import line_strategy_from_dict
+from counton.tables.workloads import Workload
 
 #: Largest number of bits of the weights of all axes together, so that noise in these units fits
 #: int64.
@@ -71,7 +71,7 @@ class Grid(TableStrategy):
     Raises:
         InvalidInput: no axis, or several axes with a strategy that works on a line only.
 
-    >>> from counton.strategies.lines import Haar
+    >>> from counton.tables import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
     >>> unit = math.prod(axis.weights[0] ** 2 for axis in grid.axes)
     >>> round(grid.sensitivities().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
@@ -119,7 +119,7 @@ class Grid(TableStrategy):
         Raises:
             InvalidInput: not a grid, or an axis that is not a strategy for lines of counton.
 
-        >>> from counton.strategies.lines import Haar
+        >>> from counton.tables import Haar
         >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
         >>> Grid.from_dict(grid.to_dict()) == grid
         True

@@ -18,8 +18,8 @@ from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.fit_request import Fit
 from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
-from counton.strategies.trees import HierarchyLaw, Tree
+from counton.tables import HierarchyLaw, Tree
+from counton.tables.whole_numbers import Bounds, bounds_of, whole_numbers
 
 #: Largest number of known totals times nodes, unless all totals of one level are known.
 _MOST_COVARIANCES = 2**26

@@ -31,10 +31,10 @@ from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.line_strategy import LATTICE_BITS
-from counton.strategies.lines.nodes import Nodes, good_trees
 from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.lines.workloads import NamedWorkload, Workload
 from counton.strategies.strategy import LARGEST_DENSE
+from counton.tables.nodes import Nodes, good_trees
+from counton.tables.workloads import NamedWorkload, Workload
 
 #: Weight added to every cell in the queries, so that C has full rank even if no query contains a
 #: cell.
@@ -65,7 +65,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     Raises:
         InvalidInput: more than 4096 cells.
 
-    >>> from counton.strategies.lines.workloads import AllRanges
+    >>> from counton.tables.workloads import AllRanges
     >>> strategy = optimal_gaussian(AllRanges(16))
     >>> round(strategy.squared_sensitivity() * strategy.ranges_variance(), 1)
     413.1
@@ -89,7 +89,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     Raises:
         InvalidInput: more than 1024 cells.
 
-    >>> from counton.strategies.lines.workloads import AllRanges
+    >>> from counton.tables.workloads import AllRanges
     >>> strategy = optimal_laplace(AllRanges(64))
     >>> print(f"{strategy.l1_sensitivity() ** 2 * strategy.ranges_variance():.3g}")
     3.21e+04
@@ -119,7 +119,7 @@ def gaussian_bound(workload: Workload) -> float:
     Raises:
         InvalidInput: more than 4096 cells.
 
-    >>> from counton.strategies.lines.workloads import AllRanges
+    >>> from counton.tables.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
     True
     """

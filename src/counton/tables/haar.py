@@ -30,10 +30,10 @@ from counton.strategies.lines.line_strategy import (
     check_name,
     on_lattice,
 )
-from counton.strategies.lines.tree_law import TreeLaw, binary_radices
-from counton.strategies.lines.weighted_tree import WeightedTree
-from counton.strategies.lines.workloads import AllRanges, Queries, Workload
 from counton.strategies.strategy import Norm
+from counton.tables.tree_law import TreeLaw, binary_radices
+from counton.tables.weighted_tree import WeightedTree
+from counton.tables.workloads import AllRanges, Queries, Workload
 
 
 class Haar(WeightedTree):

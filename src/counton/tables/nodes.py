@@ -30,10 +30,10 @@ from counton.strategies.lines.line_strategy import (
     check_name,
     on_lattice,
 )
-from counton.strategies.lines.tree_law import TreeLaw, binary_radices
-from counton.strategies.lines.weighted_tree import WeightedTree
-from counton.strategies.lines.workloads import AllRanges, Workload
 from counton.strategies.strategy import Norm
+from counton.tables.tree_law import TreeLaw, binary_radices
+from counton.tables.weighted_tree import WeightedTree
+from counton.tables.workloads import AllRanges, Workload
 
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
@@ -260,7 +260,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
     The branching is the number of children of a node at each level, lowest first; weights begin
     with the leaves. ``norm`` is 1 for Laplace noise, 2 for Gaussian noise.
 
-    >>> from counton.strategies.lines.workloads import AllRanges
+    >>> from counton.tables.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
     (10, 12, 9)
     """
@@ -289,7 +289,7 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
     A tree is a pair (radices, weights): the number of children of a node at each level, lowest
     first, and real weights of the levels, leaves first.
 
-    >>> from counton.strategies.lines.workloads import AllRanges
+    >>> from counton.tables.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
     [(10, 12, 9), (12, 10, 9), (14, 10, 8), (16, 10, 7)]
     """

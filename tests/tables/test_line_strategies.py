@@ -10,7 +10,8 @@ import pytest
 from own_laws.lines import check_line_strategy
 
 from counton.base.errors import InvalidInput
-from counton.strategies.lines import (
+from counton.strategies.lines.dense import exact_product
+from counton.tables import (
     AllRanges,
     Dense,
     Dyadic,
@@ -25,9 +26,8 @@ from counton.strategies.lines import (
     optimal_laplace,
     workload,
 )
-from counton.strategies.lines import line_catalogue as catalogue
-from counton.strategies.lines.dense import exact_product
-from counton.strategies.lines.workloads import Prefixes
+from counton.tables import line_catalogue as catalogue
+from counton.tables.workloads import Prefixes
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 

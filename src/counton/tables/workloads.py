@@ -17,8 +17,8 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.base.exact import without_mask
-from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 from counton.strategies.strategy import LARGEST_DENSE
+from counton.tables.tree_law import TreeLaw, level_sizes
 
 #: If nodes have at most this many children, summing variances by levels is faster than query by
 #: query.

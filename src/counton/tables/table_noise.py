@@ -33,7 +33,7 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
         InvalidInput: the contribution is of clipped values (tables hold counts), or of several
             steps.
 
-    >>> from counton.strategies.lines import Nodes
+    >>> from counton.tables import Nodes
     >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
     Sensitivity(l1=6, l2_squared=20, entries=None)
     """

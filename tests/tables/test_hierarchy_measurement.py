@@ -11,8 +11,8 @@ from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree
 
 from counton.base.errors import InvalidInput
-from counton.strategies.trees import Tree
-from counton.strategies.trees.tree_strategy import tree_strategy_for
+from counton.tables import Tree
+from counton.tables.tree_strategy import tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])

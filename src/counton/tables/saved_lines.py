@@ -1,0 +1,31 @@
+"""Strategies for lines from their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.strategy import built_from, stated_kind
+
+#: Names of strategies for lines in descriptions.
+KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
+
+
+def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
+    """Rebuild a strategy for a line of cells (counts in a fixed order) from a description that its
+    ``to_dict`` made.
+
+    Only the module of this strategy's class is imported.
+
+    Raises:
+        InvalidInput: an unknown class, or missing or wrong parameters.
+
+    >>> from counton.tables import Haar
+    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
+    True
+    """
+    named = stated_kind(description, KINDS, " for lines")
+    kind: type[LineStrategy] = getattr(import_module("counton.tables"), named)
+    return built_from(kind, description)
