@@ -322,6 +322,10 @@ TOP = 10
 # Options of more than one statistic, each written once.
 VALUE = Option("value", "column of the values to add up", column="number", needed=True)
 COUNTS = Option("value", "column of counts: how often each row counts", column="number")
+STANDS_FOR = Option(
+    "counts", "column of whole numbers: how many events each row stands for; default: one",
+    column="number",
+)  # fmt: skip
 LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)
 UPPER = Option("upper", "larger values count as this", exact=True, needed=True)
 RESOLUTION = Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -120,7 +121,7 @@ def counted_column(columns: Collection[str], job: Job) -> str | None:
     >>> from counton.run import Job
     >>> job = Job("count", "rides.csv", "p.db", time="at", by="site", unit="car")
     >>> counted_column(["at", "site", "count"], job)
-    "each row is counted as one; if 'count' says how many it stands for, use counton hierarchy ..."
+    "each row is counted as one; if 'count' says how many it stands for, say so: --counts ..."
     >>> [counted_column(["at", one], job) is None for one in ("rides", "cars", "bus_count", "who")]
     [False, False, False, True]
     >>> counted_column(["at", "count"], job.having(by="count")) is None
@@ -135,12 +136,11 @@ def counted_column(columns: Collection[str], job: Job) -> str | None:
         for one in columns
         if one not in used and (one.lower() in names or one.lower().endswith("_count"))
     ]
-    if job.what != "count" or not found:
+    if job.what != "count" or job.option("counts") is not None or not found:
         return None
     return (
-        f"each row is counted as one; if {found[0]!r} says how many it stands for, use counton "
-        f"hierarchy --levels {job.groups.by or 'PLACE'} --value {found[0]}, which adds these "
-        f"numbers up"
+        f"each row is counted as one; if {found[0]!r} says how many it stands for, say so: "
+        f"--counts {found[0]}, or in a job file counts = {json.dumps(found[0])}"
     )
 
 
@@ -219,7 +219,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         where = " in one group of one window" if definition.statistic.card.additive else ""
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
-            one = f"each row stands for as many {plural(unit)} as it counts"
+            said = "it counts" if definition.value is None else f"its {definition.value!r} says"
+            one = f"each row stands for as many {plural(unit)} as {said}"
         if columns.id is not None:
             one = (
                 f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
@@ -227,6 +228,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
                 f"a loss of its own"
             )
         remedy = "name their column and how many of their events count: --user COLUMN --most N"
+        if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
+            remedy = "count rows that name them: such a table does not"
         lines += [("", one), ("", f"{people}; to protect people, {remedy}")]
     else:
         named = f"the column {columns.user!r} names the user of each event"

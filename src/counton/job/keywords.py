@@ -121,6 +121,7 @@ class JobFields(RowFields, total=False):
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
     level: float | None
     options: Mapping[str, Any]
+    counts: str | None
     value: str | None
     lower: Number | None
     upper: Number | None

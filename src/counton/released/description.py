@@ -165,7 +165,7 @@ class Description:
         """
         return cls(
             what="stream",
-            statistic=statistic_kept(terms, "stream"),
+            statistic=statistic_kept(terms, "stream", None),
             by=None,
             value=None,
             cut=PlainSteps(),
@@ -266,7 +266,7 @@ class Description:
     @property
     def subject(self) -> str:
         """Words for the counted or summed quantity, such as "number of visits"."""
-        if self.value is not None:
+        if self.value is not None and self.what != "count":
             return f"sum of {self.value}"
         alone = self.release == "windows"
         return self.counting.subject(self.unit, self.groups_apart, alone=alone)
@@ -309,7 +309,7 @@ class Description:
                     "not write: give the file as counton wrote it"
                 )
         windows, groups = public["windows"], public["groups"]
-        statistic = statistic_kept(terms, public["what"])
+        statistic = statistic_kept(terms, public["what"], public["value"])
         cut = cut_from_dict(windows, once=public.get("once", False))
         return Description(
             what=public["what"],
@@ -336,17 +336,18 @@ class Description:
         )
 
 
-def statistic_kept(terms: Design, what: str) -> Statistic:
+def statistic_kept(terms: Design, what: str, value: str | None) -> Statistic:
     """Rebuild the statistic of a stream from its design.
 
     Args:
         terms: the design of the stream (strategy, guarantee and noise). It contains the statistic,
             unless that is a count or a sum.
         what: name of the statistic, which decides between count and sum.
+        value: column of values; a count that has one counts as many events as it says.
     """
     if terms.statistic is not None:
         return statistic_of(terms.statistic)[0]
-    return statistic_of_rows(what, terms.contribution)
+    return statistic_of_rows(what, terms.contribution, counts=value is not None)
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:

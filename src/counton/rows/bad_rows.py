@@ -19,7 +19,6 @@ from counton.rows.sources import Rows, Source
 from counton.rows.timestamps import EPOCH_FORMATS, as_text, format_like
 from counton.rows.window_marks import (
     Columns,
-    KeptPart,
     RowReading,
     collect,
     mark_part,
@@ -222,7 +221,7 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
         if one.kind == "label":
             continue
         alone = Columns(reading.columns.time, several=(name,))
-        kept = replace(reading, columns=alone, adds=None, kept=[KeptPart(name, one.kind)])
+        kept = replace(reading, columns=alone, adds=None, kept=[one])
         found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
         if found.item() == -problem:
             return name

@@ -66,7 +66,7 @@ _WORDS = {
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
-    Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^32",
+    Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^53, in tables to 2^32",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import cache
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,19 +49,9 @@ class EventPart(Protocol):
     def labels(self) -> tuple[str, ...]:
         """Labels that are allowed, if the values of this part of an event are labels."""
 
-
-class KeptPart(NamedTuple):
-    """The description of one value of an event, for rows that are looked at one by one.
-
-    Attributes:
-        name: name of its column.
-        kind: "number", "count" or "label".
-        labels: allowed texts, for labels.
-    """
-
-    name: str
-    kind: str
-    labels: tuple[str, ...] = ()
+    @property
+    def most(self) -> int:
+        """Largest value, if the values are counts."""
 
 
 class Adds(Protocol):
@@ -171,15 +161,14 @@ class RowReading:
         windows: rule that assigns each row to a step.
         unknown: whether rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"),
             or counted in groups found in the data ("discover").
-        adds: rule by which rows change a statistic's sums; None if rows are only counted, or kept
-            in order.
+        adds: rule by which rows change a statistic's sums; None if rows are only counted.
         clock_change: which moment is meant by a local time that occurs twice when clocks change.
         time_format: format of times; None: ISO 8601.
         declared: groups with a count of their own, if the group ``other`` counts all other rows.
         other: group that counts rows of all other groups and rows without a group; None if there
             is no such group.
         policies: policies for rows that cannot be counted.
-        kept: values of an event, in the order of their columns, if rows are kept in order.
+        kept: values of an event, in the order of their columns, if there is no rule ``adds``.
     """
 
     columns: Columns
@@ -191,7 +180,7 @@ class RowReading:
     declared: Sequence[str] = ()
     other: str | None = None
     policies: Policies = attribute(default_factory=Policies)
-    kept: Sequence[KeptPart] = ()
+    kept: Sequence[EventPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
         """Return an expression for the group in which each row counts, given the expression of its
@@ -223,10 +212,6 @@ def by_row(adds: Adds) -> bool:
     adds. It may then add to no place at all.
     """
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
-
-
-#: Largest number of times that a row counts.
-MOST_COUNTED = 2**32
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -350,7 +335,7 @@ def mark_part(
         finite = value.is_finite().fill_null(False)
         problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
         if one.kind == "count":
-            whole = (value == value.floor()) & value.is_between(0, MOST_COUNTED)
+            whole = (value == value.floor()) & value.is_between(0, one.most)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
@@ -411,7 +396,7 @@ def parts_of_columns(reading: RowReading) -> Sequence[EventPart]:
     label.
     """
     if reading.adds is None:
-        return reading.kept or [KeptPart(name, "number") for name in reading.columns.parts]
+        return reading.kept
     return [part for part in reading.adds.parts if part.name != "by"]
 
 

@@ -218,7 +218,9 @@ class Definition(Description):
             )
         return cls.from_details(
             details,
-            statistic=statistic_kept(saved, details["what"]),
+            statistic=statistic_kept(
+                saved, details["what"], next(iter(details["parts"]["names"]), None)
+            ),
             guarantee=saved.guarantee,
             contribution=saved.contribution,
             strategy=saved.strategy,

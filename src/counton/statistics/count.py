@@ -12,7 +12,15 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import field
 from counton.base.exact import Number
-from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
+from counton.base.options import (
+    LOWER,
+    RESOLUTION,
+    STANDS_FOR,
+    UPPER,
+    VALUE,
+    MissingOptions,
+    Statement,
+)
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.clipping import clipped_in_words
@@ -22,6 +30,10 @@ from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
     return statistic
+
+
+#: Most events that a row stands for: more are no whole numbers of float64.
+MOST_COUNTED = 2**53
 
 
 class _SumOfRows(TallyStatistic):
@@ -38,9 +50,11 @@ class _SumOfRows(TallyStatistic):
 
 
 class Count(_SumOfRows):
-    """Number of rows.
+    """Number of events: each row is one, or stands for as many as a column says.
 
     Args:
+        counts: True if each row has a whole number of events that it stands for. The protected unit
+            is one of these events, not the row.
         unit: the word for one row; None: "event", or the word of the saved stream that is
             continued.
 
@@ -61,18 +75,26 @@ class Count(_SumOfRows):
         keyword="count",
         example={"by": "page", "domain": "home,shop"},
         finds=True,
-        says="The number of rows.",
+        says="The number of events: of rows, or of what a column of counts adds up to.",
         help=f"A stream is a series of releases, one after each window of time. A new one needs "
         f"{field('time')}, {field('every')}, {field('steps')}, {field('start')} and a guarantee; a "
         f"later run continues it and may leave them out. More data later: run the same command "
         f"again, as every night.",
         also_called=("number", "events", "rows", "histogram"),
+        options=(STANDS_FOR,),
     )
-    counts_rows = True
     asks = ("count",)
 
-    def __init__(self, *, unit: str | None = None) -> None:
+    def __init__(self, *, counts: bool = False, unit: str | None = None) -> None:
         self._call_units(unit)
+        self.counts = self.counts_units = counts
+        self.counts_rows = not counts
+        self.parts = (Part("counts", "count", most=MOST_COUNTED),) if counts else ()
+
+    @classmethod
+    @override
+    def from_spec(cls, stated: Statement) -> Statistic:
+        return cls(counts=stated["counts"] is not None)
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
@@ -80,7 +102,14 @@ class Count(_SumOfRows):
 
     @override
     def encode(self, *parts: Any) -> Integers:
+        """Return how many events each row stands for."""
+        if self.counts:
+            return np.asarray(parts[0]).astype(np.int64)
         return np.ones(len(parts[0]), np.int64)
+
+    @override
+    def row_bounds(self) -> tuple[int, int]:
+        return (0, MOST_COUNTED) if self.counts else (1, 1)
 
 
 class DistinctUsers(Count):
@@ -222,14 +251,15 @@ class Sum(_SumOfRows, ClippedValues):
         return self.bounds.to_grid(parts[0])
 
 
-def statistic_of_rows(keyword: str, held: Contribution) -> Statistic:
+def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> Statistic:
     """Return `Count` or `Sum` for a stream whose description does not name its statistic.
 
     Args:
         keyword: "sum" for a sum; anything else is a count.
+        counts: for a count, whether a column says how many events each row stands for.
         held: the contribution bound of the stream, which has the bounds of a sum's values.
     """
     if keyword != Sum.card.keyword:
-        return Count()
+        return Count(counts=counts)
     assert held.value_bounds is not None
     return Sum(*held.value_bounds)

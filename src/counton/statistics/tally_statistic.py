@@ -40,11 +40,13 @@ class Part(NamedTuple):
         name: the job's option that names the column, such as "value".
         kind: numbers, counts (whole numbers from 0 on), or labels (texts).
         labels: the possible labels, each once.
+        most: the largest count.
     """
 
     name: str
     kind: Literal["number", "count", "label"] = "number"
     labels: tuple[str, ...] = ()
+    most: int = 2**32
 
 
 class RankDigit(NamedTuple):

@@ -1,0 +1,155 @@
+"""Rows that stand for several events: ``--counts COLUMN``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import counton
+from counton import Count, release
+from counton.base.errors import InvalidInput
+from counton.job.job import Job
+from counton.run.new_stream import define
+from counton.statistics import Report
+
+ROWS = [("01", "bridge", "17"), ("01", "mill", "0"), ("02", "bridge", "5000000000"),
+        ("02", "bridge", "4"), ("03", "mill", "2")]  # fmt: skip
+EXACT = {("01", "bridge"): 17, ("01", "mill"): 0, ("02", "bridge"): 5000000004, ("02", "mill"): 0,
+         ("03", "bridge"): 0, ("03", "mill"): 2}  # fmt: skip
+STREAM: dict[str, Any] = {
+    "time": "day", "every": "1d", "start": "2024-03-01", "steps": "9", "by": "site",
+    "domain": "bridge,mill", "counts": "passages", "unit": "passage", "release": "windows",
+    "until": "2024-03-04",
+}  # fmt: skip
+
+
+def table(folder: Path, rows: list[tuple[str, str, str]] = ROWS, name: str = "daily.csv") -> str:
+    lines = "".join(f"2024-03-{day},{site},{many}\n" for day, site, many in rows)
+    (folder / name).write_text(f"day,site,passages\n{lines}")
+    return str(folder / name)
+
+
+def words(place: Any, **more: str | None) -> list[str]:
+    said = {"epsilon": "100", **STREAM, "state": str(place.state), **more}
+    return [word for name, one in said.items() if one is not None for word in (f"--{name}", one)]
+
+
+def released(file: Path) -> dict[tuple[str, str], int]:
+    found = counton.read(file).table()
+    days = found["window_start"].dt.strftime("%d")
+    return dict(zip(zip(days, found["group"], strict=True), found["window_estimate"], strict=True))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
+def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
+    events, out = table(place.folder), place.folder / "o.csv"
+    frame = pl.read_csv(events, schema_overrides={"passages": pl.Int64})
+    if form != "csv":
+        events = str(place.folder / f"daily.{form}")
+        frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
+    done = place.plain("count", events, *words(place), "--out", str(out))
+    assert done.code == 0, done.err
+    assert "passages in the day to the end of 2024-03-03" in done.out
+    assert "sum of" not in done.out
+    assert released(out) == EXACT
+    again = place.plain("count", events, *place.again, "--until", "2024-03-04")
+    assert (again.code, "Nothing new to release" in again.out) == (0, True)
+    told = place.shown()
+    assert "each row stands for as many passages as its 'passages' says" in told
+    assert "--user COLUMN" not in told
+    assert place.plain("verify", str(place.state)).code == 0
+
+
+def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
+    frame = pl.read_csv(table(place.folder))
+    said = {**STREAM, "steps": 9, "domain": ["bridge", "mill"], "epsilon": 100}
+    by_name = release("count", frame, state=place.state, **said)
+    assert by_name.table()["window_estimate"].to_list() == [*EXACT.values()]
+    del said["counts"]
+    as_object = release(
+        Count(counts=True), frame, value="passages", state=place.folder / "two.db", **said
+    )
+    assert as_object.table()["window_estimate"].to_list() == [*EXACT.values()]
+
+
+def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
+    """The noise is that of one event: that of a plain count, to the last digit."""
+    plain, counted = ({**STREAM, "counts": one, "steps": 9, "epsilon": 1} for one in (None, "n"))
+    made = [define(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
+    assert made[0].contribution == made[1].contribution
+    assert made[0].strategy == made[1].strategy
+    found = []
+    for many in ("17", "18"):
+        events = table(place.folder, [("01", "bridge", many), *ROWS[1:]])
+        state, out = str(place.folder / f"{many}.db"), place.folder / f"{many}.csv"
+        done = place.plain("count", events, *words(place, state=state), "--out", str(out))
+        assert done.code == 0, done.err
+        found.append(released(out))
+    moved = {cell: found[1][cell] - found[0][cell] for cell in EXACT}
+    assert moved == {cell: int(cell == ("01", "bridge")) for cell in EXACT}
+
+
+@pytest.mark.parametrize("wrong", ["-1", "2.5", "9007199254740994", "many", ""])
+def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -> None:
+    events = table(place.folder, [*ROWS[:2], ("02", "bridge", wrong)])
+    done = place.plain("count", events, *words(place))
+    assert (done.code, done.out) == (2, "")
+    assert "row 3" in done.err or "line 4" in done.err
+    assert not place.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"user": "site", "most": "2"}, "--user site does not go with a count of counts"),
+        ({"id": "site"}, "--id site does not go with a count of counts"),
+        (
+            {"domain": None, "unknown": "discover", "delta": "1e-6"},
+            "--counts passages does not go with --unknown discover",
+        ),
+        ({"counts": "passage"}, "did you mean 'passages'?"),
+        ({"counts": "site"}, "has 'bridge' in column 'site'"),
+    ],
+)
+def test_what_does_not_go_with_counts_is_refused(
+    more: dict[str, str | None], said: str, place: Any
+) -> None:
+    done = place.plain("count", table(place.folder), *words(place, **more))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert not place.state.exists()
+
+
+def test_a_later_run_counts_the_same_column(place: Any) -> None:
+    events = table(place.folder)
+    assert place.plain("count", events, *words(place, until="2024-03-03")).code == 0
+    other = place.plain("count", events, *place.again, "--until", "2024-03-04", "--counts", "site")
+    assert (other.code, "created with passages" in other.err) == (2, True), other.err
+    done = place.plain("count", events, *place.again, "--until", "2024-03-04", "--json")
+    assert (done.code, json.loads(done.out)["released"]) == (0, 3)
+
+
+def test_a_plain_count_does_not_become_one_of_counts(place: Any) -> None:
+    events = table(place.folder)
+    assert place.plain("count", events, *words(place, counts=None)).code == 0
+    done = place.plain("count", events, *place.again, "--counts", "passages")
+    assert (done.code, done.out) == (2, ""), done.err
+
+
+def test_files_of_new_rows_count_once_each(place: Any) -> None:
+    out = place.folder / "o.csv"
+    for name, rows, until in (("a.csv", ROWS[:2], "02"), ("b.csv", ROWS[2:], "04")):
+        events = table(place.folder, rows, name)
+        more = ("--append", "--out", str(out))
+        done = place.plain("count", events, *words(place, until=f"2024-03-{until}"), *more)
+        assert done.code == 0, done.err
+    assert released(out) == EXACT
+
+
+def test_a_report_takes_no_counts() -> None:
+    with pytest.raises(InvalidInput, match="counts a row more than once"):
+        Report({"all": Count(counts=True)})
