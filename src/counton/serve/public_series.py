@@ -96,7 +96,7 @@ class Journal:
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Read new steps from the stream's state (database), and return the number of released
+        """Read new steps from the stream's state, and return the number of released
         steps.
 
         Raises:
@@ -238,7 +238,7 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """Return the fraction, from 0 to 1, of the privacy limit of the state (database) that is
+        """Return the fraction, from 0 to 1, of the privacy limit of the state that is
         left for the stream's protected unit.
 
         None if there is no limit.

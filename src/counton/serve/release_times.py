@@ -38,7 +38,7 @@ def clock() -> datetime:
 
 def begin(served: ServedJob) -> None:
     """Create the stream of a job if it does not exist; refuse an existing stream that cannot be
-    continued, such as a stream in an old copy of its state (database).
+    continued, such as a stream in an old copy of its state.
     """
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
@@ -95,7 +95,7 @@ class Releaser:
     process alone has the right to do so.
 
     Args:
-        store: state (database) of the job.
+        store: state of the job.
         inbox: inbox of the same state: the batches of rows that wait to be counted.
         every: length in seconds of the intervals whose batches are counted together.
         under_way: arrival times of batches that are not committed to the inbox yet, and the clock.

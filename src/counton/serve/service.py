@@ -242,7 +242,7 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Return whether a stream's state (database) is an old copy, which lacks releases."""
+        """Return whether a stream's state is an old copy, which lacks releases."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused

@@ -4,19 +4,16 @@ import { COLOURS, Chart } from "./chart.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
 import { element, showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
 import { Series, provisional, unitOf } from "./series.js";
-import { Live, NeedsToken, Service, Unreachable } from "./service.js";
+import { Live, NeedsToken, Service, Unreachable, at } from "./service.js";
 
 const page = document;
 const find = (selector) => page.querySelector(selector);
 /** Lines that a chart shows before anyone picks some. */
 const FIRST_PICKED = 5;
-/** Windows that are shown before anyone asks for more: noise hides single ones sooner than totals. */
-const FIRST_SPAN = { totals: 500, windows: 60 };
+/** Windows that are shown: noise hides single ones sooner than totals. */
+const SPAN = { totals: 500, windows: 60 };
 /** Milliseconds, at least, between two questions about the budget and what is public of a stream. */
 const REFRESH = 5000;
-const SPANS = [60, 500, 2000, 10000];
-/** Levels that are offered, besides the stream's own. */
-const LEVELS = [0.5, 0.9, 0.95, 0.99];
 
 class App {
   constructor() {
@@ -25,7 +22,6 @@ class App {
     this.live = null;
     this.heard = null; // news that waits until what is shown has been asked anew; null: none does
     this.stream = null;
-    this.chosenLevel = null; // as the stream has it
     this.picked = new Map(); // from the name of a line to its colour
     this.stated = new URLSearchParams(location.hash.slice(1));
     this.listen();
@@ -33,24 +29,11 @@ class App {
 
   listen() {
     find("#streams").addEventListener("change", (event) => this.open(event.target.value));
-    find("#of").addEventListener("change", () => {
-      this.spanOptions();
-      this.reload();
-    });
+    find("#of").addEventListener("change", () => this.reload());
     find("#measures").addEventListener("change", () => {
       this.picked.clear();
       this.reload();
     });
-    find("#level").addEventListener("change", () => {
-      this.chosenLevel = this.level;
-      this.reload();
-    });
-    find("#span").addEventListener("change", (event) => {
-      this.span[this.of] = event.target.value;
-      this.reload();
-    });
-    find("#search").addEventListener("input", () => this.groups());
-    find("#downloads").addEventListener("click", (event) => this.download(event.target.dataset.format));
     find("#token-form").addEventListener("submit", () => {
       this.service.use(find("#token-field").value.trim());
       find("#token-field").value = "";
@@ -60,13 +43,6 @@ class App {
     const place = () => this.place(narrow.matches);
     narrow.addEventListener("change", place);
     place();
-    const phone = matchMedia("(max-width: 36rem)");
-    const fold = () => page.querySelectorAll(".fold").forEach((one) => {
-      one.open = !phone.matches;
-      one.firstElementChild.tabIndex = phone.matches ? 0 : -1; // on a desk there is nothing to unfold
-    });
-    phone.addEventListener("change", fold);
-    fold();
     setInterval(() => this.stream && !page.hidden && this.head(), 1000);
   }
 
@@ -81,10 +57,6 @@ class App {
 
   get of() {
     return find('input[name="of"]:checked').value;
-  }
-
-  get level() {
-    return Number(find("#level").value);
   }
 
   get stepped() {
@@ -161,17 +133,13 @@ class App {
     this.stream = stream;
     this.series = new Series();
     this.picked.clear();
-    this.span = {};
     this.loaded = new Set();
-    find("#search").value = "";
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
     if (this.stated.get("stream") === name) this.restore();
-    this.levelOptions();
     const { release } = this.stream;
     find("#of").hidden = !this.counts || release !== "both";
     if (this.counts && release !== "both") find(`input[name="of"][value="${release}"]`).checked = true;
-    this.spanOptions();
     find("#content").hidden = false;
     showPromise(page, this.stream);
     this.state("waiting", "connecting");
@@ -183,54 +151,23 @@ class App {
     const { stated } = this;
     const of = stated.get("of") === "windows" ? "windows" : "totals";
     find(`input[name="of"][value="${of}"]`).checked = true;
-    const level = Number(stated.get("level"));
-    if (level > 0 && level < 1) this.chosenLevel = level;
     this.wanted = stated.getAll("group");
-  }
-
-  /** Bands as the stream's files have them, unless the reader chose others. */
-  levelOptions() {
-    const level = this.chosenLevel ?? this.stream.level;
-    const offered = [...new Set([...LEVELS, this.stream.level, level])].sort((one, other) => one - other);
-    find("#level").replaceChildren(...offered.map((one) => new Option(percent(one), String(one))));
-    find("#level").value = String(level);
   }
 
   remember() {
     const stated = new URLSearchParams({ stream: this.stream.name });
     if (this.stepped) stated.set("of", "windows");
-    if (this.level !== this.stream.level) stated.set("level", String(this.level));
     for (const name of this.picked.keys()) stated.append("group", name);
     history.replaceState(null, "", `#${stated}`);
   }
 
-  /** How many windows can be asked for; what is chosen holds for totals and windows apart. */
-  spanOptions() {
-    const steps = this.stream.steps ?? 0;
-    const sizes = SPANS.filter((size) => size < steps);
-    const field = find("#span");
-    const key = `${this.of} ${sizes.join()}`;
-    if (field.dataset.key !== key) {
-      field.dataset.key = key;
-      const options = sizes.map((size) => new Option(`last ${count(size)}`, String(size)));
-      // More than the largest number is for downloads, not for a page.
-      if (sizes.length < SPANS.length) options.push(new Option("all", "all"));
-      field.replaceChildren(...options);
-    }
-    const wanted = this.span[this.of] ?? String(FIRST_SPAN[this.of]);
-    const there = [...field.options].map(({ value }) => value);
-    field.value = there.includes(wanted) ? wanted : there.at(-1);
-    field.closest("label").hidden = !sizes.length;
-  }
-
   get most() {
-    const { value } = find("#span");
-    return value === "all" || value === "" ? Infinity : Number(value);
+    return SPAN[this.of];
   }
 
   query(extra = {}, groups = []) {
     const { of, ...rest } = { of: this.of, ...extra };
-    const query = new URLSearchParams({ level: String(this.level), ...rest });
+    const query = new URLSearchParams(rest);
     if (this.counts) query.set("of", of);
     for (const group of groups) query.append("group", group);
     return query;
@@ -255,7 +192,7 @@ class App {
       this.series.takeLatest(newest.rows);
       this.measureOptions();
       this.pickFirst();
-      const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
+      const extra = { last: String(this.most) };
       const groups = this.chosenGroups();
       const history = await this.service.series(name, this.query(extra, groups));
       if (round !== this.round) return;
@@ -343,7 +280,7 @@ class App {
     if (!missing.length) return false;
     this.ask();
     try {
-      const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
+      const extra = { last: String(this.most) };
       const { rows } = await this.service.series(name, this.query(extra, missing));
       if (round !== this.round) return true;
       missing.forEach((group) => this.loaded.add(group));
@@ -383,36 +320,31 @@ class App {
       this.heard.push(told);
       return;
     }
-    const { level, rows } = told;
+    const { rows } = told;
     const newest = Math.max(0, ...rows.map(({ step }) => step));
     this.stream.steps = Math.max(this.stream.steps ?? 0, newest);
     this.expect();
-    const usual = this.level === level;
-    const shown = usual && (!this.counts || this.of === this.usual);
+    const shown = !this.counts || this.of === this.usual;
     if (!this.series.latest.size) {
       this.reload();
       return;
     }
-    if (usual) this.series.takeLatest(rows);
+    this.series.takeLatest(rows);
     if (shown) {
       const { loaded } = this;
       this.series.take(loaded.size ? rows.filter(({ group }) => loaded.has(group)) : rows);
       this.later();
     } else if (!this.catching) {
       // Many pages hear the news at once; they do not all ask at once.
-      this.catching = setTimeout(() => this.catchUp(usual), 400 * Math.random());
+      this.catching = setTimeout(() => this.catchUp(), 400 * Math.random());
     }
   }
 
   /** Ask for the windows that came since, where the news did not bring what is shown. */
-  async catchUp(usual) {
+  async catchUp() {
     const round = this.round;
     const { name } = this.stream;
     try {
-      if (!usual) {
-        const { rows } = await this.service.series(name, this.query({ last: "1", of: this.usual }));
-        if (round === this.round) this.series.takeLatest(rows);
-      }
       const from = new Date(this.series.until ?? 0).toISOString();
       const groups = new Set([...this.loaded, ...this.chosenGroups()]);
       const { rows } = await this.service.series(name, this.query({ from }, [...groups]));
@@ -449,7 +381,6 @@ class App {
         if (told.name !== this.stream.name) return;
         this.stream = told;
         showPromise(page, told);
-        this.spanOptions();
         this.head();
       } catch (error) {
         if (error instanceof NeedsToken) this.failed(error, () => this.start());
@@ -474,9 +405,8 @@ class App {
     const { series, picked } = this;
     const names = this.measured(series.ranked());
     const label = (name) => this.label(name);
-    const search = find("#search").value;
     const toggled = (name, on) => this.toggled(name, on);
-    showGroups(page, { series, names, picked, most: COLOURS, search, toggled, label, bars: this.counts });
+    showGroups(page, { series, names, picked, most: COLOURS, toggled, label, bars: this.counts });
   }
 
   all() {
@@ -498,16 +428,16 @@ class App {
     find("#axis").textContent = unit;
     showTable(page, { spans, lines, clock, stepped, unit });
     find("#table").closest(".card").hidden = empty;
-    find("#download-title").closest(".card").hidden = empty;
-    find("#everything-label").hidden = (this.stream.groups?.length ?? 0) < 2;
+    find("#download-card").hidden = empty || this.service.token !== null; // a link carries no token
+    this.links();
     if (empty) {
       find("#nothing-words").textContent =
         `The first window is released when it has ended (${everyWords(this.stream.every)}). This page will show it by itself.`;
       find("#chart-note").textContent = "";
       return;
     }
-    const drawn = this.chart.draw({ clock, windows: spans, lines, stepped, fromZero: this.counts });
-    this.note(drawn, lines.some(({ rows }) => rows.some(provisional)));
+    this.chart.draw({ clock, windows: spans, lines, stepped, fromZero: this.counts });
+    this.note(lines.some(({ rows }) => rows.some(provisional)));
   }
 
   title() {
@@ -524,31 +454,17 @@ class App {
     return units.size === 1 ? [...units][0] : "";
   }
 
-  note({ drawn, of, stride }, open) {
-    const words = [`Bands hold the true number with probability ${percent(this.level)}, each by itself.`];
-    if (open) words.push("Hatched windows are provisional: their late rows still come in, and their numbers change.");
-    if (stride > 1) words.push(`One of ${stride} windows is drawn (${count(drawn)} of ${count(of)}); downloads have all.`);
+  note(open) {
+    const words = [`Bands hold the true number with probability ${percent(this.stream.level)}, each by itself.`];
+    if (open) words.push("Windows with “provisional” still take late rows, and their numbers change.");
     find("#chart-note").textContent = words.join(" ");
   }
 
-  async download(format) {
-    if (!format) return;
-    const words = find("#download-words");
-    const { name } = this.stream;
-    try {
-      words.textContent = "Preparing…";
-      const groups = find("#everything").checked ? [] : this.chosenGroups();
-      const called = `${name}-${this.of}.${format}`; // as it is asked for
-      const file = await this.service.file(name, this.query({ format }, groups));
-      const link = page.createElement("a");
-      link.href = URL.createObjectURL(file);
-      link.download = called;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-      words.textContent = `${link.download}, ${count(Math.ceil(file.size / 1024))} kB`;
-    } catch (error) {
-      words.textContent = "";
-      this.failed(error, () => this.download(format));
+  /** All released windows of all groups, as files. */
+  links() {
+    for (const format of ["csv", "json"]) {
+      const query = this.query({ format });
+      find(`#download-${format}`).href = `${at(this.stream.name)}/series?${query}`;
     }
   }
 

@@ -21,14 +21,6 @@ const APART = [
 ];
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
-/** At most about so many of the places 0 to length - 1, evenly spaced, the last among them. */
-export function thinned(length, most) {
-  const stride = Math.max(1, Math.ceil(length / most));
-  const places = [];
-  for (let place = (length - 1) % stride; place < length; place += stride) places.push(place);
-  return { places, stride };
-}
-
 export class Chart {
   /** The pointer moves through the windows; the same numbers stand as text in the table. */
   constructor(place) {
@@ -60,16 +52,13 @@ export class Chart {
   draw(shown) {
     this.shown = shown;
     const { clock, windows, lines, stepped } = shown;
-    const { places, stride } = thinned(windows.length, Math.max(300, 1.5 * this.width));
-    this.stride = stride;
-    this.places = places;
     // A step of width needs its left end: the first window begins where it begins.
     this.lead = stepped && windows.length ? 1 : 0;
-    const xs = places.map((place) => windows[place].end / 1000);
-    if (this.lead) xs.unshift(windows[places[0]].start / 1000);
+    const xs = windows.map(({ end }) => end / 1000);
+    if (this.lead) xs.unshift(windows[0].start / 1000);
     const columns = [xs];
     for (const { rows } of lines) {
-      const kept = places.map((place) => rows[place]);
+      const kept = [...rows];
       if (this.lead) kept.unshift(kept[0]);
       for (const part of ["upper", "lower", "estimate"]) {
         columns.push(kept.map((row) => row?.[part] ?? null));
@@ -85,7 +74,6 @@ export class Chart {
       this.shape = shape;
       this.make(columns);
     }
-    return { drawn: places.length, of: windows.length, stride };
   }
 
   repaint() {
@@ -164,39 +152,12 @@ export class Chart {
         bands,
         hooks: {
           setCursor: [(plot) => this.pointed(plot)],
-          drawClear: [(plot) => this.hatch(plot)],
           draw: [(plot) => alone && this.single(plot)],
         },
       },
       columns,
       this.holder,
     );
-  }
-
-  /** Hatches the windows whose numbers are provisional, behind all lines. */
-  hatch(plot) {
-    const { windows, lines } = this.shown;
-    const first = windows.findIndex((_, at) => lines.some(({ rows }) => provisional(rows[at])));
-    if (first < 0) return;
-    const ratio = devicePixelRatio;
-    const { ctx, bbox } = plot;
-    const [left, right] = [windows[first].start, windows.at(-1).end].map((at) =>
-      Math.min(Math.max(plot.valToPos(at / 1000, "x", true), bbox.left), bbox.left + bbox.width),
-    );
-    const foot = bbox.top + bbox.height;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(left, bbox.top, right - left, bbox.height);
-    ctx.clip();
-    ctx.strokeStyle = this.colour("--grid");
-    ctx.lineWidth = 1.5 * ratio;
-    ctx.beginPath();
-    for (let x = left - bbox.height; x < right; x += 9 * ratio) {
-      ctx.moveTo(x, foot);
-      ctx.lineTo(x + bbox.height, bbox.top);
-    }
-    ctx.stroke();
-    ctx.restore();
   }
 
   /** A colour of the style sheet as the theme of the moment has it. */
@@ -240,8 +201,7 @@ export class Chart {
     this.tell(Math.max(0, idx - this.lead), left + plot.over.offsetLeft);
   }
 
-  tell(place, left) {
-    const at = this.places[place];
+  tell(at, left) {
     const span = this.shown.windows[at];
     if (!span) return;
     const { clock, lines, stepped } = this.shown;

@@ -3,10 +3,10 @@
 import { band, count, everyWords, number } from "./format.js";
 import { provisional, unitOf } from "./series.js";
 
-/** So many groups stand in the list; others are found by searching. */
-const LISTED = 60;
-/** From so many groups on there is a field to search them. */
-const SEARCHED = 12;
+/** So many groups stand in the list, the largest ones. */
+const LISTED = 500;
+/** From so many groups on the list scrolls. */
+const LONG = 12;
 const TABLE_ROWS = 100;
 
 export function element(tag, options = {}, ...inside) {
@@ -128,7 +128,7 @@ function sentence(text) {
 }
 
 /** The groups, largest first, to pick those that the chart shows. */
-export function showGroups(page, { series, names, picked, most, search, toggled, label, bars }) {
+export function showGroups(page, { series, names, picked, most, toggled, label, bars }) {
   const card = page.querySelector("#groups-card");
   const list = page.querySelector("#groups");
   card.hidden = names.length < 2;
@@ -136,12 +136,9 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   const grouped = "group" in (series.latest.get(names[0]) ?? {});
   page.querySelector("#groups-title").textContent = grouped ? "Groups" : "Values";
   list.classList.toggle("plain", !bars);
-  list.classList.toggle("long", names.length > SEARCHED);
-  page.querySelector("#search-label").hidden = names.length <= SEARCHED;
+  list.classList.toggle("long", names.length > LONG);
   page.querySelector("#groups-note").textContent = `${picked.size} of ${count(names.length)} shown`;
-  const wanted = search.trim().toLowerCase();
-  const found = wanted ? names.filter((name) => label(name).toLowerCase().includes(wanted)) : names;
-  const listed = found.slice(0, LISTED);
+  const listed = names.slice(0, LISTED);
   const largest = Math.max(1e-12, ...names.slice(0, 1).map((name) => Math.abs(series.latest.get(name).estimate)));
   // The order stays while somebody is picking: rows must not move away under a finger.
   const busy = list.matches(":hover") || list.contains(document.activeElement);
@@ -162,13 +159,8 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   });
   if (!(busy && same)) list.replaceChildren(...items);
   const more = page.querySelector("#groups-more");
-  if (found.length > listed.length) {
-    more.textContent = `and ${count(found.length - listed.length)} more: search for them`;
-  } else if (!found.length) {
-    more.textContent = `No group has “${search.trim()}” in its name.`;
-  } else {
-    more.textContent = full ? `${most} at a time: take one out to show another` : "";
-  }
+  const rest = names.length - listed.length;
+  more.textContent = full ? `${most} at a time: take one out to show another` : rest ? `and ${count(rest)} more` : "";
 }
 
 function groupItem(name, words, toggled) {
@@ -229,6 +221,6 @@ export function showTable(page, { spans, lines, clock, stepped, unit }) {
   }
   page.querySelector("#table thead").replaceChildren(head);
   page.querySelector("#table tbody").replaceChildren(...body);
-  const rest = first > 0 ? `The last ${TABLE_ROWS} of ${count(spans.length)} windows in the chart; all are in the downloads.` : "";
+  const rest = first > 0 ? `The last ${TABLE_ROWS} of ${count(spans.length)} windows in the chart.` : "";
   page.querySelector("#table-note").textContent = [unit && `In ${unit}.`, rest].filter(Boolean).join(" ");
 }

@@ -68,10 +68,6 @@ export class Service {
   series(name, query, options) {
     return this.json(`${at(name)}/series?${query}`, options);
   }
-
-  async file(name, query) {
-    return (await this.ask(`${at(name)}/series?${query}`)).blob();
-  }
 }
 
 export function at(name) {
