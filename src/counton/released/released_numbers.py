@@ -107,7 +107,7 @@ class ReleasedNumbers:
         _by_size: True if groups were selected because they are the largest.
         together: by step, half-widths of intervals of totals (or of windows alone) that hold all at
             once; None: each interval holds alone.
-        kept_in: the state (database) of the run that has just released it; None: it was read from a
+        kept_in: the state of the run that has just released it; None: it was read from a
             file.
         revisions: if windows are released again for late rows, the numbers of windows in all
             releases; otherwise None.

@@ -179,7 +179,7 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
     """Convert the options of a job that has ``measure_left_out`` to the options of a report.
 
     The report has two statistics: the job's, and the share of rows that its bounds leave out. Both
-    share one guarantee, one entry in the ledger (the record of spent privacy loss) and one table.
+    share one guarantee, one entry in the ledger and one table.
 
     Args:
         what: the statistic of the job, or its name.
