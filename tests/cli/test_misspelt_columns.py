@@ -4,7 +4,9 @@ one sentence that proposes the nearest column, no number, no traceback.
 
 from __future__ import annotations
 
+import itertools
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -127,3 +129,83 @@ def test_a_service_tells_what_a_row_lacks(option: str, rows: Path) -> None:
         answer = service.send("one", json.dumps(dict(zip(COLUMNS, ROW, strict=True))).encode())
     assert answer.status_code == 422, answer.text
     assert "'other'" in answer.text
+
+
+#: Statistics that stand for the others here.
+SOME = ("count", "sum", "average", "quantiles", "hierarchy", "contingency")
+
+
+def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> list[str]:
+    """A command that reads the columns of a job, in one way."""
+    verb = [statistic] if statistic in ("count", "sum") else ["statistic", statistic]
+    if way.startswith("init"):  # a file for every night says no last one
+        job = {name: value for name, value in job.items() if name != "until"}
+    options = [word for name, value in job.items() for word in (f"--{name}", value)]
+    if way == "plan":
+        return [*verb, "v.csv", *options, "--state", "s.db", "--plan"]
+    query = ["--query", "select * from v"]
+    if way == "init-query":
+        return ["init", "sqlite:///v.sqlite", *query, *options, "--yes"]
+    if way == "query":
+        return [*verb, "sqlite:///v.sqlite", *query, *options, "--state", "s.db", "--yes"]
+    if way == "init":
+        return ["init", "v.csv", *options, "--yes"]
+    events = {"events": "v.csv"}
+    if way == "query-file":
+        events = {"events": "sqlite:///v.sqlite", "query": "select * from v"}
+    stated = {"statistic": statistic, **events, "state": "s.db", **typed(job)}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in stated.items()]
+    (folder / "j.toml").write_text("\n".join(["[jobs.one]", *lines]))
+    return ["run", "j.toml", "--dry-run" if way == "dry-run" else "--yes"]
+
+
+@pytest.mark.parametrize(
+    ("way", "statistic"),
+    [
+        ("init", "count"),
+        ("init-query", "count"),
+        *itertools.product(("plan", "dry-run", "query", "query-file"), SOME),
+    ],
+)
+def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: Any) -> None:
+    with closing(sqlite3.connect(rows.parent / "v.sqlite")) as database, database:
+        database.execute(f"""create table v ("{'", "'.join(COLUMNS)}")""")
+        database.execute("insert into v values (?, ?, ?, ?, ?, ?, ?)", ROW)
+    for number, (_, job, wrong) in enumerate(misspelt(statistic)):
+        if number % 2 == 0:
+            before = {*rows.parent.iterdir()} - {rows.parent / "j.toml"}
+            done = place.plain(*words_of(way, statistic, job, rows.parent))
+            assert done.code not in (0, 1), (job, done.out)
+            check(" ".join((done.out + done.err).split()), wrong)
+            assert "estimate" not in done.out
+            assert {*rows.parent.iterdir()} - {rows.parent / "j.toml"} == before
+
+
+REPORT = {
+    "": {"events": "v.csv", "state": "s.db", **DAYS, "by": "page", "domain": "home,shop"},
+    "visits": {"statistic": "count", "by": "device", "domain": "phone,desk"},
+    "paid": {"statistic": "sum", "value": "seconds", "lower": "0", "upper": "60"},
+    "places": {"statistic": "contingency", "columns": "device,page"},
+}
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
+@pytest.mark.parametrize(
+    ("part", "option"),
+    [*(("", name) for name in ("time", "by", "user")), ("visits", "by"), ("paid", "value"),
+     ("places", "columns")],
+)  # fmt: skip
+def test_a_report_tells_it(part: str, option: str, more: list[str], rows: Path, place: Any) -> None:
+    report = {**REPORT, part: {**REPORT[part], option: f"{REPORT[part][option]}x"}}
+    wrong = split_names(report[part][option])[-1]
+    for left_out in ((), ("epsilon",), ("most", "lower", "domain")):
+        lines = list[str]()
+        for name, job in report.items():
+            lines.append(f"[report.shop{name and f'.{name}'}]")
+            kept = {key: value for key, value in typed(job).items() if key not in left_out}
+            lines += [f"{key} = {json.dumps(value)}" for key, value in kept.items()]
+        (rows.parent / "r.toml").write_text("\n".join(lines))
+        done = place.plain("run", "r.toml", *more)
+        assert done.code not in (0, 1), done.out
+        check(" ".join((done.out + done.err).split()), wrong)
+        assert not [*rows.parent.glob("*.db")]

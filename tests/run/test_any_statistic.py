@@ -113,7 +113,6 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     bad = ["never,home,ann,3,u,w,1,a,9", "01:10,,,,,,,,", "01:20,moon,cy,x,u,w,maybe,z,"]
     policies: dict[str, Any] = {
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
-        "late": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
     if is_once(job):

@@ -25,7 +25,7 @@ from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
-from counton.run.settlement import open_source
+from counton.run.settlement import EVER, open_source
 
 #: Number of uncompressed bytes of the files, or of rows of other sources, to look at.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
@@ -34,8 +34,6 @@ _TRIED, _MOST_ARE_TIMES = 1000, 0.9
 #: Numbers of seconds since 1970 that look like a time: the years 2001 to 2065.
 _EPOCH_SECONDS = (1e9, 3e9)
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
-#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
-_EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
 
 
 class TimeColumn(NamedTuple):
@@ -133,7 +131,7 @@ def look_at(job: Job) -> FirstLook:
     >>> found.times, found.columns
     ((TimeColumn(name='at', local=True, time_format=None),), ('at', 'reader'))
     """
-    ever = {name: _EVER[name] for name in moments_named(job.rows.query or "")}
+    ever = {name: EVER[name] for name in moments_named(job.rows.query or "")}
     source = open_source(job, moments=ever)
     header = source.columns()
     if len(header) == 1 and not job.states("separator"):  # it has another sign than the comma

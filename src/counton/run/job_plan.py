@@ -35,7 +35,7 @@ from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
 from counton.run.revised_plan import PlannedDelay, planned_delays
-from counton.run.settlement import SettledJob, number_rows, resolve
+from counton.run.settlement import SettledJob, checked_source, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
 from counton.state.shared import SharedBook
@@ -511,6 +511,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     >>> [(row["margin"], round(row["std"], 2)) for row in rows]
     [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
     """
+    checked_source(job)
     definition = define(number_rows(job))
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):

@@ -229,7 +229,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
             if has_left_out_share(kept.inner, job.what):  # a report, which the job need not call so
                 job = job.having(what=kept.what)
         _refuse_ended(kept, job)
-    first = _checked_source(job) if saved is None else None
+    first = checked_source(job) if saved is None else None
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
         files = state_files(job.keeping.state, job.keeping.key)
@@ -268,22 +268,28 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     return SettledJob(job, store, saved, definition, Private(source), opened.job, asked_at)
 
 
-def _checked_source(job: Job) -> Source | None:
+#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
+EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
+
+
+def checked_source(job: Job) -> Source | None:
     """Open the rows of a job of a new stream, and check the columns that it names, before anything
     else is: a misspelt column would make all other messages wrong.
 
-    None: the rows are opened later, since their query has moments, or they cannot be opened.
+    None: the rows are opened later, since a query is asked when its moments are known, or they
+    cannot be opened.
     """
-    if job.rows.query is not None or isinstance(job.events, Source) or is_numbered(job):
+    if isinstance(job.events, Source) or is_numbered(job):
         return None
     try:
-        source = open_source(job)
+        moments = {name: EVER[name] for name in moments_named(job.rows.query or "")}
+        source = open_source(job, moments=moments)
     except CountonError:  # told when the rest is known
         return None
     part = source.parts[0]
     if present := part.columns():
         part.check_columns(named_columns(job, present))
-    return source
+    return source if job.rows.query is None else None
 
 
 def _refuse_ended(kept: Definition, job: Job) -> None:

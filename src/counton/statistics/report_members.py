@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -300,6 +301,22 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
             "name, with the key statistic and its options"
         )
     return {str(name): dict(own) for name, own in found.items()}
+
+
+def columns_of_members(given: Any) -> list[str]:
+    """Return the columns that the statistics of a report name, as they are stated; none if what is
+    given is no report.
+
+    >>> columns_of_members({"paid": {"statistic": "sum", "value": "price", "by": "shop"}})
+    ['shop', 'price']
+    """
+    found = list[str]()
+    with suppress(InvalidInput):
+        for own in tables_of(given).values():
+            known = [one for one in kind_of_member(own).card.options if one.column]
+            names = dict.fromkeys(["by", *(key for one in known for key in (one.key, one.name))])
+            found += [own[name] for name in names if isinstance(own.get(name), str)]
+    return found
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
