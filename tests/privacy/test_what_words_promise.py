@@ -11,7 +11,6 @@ import pytest
 from scipy.special import ndtr
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
-from counton.numbers.discovery import Discovery
 from counton.numbers.node_law import law_for
 from counton.privacy import (
     ZCDP,
@@ -24,6 +23,7 @@ from counton.privacy import (
 from counton.privacy.concentrated import renyi_by_pure
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import loss_of_many
+from counton.statistics.discovery import Discovery
 from counton.strategies import Binary, KAry
 
 

@@ -187,7 +187,6 @@ MODULES = {
 
 #: Files that name each other's types: a class whose methods are functions of another file.
 HINTED = (
-    {"numbers.table_fit", "numbers.hierarchy"},
     {"planning.lower_bounds", "planning.planner"},
     {"rows.remote_rows", "rows.tally"},
     {

@@ -19,7 +19,6 @@ from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan, release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.numbers.discovery import Discovery, draws, first_shown
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of, own_facts_of
 from counton.rows.window_marks import label
@@ -28,6 +27,7 @@ from counton.run.new_stream import define
 from counton.run.outputs import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
+from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
     Binary,
     Independent,

@@ -26,10 +26,10 @@ from counton import Contribution
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.numbers.discovery import Discovery
 from counton.released.release_facts import own_facts_of
 from counton.run import export, methods, publish, read, run
 from counton.state import Store, Stream, journal, verify
+from counton.statistics.discovery import Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
 # ------------------------------------------------------------------------- the exact probability

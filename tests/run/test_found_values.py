@@ -19,10 +19,10 @@ from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
-from counton.numbers.discovery import ComparedCells, Discovery
 from counton.released.release_facts import own_facts_of
 from counton.run import export, methods, publish, read, run
 from counton.state import journal, verify
+from counton.statistics.discovery import ComparedCells, Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
 #: Values from -20 to 40, so that one is below 0, and those outside count as a bound.

@@ -12,9 +12,9 @@ from keys import chosen_key
 from revised_jobs import Row, day_in_march, frame
 
 from counton.base.distributions import DiscreteLaplace
-from counton.numbers.discovery import Discovery
 from counton.released.release import Release
 from counton.run import Job, run
+from counton.statistics.discovery import Discovery
 from counton.strategies import WindowVersions
 
 #: What all these jobs say, unless they say otherwise.

@@ -18,13 +18,13 @@ from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
 from counton.base.windows import Once, PlainSteps, RevisedWindows, Windows
 from counton.numbers import Design
-from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
 from counton.released.counting import ADDED, Counting, counting_from_dict
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.catalogue import statistic_named
 from counton.statistics.count import statistic_of_rows
+from counton.statistics.discovery import DECLARED, Cells, cells_from_dict
 from counton.statistics.live_statistic import statistic_of
 from counton.strategies import StreamStrategy
 

@@ -31,7 +31,6 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import parse_json, structure_of
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
-from counton.numbers.discovery import cells_from_dict
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.read_options import View, with_shown_groups
@@ -45,6 +44,7 @@ from counton.released.release_facts import (
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
+from counton.statistics.discovery import cells_from_dict
 
 #: Largest number of steps times groups of a release, however few rows the file has.
 _MOST_NUMBERS = 2**24

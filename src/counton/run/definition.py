@@ -19,7 +19,6 @@ from counton.base.windows import Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
 from counton.job.stated_options import kept_as
 from counton.numbers import Design
-from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, Counting
@@ -27,6 +26,7 @@ from counton.released.description import Description, RowsLeftOut, statistic_kep
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
+from counton.statistics.discovery import cells_from_dict
 from counton.statistics.statistic import shape_of
 from counton.strategies import StreamStrategy
 

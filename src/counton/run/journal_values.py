@@ -19,7 +19,6 @@ from counton.base.exact import percent, quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
-from counton.numbers.discovery import first_shown as reached_at
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.besides_noise import measuring
 from counton.released.released_numbers import ReleasedNumbers
@@ -28,6 +27,7 @@ from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
 from counton.statistics.by_group import members_of
+from counton.statistics.discovery import first_shown as reached_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,16 +18,6 @@ from counton.job import stated_options as statements
 from counton.job.job import Job, require_guarantee
 from counton.job.own_strategies import own_strategy
 from counton.numbers.design import Design, design_for
-from counton.numbers.discovery import (
-    DECLARED,
-    ONE_CELL,
-    ROOM,
-    Cells,
-    ComparedCells,
-    Discovery,
-    counters_of,
-    sums_draws,
-)
 from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
@@ -39,6 +29,16 @@ from counton.state.unit_names import SpentUnit
 from counton.statistics import Statistic
 from counton.statistics.by_group import for_people, inner_of, members_of
 from counton.statistics.catalogue import statistic_to_dict
+from counton.statistics.discovery import (
+    DECLARED,
+    ONE_CELL,
+    ROOM,
+    Cells,
+    ComparedCells,
+    Discovery,
+    counters_of,
+    sums_draws,
+)
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
 from counton.statistics.tally_statistic import TallyStatistic

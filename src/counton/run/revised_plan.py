@@ -14,7 +14,7 @@ import numpy as np
 from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.numbers.design import design_for
-from counton.numbers.discovery import sums_draws
+from counton.statistics.discovery import sums_draws
 from counton.strategies import AsOf, WindowVersions
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 

@@ -474,7 +474,7 @@ class _Recomputation:
             )
         if terms.counters is None:
             return
-        from counton.numbers.discovery import cells_from_dict
+        from counton.statistics.discovery import cells_from_dict
 
         # With this probability a group of a single unit is above the threshold for being shown.
         cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
