@@ -8,12 +8,13 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
+from matplotlib import rc_context
 
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.run import Job, export, run
 
-NAMES = ["\x1b[2J", "a\x01b", "\x7f\x08", "\ufffe", "_x0001_", "-->", "<b>&", "$x$", "é\u202e"]
+NAMES = ["\x1b[2J", "a\x01b", "\u200b", "\ufffe", "a\nb", "-->", "<b>&", "$x$", "é\u202e"]
 ROWS = pl.DataFrame(
     {
         "at": [f"2024-03-01T0{n % 4}:10" for n in range(36)],
@@ -60,5 +61,24 @@ def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_p
             found.figures()
     for table in tables:
         export(tmp_path / "s.db", table)
+    assert "a\nb" in read(tables[0]).table().select(pl.col(pl.String)).to_numpy().ravel()
     one, other = (read(table).table() for table in tables)
     assert one.equals(other)
+
+
+@pytest.mark.slow  # it draws
+def test_a_picture_is_the_same_every_time(tmp_path: Path) -> None:
+    job = Job(
+        "count", ROWS, tmp_path / "s.db", time="at", every="1h", start="2024-03-01", steps=4,
+        epsilon=9, until="2024-03-01T04:00", **KINDS["count"],
+    )  # fmt: skip
+    run(job).close()
+    for ending in (".svg", ".pdf"):
+        drawn = []
+        for salt in ("one", "two"):  # as another process would draw it
+            with rc_context({"svg.hashsalt": salt}):
+                export(tmp_path / "s.db", tmp_path / f"p{ending}")
+            drawn.append((tmp_path / f"p{ending}").read_bytes())
+        assert drawn[0] == drawn[1]
+        assert b"Date>" not in drawn[0]
+        assert b"CreationDate" not in drawn[0]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quantity, quote, without_mask
 from counton.base.lazy import require
+from counton.base.outside_input import shown_name
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING, OUTSIDE = -1, -2
@@ -231,10 +232,10 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
     '<div><pre>1 cell</pre><table><thead><tr>'
     """
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    head = "".join(f"<th>{escape(shown_name(name))}</th>" for name in columns)
     shown = readable({name: values[:rows].tolist() for name, values in columns.items()})
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(shown_name(value))}</td>" for value in row) + "</tr>"
         for row in zip(*shown, strict=True)
     )
     left = max((len(values) for values in columns.values()), default=0) - rows

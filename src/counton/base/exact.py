@@ -102,6 +102,8 @@ def exact(value: Number, name: str) -> Fraction:
     elif isinstance(given, (str, Decimal, Real)):
         text = str(given).strip()
         try:
+            if not text.isascii():  # digits of other scripts look like other numbers
+                raise ValueError("digits of another script")
             if len(text) <= _LONGEST_TEXT and "/" in text:
                 found = Fraction(text)
             elif len(text) <= _LONGEST_TEXT:

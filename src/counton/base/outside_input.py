@@ -182,6 +182,17 @@ def inflate(data: bytes, most: int) -> bytes:
     return found
 
 
+def shown_name(name: str) -> str:
+    r"""Return a name, such as of a group, as screens, charts and pages show it: in one line, with
+    codes for characters that are invisible or control a terminal. Tables in files, and JSON, hold
+    the name itself.
+
+    >>> print(shown_name("north\nsouth"), shown_name(chr(0x200B)))
+    north\nsouth \u200b
+    """
+    return printable(name, "")
+
+
 def printable(text: str, kept: str = "\n") -> str:
     r"""Make a text safe for a terminal: characters that could control the terminal become escape
     codes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from io import BytesIO
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
-from counton.base.outside_input import printable
+from counton.base.outside_input import printable, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def quietly() -> Iterator[None]:
 
             installed = {font.name for font in font_manager.fontManager.ttflist}
             fonts = [font for font in _FONTS if font in installed]
-            with rc_context({"font.family": ["DejaVu Sans", *fonts]}):
+            with rc_context({"font.family": ["DejaVu Sans", *fonts], "svg.hashsalt": "counton"}):
                 yield
     finally:
         log.setLevel(level)
@@ -465,11 +465,13 @@ def number_ticks(text: str = "{number}") -> FuncFormatter:
 
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:
-    """Shorten a name so that it fits beside the chart.
+    """Return a name as a chart shows it: without characters that cannot be drawn, and shortened
+    so that it fits beside the chart.
 
     >>> shorten("a" * 30, longest=5)
     'aaaa…'
     """
+    name = shown_name(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
@@ -510,7 +512,14 @@ def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
         ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
 
 
+#: Metadata with which matplotlib writes no time, by the ending of the file.
+_NO_TIME: Mapping[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure to a file; the file's extension decides the format (PNG, SVG or PDF)."""
+    """Write a figure to a file; the file's extension decides the format (PNG, SVG or PDF).
+
+    The same figure gives the same bytes: no time is written.
+    """
     with quietly():
-        figure.savefig(path, facecolor="white")
+        figure.savefig(path, facecolor="white", metadata=_NO_TIME.get(Path(path).suffix.lower()))

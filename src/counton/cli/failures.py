@@ -30,8 +30,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         return exit_code(error), str(error)
     return ExitCode.FAILED, (
         f"it ended with {type(error).__name__}, which is a defect of counton or of a plug-in; "
-        "numbers released before it are kept. Run the command of this job alone to see where it "
-        "fails, and show its output to nobody: it may contain rows"
+        "numbers released before it are kept. To see where it fails, run this job with --only, "
+        "and show the output to nobody: it may contain rows"
     )
 
 

@@ -22,7 +22,7 @@ from typing_extensions import override
 from counton.base.columns import TextTable, align_lines
 from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.base.exact import readable
-from counton.base.outside_input import printable
+from counton.base.outside_input import printable, shown_name
 from counton.cli.exits import close_output
 from counton.run.progress import Progress, silent
 
@@ -134,8 +134,8 @@ class Console:
             from counton.cli.terminal import texts_of
 
             table = texts_of(table)
-        columns = [(printable(name, ""), number) for name, number in table.columns]
-        rows = [[printable(cell) for cell in row] for row in table.rows]
+        columns = [(shown_name(name), number) for name, number in table.columns]
+        rows = [[shown_name(cell) for cell in row] for row in table.rows]
         for line in align_lines(table._replace(columns=columns, rows=rows)):
             self.write_line(line)
 

@@ -19,6 +19,8 @@ from counton.job.jobfile import (
     select_jobs,
 )
 from counton.run.shared_paths import JobStates, refuse_shared
+from counton.state.database import parse_address
+from counton.state.published import checked_address
 
 
 def perform(options: RunOptions) -> None:
@@ -36,6 +38,9 @@ def perform(options: RunOptions) -> None:
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
+        if shared.publish is not None:
+            for job in jobs.values():
+                checked_address(shared.publish, parse_address(job.keeping.state))
         if options.dry_run:
             from counton.cli.dry_run_command import print_dry_run
 
@@ -86,6 +91,8 @@ def perform(options: RunOptions) -> None:
             raise
         except BaseException as error:  # a panic of a library in another language is no Exception
             code, message = failure(error)
+            if code is ExitCode.FAILED and options.only is not None and not options.json:
+                raise  # somebody wants to see where it fails
             failed = failed or code
             if not options.json:
                 errors.write_line(f"counton: job {name}: {message}")

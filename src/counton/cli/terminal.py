@@ -11,7 +11,7 @@ from rich.table import Table
 from typing_extensions import override
 
 from counton.base.columns import TextTable
-from counton.base.outside_input import printable
+from counton.base.outside_input import shown_name
 from counton.cli.exits import close_output
 
 #: On a screen with fewer columns, a table that does not fit is shown row by row.
@@ -123,6 +123,6 @@ def _clean(table: Table) -> Table:
     table.
     """
     for column in table.columns:
-        column.header = printable(str(column.header), "")
-        column._cells = [printable(str(cell)) for cell in column._cells]
+        column.header = shown_name(str(column.header))
+        column._cells = [shown_name(str(cell)) for cell in column._cells]
     return table

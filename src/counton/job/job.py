@@ -170,11 +170,16 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
         )
 
 
-def check_people_columns(user: str | None, row: str | None) -> None:
-    """Refuse a job that names the same column for users and for the ids of rows.
+def check_people_columns(user: str | None, row: str | None, time: str | None = None) -> None:
+    """Refuse a job that names the same column for users and for the ids or times of rows.
 
     >>> check_people_columns("cookie", "order")
     """
+    if user is not None and user == time:
+        raise InvalidInput(
+            f"{field('user', user)} and {field('time', time)} name the same column, and a time "
+            f"says nobody's name; give the column that names the user of a row"
+        )
     if user is not None and user == row:
         raise InvalidInput(
             f"{field('user', user)} and {field('id', row)} name the same column, so only one row "

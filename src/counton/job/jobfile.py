@@ -359,8 +359,7 @@ def _refuse_no_text(value: Any, where: str) -> None:
     """
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(
-            f"{where} is {value[:80]!r}, which is not valid UTF-8 or has the character NUL; "
-            "correct it"
+            f"{where} is {value[:80]!r}, which is not valid UTF-8 or has the character NUL"
         )
     tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
     for key, one in tables.items() if isinstance(tables, dict) else ():

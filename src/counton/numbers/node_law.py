@@ -29,8 +29,9 @@ from counton.strategies.strategy import check_law
 if TYPE_CHECKING:
     pass
 
-#: Below the first number of steps, no level has more nodes than noise has addresses. The indices of
-#: nodes that releases use exceed those of the last step's own nodes by less than the second number.
+#: Below the first number of steps (of versions of windows, where windows are revised), no level has
+#: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
+#: last step's own nodes by less than the second number.
 _FEW_NODES, _BESIDE = 2**28, 2**20
 
 
@@ -150,7 +151,9 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
     >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
     (None, None)
     """
-    if not shape or strategy.horizon is None or strategy.horizon < _FEW_NODES:
+    if not shape or strategy.horizon is None:
+        return
+    if strategy.horizon * strategy.facts.versions < _FEW_NODES:
         return
     steps = range(strategy.horizon - 3, strategy.horizon + 1)
     last = max(node.index for step in steps for node in strategy.column(step))

@@ -22,6 +22,7 @@ from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import with_keywords
+from counton.base.outside_input import shown_name
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_of, shifted_ratio
@@ -926,7 +927,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
 
 def _question_in_words(groups: Groups, of: str | None) -> str:
     """Return words for a number, such as "mean of home"."""
-    name = groups if isinstance(groups, str) else " and ".join(groups)
+    name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
     return name if of is None else f"{of} of {name}"
 
 

@@ -90,17 +90,14 @@ def read_domain(
             names = _names([group.strip() for group in source.split(",")])
     else:
         names = _group_names(source, column)
+    called = f"{field('domain')} {source!r}" if isinstance(source, str) else field("domain")
     _refuse_too_many(len(names))
     if (hidden := names.first_with(chr(0))) is not None:
         raise _no_text(hidden)
     if not names or "" in names:
-        raise InvalidInput(
-            f"domain {quote(source)} has no group, or an empty name; give each group a name"
-        )
+        raise InvalidInput(f"{called} has no group, or an empty name; give each group a name")
     if (twice := names.first_repeated()) is not None:
-        raise InvalidInput(
-            f"domain {quote(source)} names the group {twice!r} twice; name each group once"
-        )
+        raise InvalidInput(f"{called} names the group {twice!r} twice; name each group once")
     return names
 
 

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
-from counton.base.windows import RevisedWindows, Windows, lags_in, parse_time
+from counton.base.windows import RevisedWindows, Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
 from counton.job.job import (
     NEWEST,
@@ -175,7 +176,11 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
             "such as mine.json"
         )
     check_most(job.people.most)
-    check_people_columns(job.people.user, job.rows.id)
+    check_people_columns(job.people.user, job.rows.id, job.times.time)
+    if job.times.timezone is not None:
+        load_zone(job.times.timezone)
+    if job.times.quiet is not None:
+        check_integer("quiet", job.times.quiet, 0)
     if job.times.until not in (None, NOW, NEWEST):
         moment(job.times.until or "", job.times.timezone or "UTC")
     if job.promise.expire:

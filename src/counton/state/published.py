@@ -28,8 +28,9 @@ from counton.base.errors import (
     first_line,
 )
 from counton.base.outside_input import parse_json
+from counton.base.sqlite_header import sqlite_header
 from counton.base.windows import load_zone
-from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, parse_address
+from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
 from counton.state.sql import Connection, Connections
 from counton.state.sqlite_file import is_state
 
@@ -159,6 +160,30 @@ class PublishedRows(NamedTuple):
     cells: list[tuple[int, int, dict[str, Any]]]
 
 
+def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
+    """Return the address of the database in which releases of a state will be published; refuse a
+    file that cannot be one.
+
+    Raises:
+        InvalidInput: see `Place`.
+    """
+    address = parse_address(to, field("to"))
+    if address.file is None or address == state:
+        return address
+    why, remedy = "", "give a file of its own for the published numbers"
+    if is_state(address.file):
+        why = "a state, which is secret"
+    elif address.file.is_dir():
+        why = "a folder"
+    elif not address.file.parent.is_dir():
+        why, remedy = "in a folder that does not exist", "make the folder first"
+    elif address.file.exists() and address.file.stat().st_size and not sqlite_header(address.file):
+        why = "a file, but no SQLite database"
+    if why:
+        raise InvalidInput(f"{field('to', os.fspath(to))} is {why}: {remedy}")
+    return address
+
+
 class Place:
     """A database in which releases are published: the state's own, or another one.
 
@@ -168,27 +193,17 @@ class Place:
             database.
 
     Raises:
-        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is another state.
+        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is another state,
+            or a file that is no database.
     """
 
     def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
         self._database: Database | None = database
         self.label = database.label
-        address = database.address if to is None else parse_address(to, field("to"))
-        if to is None or address == database.address:
+        address = database.address if to is None else checked_address(to, database.address)
+        if address == database.address:
             return
         self.label = address.label
-        if address.file is not None:
-            if is_state(address.file):
-                raise InvalidInput(
-                    f"{field('to', os.fspath(to))} is a state, which is secret: give a file of its "
-                    "own for the published numbers"
-                )
-            if not address.file.parent.is_dir():
-                raise InvalidInput(
-                    f"{field('to', os.fspath(to))} is in a folder that does not exist: make the "
-                    "folder first"
-                )
         self._database, self._errors = None, address.errors
         self._connections = address.connections(LOCK_TIMEOUT_SECONDS)
 

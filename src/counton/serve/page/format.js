@@ -14,6 +14,12 @@ function fixed(value, digits) {
   return /[1-9]/.test(text) ? text.replace("-", "−") : text.replace("-", "");
 }
 
+/** A name in one line, with codes for characters that are invisible or control a screen. */
+export function shownName(name) {
+  return name.replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (one) =>
+    `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** A number with thousands separators and as many decimals as its error makes sense of. */
 export function quantity(value, error, whole = false) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

@@ -1,5 +1,7 @@
 // What the page knows of a stream: its windows, its lines, and the released rows of each.
 
+import { shownName } from "./format.js";
+
 /** Texts that say when, not what. */
 const TIMES = new Set(["window_start", "window_end", "counted_until", "as_of"]);
 /** Numbers that say how much; other ones, such as a degree or a share, name a line as texts do. */
@@ -107,7 +109,8 @@ export class Series {
 
   /** The name of a line without its measure. */
   labelOf(name, measure) {
-    return measure !== null && name.endsWith(` · ${measure}`) ? name.slice(0, -measure.length - 3) : name;
+    const alone = measure !== null && name.endsWith(` · ${measure}`);
+    return shownName(alone ? name.slice(0, -measure.length - 3) : name);
   }
 
   /** Names of lines, largest first. */

@@ -1,0 +1,149 @@
+"""Names that cannot be shown as they are, values that look like others, and what is found late."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import counton
+from counton import Counter, Key, PureDP
+from counton.base.errors import InvalidInput
+from counton.base.exact import exact
+from counton.base.outside_input import shown_name
+from counton.cli import run_command
+from counton.run import Job, run
+from counton.strategies import SqrtToeplitz
+from counton.strategies.streams.window_versions import WindowVersions
+
+NAMES = ["\u200b", "a\nb", "c\x1b[2Jd"]
+ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": NAMES[:2]})
+NEW: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+NEW |= {"epsilon": 1, "until": "2024-03-03"}
+PAGE = Path(counton.__file__).parent / "serve" / "page"
+
+
+def test_a_name_is_shown_in_one_line_everywhere(place: Any) -> None:
+    run(Job("count", ROWS, place.state, by="page", domain=NAMES, **NEW)).close()
+    table, asked = str(place.folder / "t.json"), ("a\nb,\u200b",)
+    assert place("export", str(place.state), "--out", table).code == 0
+    assert {row["group"] for row in pl.read_json(table).to_dicts()} == {*NAMES}
+    shown = [
+        place("show", source, *more).out
+        for source in (str(place.state), table)
+        for more in ((), ("--full",))
+    ]
+    shown += [place("answer", str(place.state), "--difference", *asked).out]
+    shown += [counton.read(table)._repr_html_()]
+    for text in shown:
+        assert r"a\nb" in text
+        assert r"\u200b" in text
+        assert not {"\u200b", "\x1b"} & {*text}
+        assert "a\nb" not in text
+
+
+def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
+    if (node := shutil.which("node")) is None:
+        pytest.skip("needs node")
+    for file in ("format.js", "series.js"):
+        shutil.copy(PAGE / file, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    names = [*NAMES, "Äpfel, 東京", "\u202ertl", "👩\u200d👩"]
+    script = (
+        'import { shownName } from "./format.js";\n'
+        f"console.log(JSON.stringify({names!r}.map(shownName)));"
+    )
+    (tmp_path / "ask.js").write_text(script)
+    done = subprocess.run([node, "ask.js"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    read = pl.Series([done.stdout]).str.json_decode(pl.List(pl.String))[0].to_list()
+    for one, name in zip(read, names, strict=True):
+        assert one == shown_name(name).replace(r"\n", r"\u000a").replace(r"\x1b", r"\u001b")
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"epsilon": "１"}, "epsilon is '１'; it must be a finite number"),
+        ({"timezone": ""}, "time zone '' is not known; use an IANA name"),
+        ({"quiet": -1}, "quiet is -1; it must be an integer between 0"),
+        ({"user": "time", "most": 1}, "user=time and time=time name the same column"),
+        ({"by": "page", "domain": []}, "^domain has no group, or an empty name"),
+        ({"by": "page", "domain": ["a", "a"]}, "^domain names the group 'a' twice"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(
+    tmp_path: Path, stated: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(Job("count", ROWS, tmp_path / "s.db", **{**NEW, **stated}))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_later_run_refuses_them_too(tmp_path: Path) -> None:
+    run(Job("count", ROWS, tmp_path / "s.db", **NEW)).close()
+    for stated in ({"timezone": ""}, {"quiet": -1}):
+        with pytest.raises(InvalidInput):
+            run(Job("count", ROWS, tmp_path / "s.db", until="2024-03-04", **stated))
+
+
+def test_numbers_have_digits_of_one_script() -> None:
+    for text in ("１", "1٫5", "½", "1/３"):
+        with pytest.raises(InvalidInput, match="write decimal text or a fraction"):
+            exact(text, "epsilon")
+
+
+JOB = """
+[jobs.visits]
+statistic = "count"
+events = "e.csv"
+state = "state.db"
+time = "time"
+every = "1d"
+start = "2024-03-01"
+steps = 9
+until = "2024-03-03"
+epsilon = 1
+"""
+
+
+def test_where_nothing_can_be_published_nothing_is_released(place: Any) -> None:
+    words = "is a file, but no SQLite database: give a file of its own"
+    ROWS.write_csv(place.folder / "e.csv")
+    file = place.folder / "jobs.toml"
+    file.write_text(f'{JOB}[publish]\nto = "e.csv"\n')
+    for more in ((), ("--dry-run",)):
+        done = place.plain("run", str(file), *more)
+        assert (done.code, words in done.err) == (2, True), done.err
+    assert not place.state.exists()
+
+
+def test_a_job_alone_shows_where_it_fails(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("here")
+
+    ROWS.write_csv(place.folder / "e.csv")
+    file = place.folder / "jobs.toml"
+    file.write_text(JOB)
+    monkeypatch.setattr(run_command, "carried_out", fail)
+    done = place.plain("run", str(file))
+    assert (done.code, "run this job with --only" in done.err) == (1, True)
+    with pytest.raises(ZeroDivisionError, match="here"):
+        place.plain("run", str(file), "--only", "visits")
+
+
+def test_a_remedy_is_said_once(place: Any) -> None:
+    file = place.folder / "jobs.toml"
+    file.write_text(JOB.replace('"e.csv"', '"e\\u0000.csv"'))
+    said = place.plain("run", str(file)).err
+    assert said.count("correct it") == 1
+
+
+def test_versions_without_an_address_are_refused_when_they_begin() -> None:
+    strategy = WindowVersions(2**22, SqrtToeplitz(2000))
+    with pytest.raises(InvalidInput, match=r"would measure .* plan fewer steps"):
+        Counter(strategy, PureDP(1), key=Key.generate(), name="visits", shape=(2000, 2))
