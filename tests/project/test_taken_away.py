@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,20 +103,6 @@ def test_nothing_else_is_imported_with_it(what: str) -> None:
 def test_a_module_that_needs_what_is_on_top_is_found() -> None:
     found = {*_at_once(ast.parse("class A:\n    from counton.charts import plot_loss"))}
     assert any(below(name, ON_TOP["charts"]) for name in found)
-
-
-def test_contributors_read_how_many_lines_the_core_has() -> None:
-    lines = dict.fromkeys([*ON_TOP, "core"], 0)
-    for file in SRC.rglob("*.py"):
-        module = ".".join(file.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
-        of = next((what for what, modules in ON_TOP.items() if below(module, modules)), "core")
-        lines[of] += len(file.read_text("utf-8").splitlines())
-    page = " ".join((SRC.parent / "CONTRIBUTING.md").read_text("utf-8").split())
-    told = re.findall(r"([\w ]+?) \(([\d,]+)(?: lines)?\)|the core, ([\d,]+) lines", page)
-    said = sorted(int((one or core).replace(",", "")) for _, one, core in told)
-    assert len(said) == len(lines)
-    for claimed, true in zip(said, sorted(lines.values()), strict=True):
-        assert abs(claimed - true) <= max(60, 0.05 * true), lines
 
 
 @pytest.mark.slow
