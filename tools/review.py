@@ -127,12 +127,6 @@ DOOR = (
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
     Room(
-        ("state/shared.py",),
-        "what a state spends stands in the ledger that it shares before it releases, once, and is "
-        "not forgotten",
-        ("tests/state/test_shared_ledger.py",),
-    ),
-    Room(
         ("training/noise.py", "training/batch_samplers.py", "training/accounting.py",
          "training/bins.py"),
         "two sets of gradients never meet one noise; batches are those that the plan promises",

@@ -60,17 +60,12 @@ def test_refusals_name_the_options_of_what_is_added(place: Any, tmp_path: Path) 
     assert "give at most --epsilon 0.5" in done.err
 
 
-def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
-    book, state = tmp_path / "book.db", tmp_path / "s.db"
-    assert place.plain("ledger", str(book), "--limit-epsilon", "1").code == 0
+def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    assert place.plain("ledger", str(state), "--limit-epsilon", "1").code == 0
     contribution = Contribution.add_remove(unit="reader")
-    Stream.create(
-        state, "visits", Binary(9), PureDP("0.4"), contribution=contribution, ledger=str(book)
-    ).close()
-    done = place.plain("ledger", str(state), *SURVEY)
-    assert done.code == 2
-    assert "book.db, and the limit of that ledger holds: add 'survey of 2023' there" in done.err
-    warned = place.plain("ledger", str(book), *SURVEY, "--warn-at", ".9")
+    Stream.create(state, "visits", Binary(9), PureDP("0.4"), contribution=contribution).close()
+    warned = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".9")
     assert (warned.code, warned.err) == (10, "")
     assert "90% of the limit is spent: --warn-at 0.9 is reached" in warned.out
 
@@ -99,69 +94,6 @@ def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
     ],
 )
 def test_what_lacks_is_named(place: Any, tmp_path: Path, words: list[str], said: str) -> None:
-    done = place.plain("ledger", str(tmp_path / "s.db"), *words)
-    assert done.code == 2
-    assert said in " ".join(done.err.split())
-
-
-def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> None:
-    ledger = str(tmp_path / "book.db")
-    place.plain("ledger", ledger, "--limit-epsilon", "1")
-    done = place.plain("ledger", ledger, "--quota", "sales", "--quota-epsilon", ".6")
-    assert "quota of 'sales': pure differential privacy with epsilon = 0.6; nothing is" in done.out
-    events = place.write("events.csv", ["00:30,a", "01:30,b"])
-    new = place.new(epsilon="0.5", steps="6")
-    done = place("count", events, *new, "--ledger", ledger)
-    assert (done.code, "give --party as one of them" in done.err) == (2, True), done.err
-    assert place("count", events, *new, "--ledger", ledger, "--party", "sales").code == 0
-    other = place("count", events, *new, "--party", "works")
-    assert other.code == 2
-    assert "stream 'count' spends the quota of 'sales', but this run names --party" in other.err
-    assert "begin a new stream for 'works' with another --name" in other.err
-    assert place("count", events, *new, "--party", " sales").code == 0
-    done = place.plain("ledger", ledger, *SURVEY[:-1], "event", "--party", "sales")
-    assert done.code == 4
-    assert "the quota of 'sales' is pure differential privacy with epsilon = 0.6" in done.err
-    assert "give at most --epsilon 0.1" in done.err
-    said = json.loads(place.plain("ledger", ledger, "--history", "--json").out)
-    assert [(one["spent"]["epsilon"], one["remaining"]["epsilon"]) for one in said["quotas"]] == [
-        ("0.5", "0.1")
-    ]
-    assert [(one["event"], one["party"]) for one in said["history"]] == [
-        ("limit set", None),
-        ("limit shared out", None),
-        ("spent", "sales"),
-    ]
-    assert all(one["user"] and one["host"] for one in said["history"])
-    shown = " ".join(place.plain("ledger", ledger).out.split())
-    assert "UTC among 'sales' pure differential privacy with epsilon = 0.6, by" in shown
-
-
-def test_a_stream_that_began_without_a_party_takes_none_later(place: Any) -> None:
-    events = place.write("events.csv", ["00:30,a", "01:30,b"])
-    new = place.new(epsilon="0.5", steps="6")
-    assert place("count", events, *new).code == 0
-    done = place("count", events, *new, "--party", "sales")
-    assert done.code == 2
-    assert "stream 'count' began without a party, but this run names --party sales" in done.err
-    assert place("count", events, *new).code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--quota", "sales"], "--quota sales names a party, and its privacy loss is missing"),
-        (["--quota-rho", "1"], "the party's name is missing; give --quota"),
-        (["--quota", "x", "--quota-epsilon", "1"], "is a part of a limit, but"),
-        (["--quota", "x", "--quota-epsilon", "2", "--limit-epsilon", "1"], "no number larger"),
-        (["--quota", "x", "--quota-delta", "2"], "--quota-delta"),
-        (["--party", "x"], "--party x describes a loss to add to the ledger"),
-    ],
-)
-def test_what_a_quota_lacks_is_named(
-    place: Any, tmp_path: Path, words: list[str], said: str
-) -> None:
-    Store(tmp_path / "s.db", create=True).close()
     done = place.plain("ledger", str(tmp_path / "s.db"), *words)
     assert done.code == 2
     assert said in " ".join(done.err.split())

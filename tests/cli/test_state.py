@@ -8,7 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -385,17 +385,6 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
     amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
     assert f"UTC {amounts} epsilon = 150, by {raised['user']} at {raised['host']}" in said
     assert "lowered on" in said
-
-
-def test_entries_of_other_states_have_a_time(place: Any, events: str) -> None:
-    book = str(place.folder / "book.db")
-    assert place("ledger", book, "--limit-epsilon", "200").code == 0
-    assert place("count", events, *place.new(name="b"), "--ledger", book).code == 0
-    found = json.loads(place("ledger", book, "--json").out)["spent"]
-    assert len(found) == 2
-    for entry in found:
-        time = datetime.fromisoformat(entry["entered"])
-        assert abs((datetime.now(UTC) - time).total_seconds()) < 3600
 
 
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:

@@ -10,10 +10,9 @@ import pytest
 from every_statistic import ONCE, OWN, TABLES, made
 
 from counton import ApproxDP, PureDP
-from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.base.errors import InvalidInput
 from counton.run import Job, run
 from counton.run.job_plan import planned_job, planned_jobs
-from counton.state import Store
 from counton.statistics.catalogue import keywords
 
 
@@ -154,32 +153,6 @@ def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
     assert "PureDP" not in (said := str(over.failed["sales"]))
     assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
     assert over.accounts[state][0].left == PureDP(1)
-
-
-def test_a_ledger_that_states_share_is_told_apart(tmp_path: Path) -> None:
-    shared = tmp_path / "people.db"
-    jobs = {
-        name: made("count", tmp_path).having(state=tmp_path / f"{name}.db", ledger=shared)
-        for name in ("one", "other")
-    }
-    found = planned_jobs(jobs)
-    assert all("does not exist" in str(error) for error in found.failed.values())
-    assert not shared.exists()
-    with Store(shared, create=True) as store:
-        store.set_limit(PureDP(3))
-    found = planned_jobs(jobs)
-    assert len(found.accounts) == 2
-    (account,) = found.shared[str(shared)]
-    assert (account.spent, account.limit, account.left) == (PureDP(2), PureDP(3), PureDP(1))
-    more = {**jobs, "more": jobs["one"].having(name="more", epsilon=2)}
-    said = str(planned_jobs(more).failed["more"])
-    assert f"in the shared ledger {shared}, release 'more' asks for" in said
-    unread = tmp_path / "unread.csv"  # it has no row that can be read
-    unread.write_text(Path(str(jobs["one"].events)).read_text().splitlines()[0] + "\nno time,\n")
-    with run(jobs["one"]), pytest.raises(BudgetExceeded) as refused:
-        run(more["more"].having(epsilon=3, events=unread))
-    assert "in the shared ledger" in str(refused.value)
-    assert planned_jobs(jobs).shared[str(shared)][0].left == PureDP(1)  # one of them is entered
 
 
 def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:

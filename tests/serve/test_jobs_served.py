@@ -797,17 +797,6 @@ def test_what_all_jobs_of_a_state_spend_is_told_by_each(tmp_path: Path) -> None:
     with Store(tmp_path / "visits.db") as store:
         said = {unit.partition(" (")[0]: str(total) for unit, (_, total) in store.totals.items()}
     assert said == {told[name]["unit"]: told[name]["spent"] for name in ("visits", "people")}
-    assert not told["visits"]["shared"]
-
-
-def test_a_shared_ledger_is_said_without_its_place(tmp_path: Path) -> None:
-    with Store(tmp_path / "team.db", create=True) as store:
-        store.set_limit(PureDP(4))
-    service = Inside(job_file(tmp_path, ledger="team.db"))
-    with closing(service.service):
-        answer = service("GET", "/v1/streams/visits")
-        assert answer.json()["budget"]["shared"]
-        assert "team" not in answer.text
 
 
 def test_a_budget_is_told(tmp_path: Path) -> None:

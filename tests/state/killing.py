@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from patience import HANGS
 
 from counton import Counter, Key, PureDP, Stream
-from counton.base.errors import BudgetExceeded, StreamConflict
+from counton.base.errors import StreamConflict
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.state.addition import Addition
-from counton.state.sql import Connection
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -37,7 +36,6 @@ SHAPE = (3,)
 NAME = "visits"
 
 #: What each of several streams takes of a limit of 1.
-SHARE = "0.125"
 
 #: How often each of several writers has released when they end.
 TURNS = 5
@@ -448,117 +446,6 @@ def begin(state: str, deadly: int, pipe: int) -> NoReturn:
     os._exit(0)
 
 
-def shares(arguments: list[str]) -> dict[str, Any]:
-    """Kill processes of two states that share one limit, both at once, until both are refused.
-
-    Each process begins a stream and releases its first step, or goes on where the last one was
-    killed: at the first event of its work, the second, the third ...; then from the first again.
-
-    Returns:
-        By state what was shown of which stream, and what kills left: how many streams of the state
-        there are beyond those that were released before, and how many entries of the ledger.
-    """
-    place, key_file, count, _ = arguments
-    warm_up()
-    folder = Path(key_file).parent
-    states = [str(folder / f"{name}.db") for name in ("web", "shop")]
-    for state in states:
-        Store(state, create=True).close()  # which has deaths of its own: see `create`
-    shown: dict[str, list[list[str]]] = {state: [] for state in states}
-    landed: list[tuple[int, int, int]] = []
-    deadly, going = dict.fromkeys(states, 1), [*states]
-    while going:
-        before = {state: len(released_streams(state)) for state in states}
-        own = {state: deadly[state] if len(landed) < int(count) else 0 for state in going}
-        children = {state: fork(partial(spend, state, place, own[state])) for state in going}
-        lines = {state: collect(reading) for state, (_, reading) in children.items()}
-        for state, (pid, _) in children.items():
-            deadly[state] = deadly[state] + 1 if died(pid) else 1
-            killed = deadly[state] > 1
-            told = [line.split() for line in lines[state] if line != "refused"]
-            if any(len(line) != 2 for line in told) or not (told or killed or lines[state]):
-                raise RuntimeError(f"{state} ended by itself: {lines[state]}")
-            shown[state] += told
-            if killed:
-                landed.append(left_by(state, place, before[state]))
-            elif lines[state] == ["refused"]:
-                going.remove(state)
-    return {"shown": shown, "landed": landed}
-
-
-def released_streams(state: str) -> list[str]:
-    """Streams of a state whose first step is released."""
-    return [one["name"] for one in state_summary(state)["streams"] if one["step"]]
-
-
-def left_by(state: str, place: str, before: int) -> tuple[int, int, int]:
-    """What a kill left in a state beyond what there was: entries, streams, released streams."""
-    with Store(place) as store:
-        entries = [one for one in store.shared_entries if one.place == state]
-    streams = state_summary(state)["streams"]
-    return len(entries) - before, len(streams) - before, len(released_streams(state)) - before
-
-
-def spend(state: str, place: str, deadly: int, pipe: int) -> NoReturn:
-    """Begin the next stream of a state, or go on with one that was begun; release, and show it."""
-    name = f"stream{len(released_streams(state))}"
-    known = name in [one["name"] for one in state_summary(state)["streams"]]
-    count = counted_writes(deadly)
-    while True:
-        try:
-            terms: Any = () if known else (KAry(9, 3), PureDP(SHARE))
-            with (Stream.open if known else Stream.create)(
-                state, name, *terms, ledger=place
-            ) as stream:
-                value = stream.release(7, step=1).value
-        except BudgetExceeded:
-            os.write(pipe, b"refused\n")
-            os._exit(0)
-        except StreamConflict:  # of the other state's process, about the ledger
-            continue
-        count()
-        os.write(pipe, f"{name} {value}\n".encode())
-        count()
-        os._exit(0)
-
-
-def counted_writes(deadly: int) -> Callable[[], None]:
-    """Kill this process before an entry, a stream or a release is written, or a commit of it."""
-    events = 0
-
-    def count(*_: object) -> None:
-        nonlocal events
-        events += 1
-        if events == deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    writing: set[int] = set()
-    execute = Connection.execute
-
-    def executed(connection: Connection, said: str, *rows: Any) -> Any:
-        verb, own = said.split(maxsplit=1)[0], id(connection.driver)
-        if verb in ("INSERT", "UPDATE"):
-            writing.add(own)
-            if any(table in said for table in ("_shared_", "_streams", "_journal")):
-                count()
-        if verb == "COMMIT" and own in writing:
-            count()
-        if verb in ("COMMIT", "ROLLBACK"):
-            writing.discard(own)
-        return execute(connection, said, *rows)
-
-    setattr(Connection, "execute", executed)  # noqa: B010 - a type checker cannot follow
-    commit = Stream._commit
-
-    def committed(*arguments: Any) -> None:
-        count()
-        commit(*arguments)
-        count()
-
-    setattr(Stream, "_commit", committed)  # noqa: B010 - a type checker cannot follow
-    return count
-
-
 if __name__ == "__main__":
-    modes = {"kill": kill, "race": race, "create": create, "tables": tables, "shares": shares}
+    modes = {"kill": kill, "race": race, "create": create, "tables": tables}
     print(json.dumps(modes[sys.argv[1]](sys.argv[2:])))

@@ -151,23 +151,21 @@ def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
         return outcome.definition.unit
 
 
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("other", OTHER_CLOCKS, ids=["zone", "column"])
 @pytest.mark.parametrize("per", ["1d", "1mo"])
 def test_a_limit_about_a_period_is_by_one_clock(
-    per: str, other: dict[str, Any], shared: bool, events: Path
+    per: str, other: dict[str, Any], events: Path
 ) -> None:
     state = events.with_name("state.db")
-    book = events.with_name("readers.db") if shared else state
     word = Bounded(1, per).of("reader")
-    with Store(book, create=True) as store:
+    with Store(state, create=True) as store:
         store.set_limit(PureDP(1), unit=word)
-    more: dict[str, Any] = {"per": per, **({"ledger": book} if shared else {})}
+    more: dict[str, Any] = {"per": per}
     assert count(events, "first", **more) == word
     refused = f"'second' protects one {word} .*about one {word} .UTC, time.: that is a period by an"
     with pytest.raises(InvalidInput, match=refused):
         count(events, "second", **more, **other)
-    with Store(book) as store:
+    with Store(state) as store:
         assert store.ledger is not None
         assert store.ledger.unit == f"{word} (UTC, time)"
         assert store.ledger.cost() == PureDP("0.5")

@@ -19,7 +19,7 @@ from patience import HANGS
 
 from counton import Key, PureDP, Stream
 from counton.base.private import Private
-from counton.state import Store, journal, state_summary
+from counton.state import journal
 from counton.state.addition import Addition
 
 pytestmark = pytest.mark.slow
@@ -153,29 +153,3 @@ def test_killed_while_it_is_created_a_state_can_be_used_without_repair(
     assert seen["shown"] == 1
     assert set(found) == {"no state", "stream at 0", "stream at 1"}, found
     assert sum(found.values()) > 40, found
-
-
-def test_killed_anywhere_two_states_fill_a_shared_limit_and_no_more(
-    state: str, key_file: Path
-) -> None:
-    """Two processes at once, each killed at every write of a first release; then run again."""
-    with Store(state, create=True) as store:
-        store.set_limit(PureDP(1))
-    seen = run("shares", state, key_file, 24)
-    # An entry is made before its stream, and a stream before its release.
-    left = {tuple(one) for one in seen["landed"]}
-    assert left == {(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1)}
-    with Store(state) as store:
-        entries = [(one.place, one.spend.name, one.begun) for one in store.shared_entries]
-        assert store.ledger is not None
-        assert store.ledger.remaining() is None
-    assert len(entries) == 8  # of 0.125 each: no entry is lost, and none is there twice
-    released = []
-    for place, lines in seen["shown"].items():
-        values: dict[str, str] = {}
-        for one in state_summary(place)["streams"]:
-            assert one["step"] == 1
-            released.append((place, one["name"], True))
-            values[one["name"]] = str(one["last"]["values"])
-        assert {name: values[name] for name, _ in lines} == dict(lines)
-    assert sorted(entries) == sorted(released)

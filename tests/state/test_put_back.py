@@ -45,18 +45,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.mark.parametrize(
-    "ledger", [False, pytest.param(True, marks=[pytest.mark.slow])], ids=["alone", "ledger"]
-)
-def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -> None:
-    world = nights(tmp_path / "w", home, ledger=ledger)
+def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
+    world = nights(tmp_path / "w", home)
     sources = [None, *world.copies[1:]]  # of night 0 nothing is there
-    if ledger:
-        sources = [None, world.copies[1], world.copies[3]]
     first, known = dict(world.shown), dict(world.known)
     tried, alike = 0, set[Any]()
     every = itertools.product(sources, repeat=len(world.parts))
-    for chosen in in_turn(every, 2 if ledger else 1):
+    for chosen in in_turn(every, 1):
         tried += 1
         files = frozenset(
             (path, data)
@@ -79,7 +74,7 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PUT_BACKS", "3"))))
 def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> None:
     """With processes killed between commit and note."""
-    world = nights(tmp_path / "w", home, ledger=seed % 2 == 0)
+    world = nights(tmp_path / "w", home)
     for one in drawn_acts(random.Random(seed), 90):
         world.act(*one)
 
@@ -96,7 +91,7 @@ def test_a_note_that_nobody_makes_is_found(
         return None if self._second else right(self, *given)
 
     monkeypatch.setattr(WitnessFile, "note", forgets)
-    world = nights(tmp_path / "w", home, ledger=False)
+    world = nights(tmp_path / "w", home)
     for name in ("state", "witness"):
         world.put_back(name, world.copies[1])
     with pytest.raises(AssertionError, match="was shown twice"):

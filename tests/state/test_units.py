@@ -75,26 +75,22 @@ LESS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("how", "epsilon", "unit"), LESS, ids=[unit for *_, unit in LESS])
 def test_what_a_limit_is_about_is_not_passed_by_another_word(
-    how: dict[str, Any], epsilon: str, unit: str, shared: bool, file: Path
+    how: dict[str, Any], epsilon: str, unit: str, file: Path
 ) -> None:
-    book = file.with_name("city.db") if shared else file
-    with Store(book, create=True) as store:
+    with Store(file, create=True) as store:
         store.set_limit(PureDP(1), unit="reader")
-    more: dict[str, Any] = {"ledger": book} if shared else {}
-    of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7", **more}
+    of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7"}
     assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
     words = f"'less' protects one {unit}, but the limit of this ledger is about one reader"
     with pytest.raises(InvalidInput, match=words):
-        count(file, "less", **how, **more, epsilon=epsilon)
-    with Store(book) as store:
+        count(file, "less", **how, epsilon=epsilon)
+    with Store(file) as store:
         found = store.ledger
         assert found is not None
         assert len(found.spends) == 1
         assert found.cost() == PureDP("0.7")
-    with Store(file) as store:
         assert store.streams == ("first",)
     assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"
 

@@ -18,8 +18,6 @@ OTHERWISE: dict[str, Any] = {
     "most_a_window": 1,
     "measure_left_out": 0.5,
     "measure_most": 9,
-    "ledger": "other.db",
-    "party": "sales",
     "time": "paid",
     "every": "2h",
     "steps": 4,

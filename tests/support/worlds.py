@@ -30,19 +30,14 @@ class Part(NamedTuple):
 class World:
     """A stream, all that remembers it, copies of everything, and what was shown."""
 
-    def __init__(self, folder: Path, home: Path, *, ledger: bool) -> None:
-        self.state, self.team = folder / "web.db", folder / "team.db" if ledger else None
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.state = folder / "web.db"
         self.parts: dict[str, Callable[[], list[Path]]] = {
             "state": lambda: [*folder.glob("web.db"), *folder.glob("web.db-*")],
             "key": lambda: [*folder.glob("web.db.key")],
             "witness": lambda: [*folder.glob("web.db.key.witness")],
             "home": lambda: [*home.glob("counton/*.witness")],
         }
-        if ledger:
-            self.parts["ledger"] = lambda: [*folder.glob("team.db"), *folder.glob("team.db-*")]
-            self.parts["ledger's witness"] = lambda: [*folder.glob("team.db.witness")]
-            with Store(folder / "team.db", create=True) as store:
-                store.set_limit(PureDP(9))
         #: The last step that a part ought to know, of each key by its fingerprint.
         self.known: dict[tuple[str, str], int] = {}
         self.copies: list[dict[str, Part]] = []
@@ -87,7 +82,7 @@ class World:
     def _open(self) -> Stream:
         if self.state.exists():
             return Stream.open(self.state, "visits")
-        return Stream.create(self.state, "visits", Binary(15), PureDP(1), ledger=self.team)
+        return Stream.create(self.state, "visits", Binary(15), PureDP(1))
 
     def read(self, *, released: bool = False) -> bool:
         """Show all steps that there are; whether they were."""
@@ -152,10 +147,10 @@ def dies(*_: Any, **__: Any) -> None:
     raise Killed
 
 
-def nights(folder: Path, home: Path, *, ledger: bool) -> World:
+def nights(folder: Path, home: Path) -> World:
     """Three nights, with a backup after each, and one before all."""
     folder.mkdir()
-    world = World(folder, home, ledger=ledger)
+    world = World(folder, home)
     world.save()
     for rows in (3, 5, 7):
         assert world.release(rows)

@@ -60,7 +60,7 @@ def print_dry_run(
                 errors.write_line(f"{EXACT}: job {name}: {note}")
         for name, last in planned.ended.items():
             console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
-        for state, accounts in (*planned.accounts.items(), *planned.shared.items()):
+        for state, accounts in planned.accounts.items():
             for account in accounts:
                 console.write_line(f"ledger of {state}: {account_in_words(account)}")
         for name, (_, message) in failed.items():

@@ -170,9 +170,6 @@ def _print(found: PlannedFile, size: int | None) -> None:
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
-    for ledger, accounts in found.shared.items():
-        for account in accounts:
-            console.write_line(f"shared ledger {ledger}: {account_in_words(account)}")
     for name, last in found.ended.items():
         console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
     console.write_line("No row was read, and nothing was written.")
@@ -327,7 +324,6 @@ def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]
     return {
         "jobs": jobs,
         "ledgers": _ledgers_as_json(found.accounts),
-        "shared_ledgers": _ledgers_as_json(found.shared),
     }
 
 

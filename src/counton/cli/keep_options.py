@@ -108,14 +108,6 @@ class LedgerOptions:
         "raise",
         often=True,
     )
-    quota: str | None = option(
-        None,
-        "party that may spend at most a part of the limit; needs --quota-epsilon or --quota-rho; "
-        "from the first quota on, each new release names a party that has one (--party)",
-    )
-    quota_epsilon: str | None = option(None, "with --quota: epsilon of the party", "quota-epsilon")
-    quota_delta: str | None = option(None, "with --quota: delta of the party", "quota-delta")
-    quota_rho: str | None = option(None, "with --quota: rho of the party", "quota-rho")
     add: str | None = option(
         None,
         "record what another program spent, under this name; needs --epsilon or --rho, and --unit",
@@ -133,13 +125,10 @@ class LedgerOptions:
         "relation",
         choices=("add_remove", "replace"),
     )
-    add_party: str | None = option(
-        None, "with --add: party whose quota the other program spends", "party"
-    )
     history: bool = option(
         False,
         "show all entries and all changes of the limit by time, instead of the table of entries; "
-        "with users and parties",
+        "with users",
         often=True,
     )
     warn_at: float | None = option(

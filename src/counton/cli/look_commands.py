@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.table import Table
 
-from counton.base.errors import CountonError, InvalidInput, StateError, field, hide_secrets
+from counton.base.errors import CountonError, InvalidInput, StateError, field
 from counton.base.exact import figures, percent
 from counton.cli.command_options import option_names
 from counton.cli.exits import ExitCode
@@ -41,37 +40,17 @@ if TYPE_CHECKING:
     from counton.strategies import StreamStrategy
 
 
-class _ShownEntry(NamedTuple):
-    """An entry of a ledger (the record of spent privacy loss), as it is shown.
-
-    Attributes:
-        spend: name, guarantee and protected unit of a release.
-        entered: time of the entry, ISO 8601 in UTC.
-        own: False if another state, which shares the limit, made the entry.
-        state: address of the state that made it, without secrets.
-        begun: False if a run was interrupted before it made the entry's stream.
-        counts_as: guarantee that counts against the limit; None: nothing yet.
-    """
-
-    spend: Spend
-    entered: str
-    own: bool
-    state: str
-    begun: bool
-    counts_as: Guarantee | None
-
-
 def print_ledger(options: LedgerOptions) -> None:
-    """Enter what options state (a privacy limit, a party's quota, the loss of another program);
-    then print what is spent, and the limit.
+    """Enter what options state (a privacy limit, the loss of another program); then print what is
+    spent, and the limit.
 
     Raises:
         SystemExit: the spent fraction of the limit has reached ``--warn-at``.
     """
     with _enter(options) as store:
         ledger = store.ledger
-        entries = _entries(store, ledger, hide_secrets(options.state))
-        shared, totals, changes = store.shared_ledger, store.totals, store.limit_changes
+        entries = _entries(store, ledger)
+        totals, changes = store.totals, store.limit_changes
         history = store.ledger_history if options.history else None
     share = None if ledger is None else _share_spent(ledger)
     if options.warn_at is not None and share is None:
@@ -84,14 +63,13 @@ def print_ledger(options: LedgerOptions) -> None:
         found: dict[str, Any] = {"state": options.state, "share": share}
         if options.warn_at is not None:
             found["warned"] = warned
-        found |= {"spent": _entries_as_json(entries), "shared_ledger": shared}
+        found["spent"] = _entries_as_json(entries)
         found |= {"limit": None, "about": None, "age": None}
         if ledger is not None:
             found |= {"limit": _as_json(ledger.limit), "about": ledger.unit, "age": ledger.age}
         found["limit_changes"] = [change._asdict() for change in changes]
         if history is not None:
-            shown = (one._replace(state=one.state and hide_secrets(one.state)) for one in history)
-            found["history"] = [event._asdict() for event in shown]
+            found["history"] = [event._asdict() for event in history]
         print_json(found | _rest_as_json(ledger, totals))
     else:
         console = Console()
@@ -102,10 +80,11 @@ def print_ledger(options: LedgerOptions) -> None:
         for row in zip(*columns.values(), strict=True):
             table.add_row(*row)
         console.write_table(table)
-        for note in _notes(entries):
-            console.write_line(note)
-        if shared is not None:
-            console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
+        for spend in (one.spend for one in entries if one.spend.follows is not None):
+            console.write_line(
+                f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
+                "them, so the larger guarantee counts, and not both"
+            )
         console.write_line(f"limit: {_limit_in_words(ledger)}")
         for change in changes[1:] if history is None else ():
             console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
@@ -144,43 +123,45 @@ def _enter(options: LedgerOptions) -> Iterator[Store]:
             f"{field('warn_at', options.warn_at)} is not a share of the limit; give a number above "
             "0 and at most 1, such as 0.8"
         )
-    with _names_of("add"):
+    with _names_of_add():
         foreign = _foreign_spend(options)
-    with _names_of("quota"):
-        quota = _quota(options)
     # A limit is set before the first release, so the state may be new.
     with Store(options.state, create=limit is not None or foreign is not None) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
-        if quota is not None:
-            store.set_quota(str(options.quota), quota)
         if foreign is not None:
-            with _names_of("add"):
+            with _names_of_add():
                 store.add_spend(**foreign)
         yield store
 
 
-def _entries(store: Store, ledger: Ledger | None, state: str) -> list[_ShownEntry]:
-    """Return the entries of a state's ledger: its own first, then those of other states."""
-    found = [
-        _ShownEntry(spend, entered, True, state, True, spend.guarantee)
-        for spend, entered in zip(store.spends, store.entry_times, strict=True)
-    ]
-    for one in store.shared_entries:
-        spend, state = one.spend, hide_secrets(one.place)
-        found.append(_ShownEntry(spend, one.entered, False, state, one.begun, spend.guarantee))
-    if ledger is None:
-        return found
-    costs = [cost for _, cost in ledger.entries_with_costs()]
-    return [one._replace(counts_as=cost) for one, cost in zip(found, costs, strict=True)]
+class _ShownEntry(NamedTuple):
+    """An entry of a ledger (the record of spent privacy loss), as it is shown.
+
+    Attributes:
+        spend: name, guarantee and protected unit of a release.
+        entered: time of the entry, ISO 8601 in UTC.
+        counts_as: guarantee that counts against the limit; None: nothing yet.
+    """
+
+    spend: Spend
+    entered: str
+    counts_as: Guarantee | None
+
+
+def _entries(store: Store, ledger: Ledger | None) -> list[_ShownEntry]:
+    """Return the entries of a state's ledger."""
+    spends = store.spends
+    costs: list[Guarantee | None] = [spend.guarantee for spend in spends]
+    if ledger is not None:
+        costs = [cost for _, cost in ledger.entries_with_costs()]
+    return [*map(_ShownEntry, spends, store.entry_times, costs)]
 
 
 def _entries_as_json(entries: Sequence[_ShownEntry]) -> list[dict[str, Any]]:
-    shared, found = not all(one.own for one in entries), []
+    found = []
     for one in entries:
         found.append({**one.spend.to_dict(), "entered": one.entered})
-        if shared:
-            found[-1] |= {"state": one.state, "begun": one.begun}
         if one.counts_as != one.spend.guarantee:
             found[-1]["counts_as"] = _as_json(one.counts_as)
     return found
@@ -189,32 +170,17 @@ def _entries_as_json(entries: Sequence[_ShownEntry]) -> list[dict[str, Any]]:
 def _columns(entries: Sequence[_ShownEntry], ledger: Ledger | None) -> dict[str, list[str]]:
     """Return the entries of a ledger as columns to print."""
     spends = [one.spend for one in entries]
-    columns = {"release": [one.spend.name + " (reserved)" * (not one.begun) for one in entries]}
-    if not all(one.own for one in entries):
-        columns["state"] = [Path(one.state).name for one in entries]
-    columns["spent"] = [str(spend.guarantee) for spend in spends]
-    columns["date"] = [one.entered[:10] for one in entries]
-    if any(spend.party is not None for spend in spends):
-        columns["party"] = [spend.party or "" for spend in spends]
+    columns = {
+        "release": [spend.name for spend in spends],
+        "spent": [str(spend.guarantee) for spend in spends],
+        "date": [one.entered[:10] for one in entries],
+    }
     if len({(spend.unit, spend.relation) for spend in spends}) > 1:
         columns["for one"] = [f"{spend.unit} {NEIGHBOURS[spend.relation]}" for spend in spends]
     if ledger is not None and any(one.counts_as != one.spend.guarantee for one in entries):
         at_age = f" at age {ledger.age:,}" if ledger.age else ""
         columns[f"counts{at_age} as"] = [str(one.counts_as or "nothing yet") for one in entries]
     return columns
-
-
-def _notes(entries: Sequence[_ShownEntry]) -> Iterator[str]:
-    if not all(one.begun for one in entries):
-        yield (
-            "reserved: a run was interrupted before it made its stream; the reservation counts, "
-            "and the same run uses it when it is repeated"
-        )
-    for spend in (one.spend for one in entries if one.own and one.spend.follows is not None):
-        yield (
-            f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of them, "
-            "so the larger guarantee counts, and not both"
-        )
 
 
 def _limit_in_words(ledger: Ledger | None) -> str:
@@ -238,24 +204,18 @@ def _remaining(ledger: Ledger) -> dict[str, Limit | None]:
 
 
 def _print_rest(console: Console, ledger: Ledger) -> None:
-    """Print what is left of the limit, for each kind of unit, and the quotas of parties."""
+    """Print what is left of the limit, for each kind of unit."""
     remaining = _remaining(ledger)
     for unit, rest in remaining.items():
         whom = f" for one {unit} {NEIGHBOURS[ledger.units[unit]]}" if len(remaining) > 1 else ""
         console.write_line(f"remaining{whom}: {rest or 'nothing'}")
     if len(remaining) > 1:
         console.write_line(APART)
-    for party, whose, quota, spent, rest in _quotas(ledger):
-        whom = "" if whose is None else f" for one {whose}"
-        console.write_line(
-            f"quota of {party!r}: {quota}; {spent or 'nothing'} is spent, and remaining: "
-            f"{rest or 'nothing'}{whom}"
-        )
 
 
 def _rest_as_json(ledger: Ledger | None, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left of the limit, the quotas of parties, and, for each kind of unit, how
-    neighbouring datasets differ, what is spent, and what is left.
+    """Return what is left of the limit, and, for each kind of unit, how neighbouring datasets
+    differ, what is spent, and what is left.
     """
     units = {
         unit: {"relation": of, "spent": _as_json(spent)} for unit, (of, spent) in totals.items()
@@ -265,42 +225,7 @@ def _rest_as_json(ledger: Ledger | None, totals: Mapping[str, Any]) -> dict[str,
     for unit in units:
         units[unit]["remaining"] = _as_json(ledger.remaining(unit=unit))
     rests = _remaining(ledger).values()
-    found: dict[str, Any] = {"remaining": _as_json(*rests) if len(rests) == 1 else None}
-    if ledger.quotas:
-        found["quotas"] = [
-            {"party": party, "unit": unit, "quota": _as_json(quota)}
-            | {"spent": _as_json(spent), "remaining": _as_json(rest)}
-            for party, unit, quota, spent, rest in _quotas(ledger)
-        ]
-    return found | {"units": units}
-
-
-def _quota(options: LedgerOptions) -> Limit | None:
-    """Return the quota that ``--quota`` states, a party's share of the privacy limit; None without
-    ``--quota``.
-    """
-    quota = guarantee_from(options.quota_epsilon, options.quota_delta, options.quota_rho)
-    if options.quota is not None and quota is None:
-        raise InvalidInput(
-            f"{field('quota', options.quota)} names a party, and its privacy loss is missing; give "
-            f"{field('quota_epsilon')} too"
-        )
-    if options.quota is None and quota is not None:
-        raise InvalidInput(
-            f"{quota} is given as a party's quota, and the party's name is missing; give "
-            f"{field('quota', 'NAME')} with that name too"
-        )
-    return quota
-
-
-def _quotas(ledger: Ledger) -> Iterator[tuple[str, str | None, Limit, Limit | None, Limit | None]]:
-    """Yield the quotas of the privacy limit, for each party (such as a department) and kind of
-    protected unit: the party, the unit, its quota, what is spent of it, and what is left.
-    """
-    for party, quota in ledger.quotas.items():
-        for unit in ledger.units or [None]:
-            spent = None if unit is None else ledger.cost(unit=unit, party=party)
-            yield party, unit, quota, spent, ledger.remaining(unit=unit, party=party)
+    return {"remaining": _as_json(*rests) if len(rests) == 1 else None, "units": units}
 
 
 def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
@@ -309,32 +234,26 @@ def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
     A ledger is the record of spent privacy loss. Its history has the guarantees that were entered
     and the limits that were changed.
     """
-    by = []
-    for event in history:
-        whose = [] if event.user is None else [f"{event.user} at {event.host}"]
-        if event.state is not None:
-            whose.append(f"a stream of {hide_secrets(event.state)}")
-        by.append(", ".join(whose))
     return {
         "time (UTC)": [event.time[:19].replace("T", " ") for event in history],
         "event": [event.in_words() for event in history],
-        "by": by,
+        "by": [f"{event.user} at {event.host}" for event in history],
     }
 
 
 @contextmanager
-def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
-    """Within the ``with`` block, let errors about a limit refer to the options that this command
-    has for it with ``--add`` or ``--quota``, such as ``--quota-epsilon``.
+def _names_of_add() -> Iterator[None]:
+    """Within the ``with`` block, let errors refer to the options that this command has with
+    ``--add``, such as ``--epsilon``.
     """
     try:
         yield
     except CountonError as error:
         names = option_names(LedgerOptions)
         own = {
-            name.removeprefix(f"{what}_"): option
+            name.removeprefix("add_"): option
             for name, option in names.items()
-            if name.startswith(f"{what}_")
+            if name.startswith("add_")
         }
         raise type(error)(error.translate(names | own)) from error
 
@@ -344,7 +263,7 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
     program, as ``--add`` states it; None without ``--add``.
     """
     if options.add is None:
-        for name in ("add_epsilon", "add_delta", "add_rho", "add_unit", "add_party"):
+        for name in ("add_epsilon", "add_delta", "add_rho", "add_unit"):
             if (value := getattr(options, name)) is not None:
                 raise InvalidInput(
                     f"{field(name, value)} describes a loss to add to the ledger, and the name of "
@@ -363,7 +282,6 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
         "guarantee": guarantee,
         "unit": options.add_unit,
         "relation": options.add_relation,
-        "party": options.add_party,
     }
 
 

@@ -203,7 +203,7 @@ def _without_passwords(value: Any, key: str = "") -> Any:
 
 
 #: Keys of JSON objects whose values may be addresses of databases.
-_ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
+_ADDRESSES = ("state", "place", "out")
 
 
 def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:

@@ -276,11 +276,7 @@ def _check_key(value: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Keeping(JobPart):
-    """The state (database) of a stream, and the stream's name.
-
-    ``ledger`` names a record of spent privacy loss that several states share; if it is
-    left out, the state keeps the record that it uses already.
-    """
+    """The state (database) of a stream, and the stream's name."""
 
     heading = "State"
 
@@ -303,21 +299,11 @@ class Keeping(JobPart):
         file=True,
         other=_check_key,
     )
-    ledger: str | os.PathLike[str] | None = option(
-        None,
-        "state (file or URL) that holds the privacy limit of several states; remembered after "
-        "the first run",
-        file=True,
-    )
     witness: str | os.PathLike[str] | None = option(
         None,
         "folder or URL, kept apart from the state, whose notes reveal that a state is an old "
         "copy; remembered after the first run; none: keep no witness",
         file=True,
-    )
-    party: str | None = option(
-        None,
-        "party whose quota of the limit a new stream spends; needed if the limit has quotas",
     )
 
 

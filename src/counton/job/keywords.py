@@ -59,9 +59,7 @@ class JobFields(RowFields, total=False):
 
     name: str
     key: Kept
-    ledger: str | os.PathLike[str] | None
     witness: str | os.PathLike[str] | None
-    party: str | None
     time: str | None
     every: str | timedelta | None
     steps: int | None

@@ -5,12 +5,11 @@ limit.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, Self, cast, get_args
+from typing import Any, Final, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -49,18 +48,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 }
 
 
-class _Entry(NamedTuple):
-    """Fields of an entry of a ledger, the record of spent privacy loss; `Spend` describes them."""
-
-    name: str
-    guarantee: Guarantee
-    unit: str = "unit"
-    relation: Relation = "add_remove"
-    follows: str | None = None
-    party: str | None = None
-
-
-class Spend(_Entry):
+class Spend(NamedTuple):
     """One entry of a ledger, the record of spent privacy loss: a stream or table, and the guarantee
     that it spends.
 
@@ -72,33 +60,17 @@ class Spend(_Entry):
         follows: name of an earlier entry, if no unit counts in both streams. Then only the
             larger of the two guarantees is spent. None: the guarantee is added to all
             others.
-        party: the party (such as a department) whose quota of the limit is spent, in
-            Unicode form NFKC with single spaces between words. None: not stated.
 
-    Raises:
-        InvalidInput: the party's name is no text, empty, over 200 characters or not printable.
-
-    >>> name, guarantee, unit, relation, follows, party = Spend("visits", PureDP(1), "visitor")
+    >>> name, guarantee, unit, relation, follows = Spend("visits", PureDP(1), "visitor")
     >>> unit, relation
     ('visitor', 'add_remove')
     """
 
-    __slots__ = ()
-
-    def __new__(
-        cls,
-        name: str,
-        guarantee: Guarantee,
-        unit: str = "unit",
-        relation: Relation = "add_remove",
-        follows: str | None = None,
-        party: str | None = None,
-    ) -> Self:
-        """Create an entry of a ledger (what one stream or table spends), after checking the name of
-        its party.
-        """
-        party = None if party is None else _checked_party(party)
-        return super().__new__(cls, name, guarantee, unit, relation, follows, party)
+    name: str
+    guarantee: Guarantee
+    unit: str = "unit"
+    relation: Relation = "add_remove"
+    follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return this ledger entry (what a stream spends) as JSON values, from which `from_dict`
@@ -108,7 +80,6 @@ class Spend(_Entry):
             "name": self.name,
             "unit": self.unit,
             "relation": self.relation,
-            **({} if self.party is None else {"party": self.party}),
             **self.promise(),
         }
 
@@ -129,12 +100,12 @@ class Spend(_Entry):
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
-            follows, party = values.pop("follows", None), values.pop("party", None)
+            follows = values.pop("follows", None)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"a saved entry of a ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
-        return cls(name, guarantee_from_dict(values), unit, relation, follows, party)
+        return cls(name, guarantee_from_dict(values), unit, relation, follows)
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
@@ -193,16 +164,8 @@ def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
 
 def _larger(one: Limit, other: Limit) -> Limit:
     """Return a guarantee with the larger of each parameter of two guarantees of one kind."""
-    return type(one)(**{name: max(values) for name, values in _losses_of(one, other).items()})
-
-
-def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
-    """Return, for each parameter that all of the guarantees have, its name and its values."""
-    return {
-        name: [Fraction(getattr(one, name)) for one in guarantees]
-        for name in _LOSSES
-        if all(hasattr(one, name) for one in guarantees)
-    }
+    names = [name for name in _LOSSES if hasattr(one, name)]
+    return type(one)(**{name: max(getattr(one, name), getattr(other, name)) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +196,6 @@ class _Account:
         if counted is None:
             return self
         largest, before = cast("Limit", entry.guarantee), None
-        # The account of a party has no stream of another party. A stream that follows such a stream
-        # is added with its whole guarantee.
         if entry.follows is not None and entry.follows in self.largest:
             # If a unit is replaced, the old one may count in one stream and the new one in the
             # other. So the larger of the guarantees for a unit added or removed is taken before
@@ -267,10 +228,6 @@ class Ledger:
     or four times its rho. If units are added or removed, guarantees for replaced units are refused,
     since they do not hide whether a unit is there.
 
-    **Quotas.** Each party may spend at most its quota, and all parties together at most the limit.
-    If there are quotas, every release states a party that has one. If a stream follows a stream of
-    another party (see `spend`), its whole guarantee is still spent of its own party's quota.
-
     Args:
         limit: the guarantee that all releases together must keep.
         age: the age in steps at which guarantees that weaken with age are counted. The total then
@@ -284,12 +241,10 @@ class Ledger:
         unit: the unit that the limit protects, such as "reader" or "reader's month"; None:
             each kind of unit has a total. Once a clock is decided, it is part of the name:
             "reader's month (UTC, time)".
-        quotas: by the name of each party, the most that it may spend: a guarantee of the
-            limit's kind.
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; the relation
-            is unknown; the share exceeds the limit's delta; a quota exceeds the limit.
+            is unknown; the share exceeds the limit's delta.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -306,7 +261,6 @@ class Ledger:
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
         unit: str | None = None,
-        quotas: Mapping[str, Limit] | None = None,
     ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(f"limit of a ledger is {limit!r}; give PureDP, ApproxDP or ZCDP")
@@ -325,12 +279,7 @@ class Ledger:
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
         )
-        self.quotas = {
-            _checked_party(party): _checked_quota(party, quota, limit)
-            for party, quota in (quotas or {}).items()
-        }
         self._accounts: dict[str, _Account] = {}
-        self._of_parties: dict[str, dict[str, _Account]] = {party: {} for party in self.quotas}
         self._spends: list[Spend] = []
 
     def __repr__(self) -> str:
@@ -354,7 +303,6 @@ class Ledger:
         for unit in self.units:
             rest = self.remaining(unit=unit)
             lines.append(f"remaining for one {unit}: {'nothing' if rest is None else rest}")
-        lines += [f"quota of {party!r}: {quota}" for party, quota in self.quotas.items()]
         return "\n".join(lines)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -406,7 +354,6 @@ class Ledger:
         unit: str = "unit",
         relation: Relation = "add_remove",
         follows: str | None = None,
-        party: str | None = None,
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
@@ -421,13 +368,11 @@ class Ledger:
             follows: name of an earlier entry, if no unit counts in both streams. Then only the
                 larger of both guarantees is spent. This needs units that are added or removed,
                 guarantees of one kind, and an earlier entry that no other entry follows.
-            party: the party whose quota is spent; needed if there are quotas.
 
         Raises:
-            BudgetExceeded: the total would exceed the limit, or the party's total its quota;
-                nothing is recorded.
-            InvalidInput: the guarantee cannot be counted against this limit; the stream may not
-                follow the stream ``follows``; or the party has no quota although others have.
+            BudgetExceeded: the total would exceed the limit; nothing is recorded.
+            InvalidInput: the guarantee cannot be counted against this limit; or the stream may not
+                follow the stream ``follows``.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -440,15 +385,7 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = _check_spend(Spend(name, guarantee, unit, relation, follows, party))
-        if self.quotas and entry.party not in self.quotas:
-            whose = "states no party" if party is None else f"is of {entry.party!r}"
-            raise InvalidInput(
-                f"release {name!r} {whose}, but the limit is divided among "
-                f"{', '.join(map(repr, self.quotas))}: give {field('party')} as one of them, or "
-                "set a quota for another party first"
-            )
-        self._enter(entry)
+        self._enter(_check_spend(Spend(name, guarantee, unit, relation, follows)))
 
     def _enter(self, entry: Spend) -> None:
         """Add an entry (the guarantee of a stream) to the totals, or raise an error and leave the
@@ -462,8 +399,8 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Add an entry (the guarantee of a stream) to the total of its unit and of its party, or
-        raise `BudgetExceeded`.
+        """Add an entry (the guarantee of a stream) to the total of its unit, or raise
+        `BudgetExceeded`.
 
         ``known_as`` is the name under which the total of the unit is stored now; it may lack the
         clock (time zone and column of times).
@@ -472,28 +409,14 @@ class Ledger:
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
-        account = self._accounts.get(known_as) or self._open_account([entry], self.limit)
+        account = self._accounts.get(known_as) or self._open_account([entry])
         counted = self._cost_of_entry(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
         if not after.filter.within:
-            raise BudgetExceeded(self._refusal(entry, counted, account, "the limit"))
-        totals = [(self._accounts, after)]
-        if entry.party in self.quotas:
-            own = self._of_parties[entry.party]
-            quota = self.quotas[entry.party]
-            account = own.get(known_as) or self._open_account([entry], quota, account.relation)
-            after = account.after(entry, self._counting(account.relation))
-            if not after.filter.within:
-                whose = f"the quota of {entry.party!r}"
-                raise BudgetExceeded(self._refusal(entry, counted, account, whose))
-            totals.append((own, after))
+            raise BudgetExceeded(self._refusal(entry, counted, account))
         self._spends.append(entry)
-        for known in self._of_parties.values() if known_as != unit else ():
-            if known_as in known:  # the clock that this entry decides is that of all parties
-                known[unit] = known.pop(known_as)
-        for accounts, after in totals:
-            accounts.pop(known_as, None)
-            accounts[unit] = after
+        self._accounts.pop(known_as, None)
+        self._accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
         """Return the name of the unit that the ledger's limit protects; None if each kind of unit
@@ -523,13 +446,7 @@ class Ledger:
             for entry in self._spends
         )
 
-    def cost(
-        self,
-        *,
-        unit: str | None = None,
-        relation: Relation | None = None,
-        party: str | None = None,
-    ) -> Limit | None:
+    def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
         """Return the total of all entries (guarantees of streams and tables), as a guarantee; None:
         nothing is spent.
 
@@ -541,23 +458,18 @@ class Ledger:
             unit: the kind of unit; needed if the ledger has several.
             relation: the neighbouring relation of the total; None: the ledger's own for this
                 unit.
-            party: a party with a quota; only its entries are added. None: all entries.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``, entries that cannot be
-                converted to the relation, or a party without a quota.
+            InvalidInput: several kinds of units and no ``unit``, or entries that cannot be
+                converted to the relation.
         """
-        account = self._account(unit, party)
+        account = self._account(unit)
         if account is None:
             return None
         if relation in (None, account.relation):
             return account.filter.cost
         check_relation("relation", relation)
-        entries = [
-            one
-            for one in self._spends
-            if party in (None, one.party) and self._account(one.unit, party) is account
-        ]
+        entries = [one for one in self._spends if self._account(one.unit) is account]
         assert relation is not None
         fixed = account.filter
         total = _Account(relation, Filter.from_dict(fixed.limit, fixed.to_dict()))
@@ -571,7 +483,6 @@ class Ledger:
         *,
         unit: str | None = None,
         relation: Relation | None = None,
-        party: str | None = None,
     ) -> Limit | None:
         """Return the largest guarantee that is known to fit in the rest of the limit; None if none
         fits.
@@ -581,38 +492,27 @@ class Ledger:
             unit: the kind of unit; needed if the ledger has several.
             relation: the neighbouring relation of the next release; None: the ledger's own for
                 this unit.
-            party: a party with a quota: the result fits in the rest of its quota too. None: no
-                party.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``; the ledger cannot count this
-                relation; the party has no quota.
+            InvalidInput: several kinds of units and no ``unit``; or the ledger cannot count this
+                relation.
 
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
         >>> ledger.spend("visits", ZCDP(0.01))
         >>> print(ledger.remaining(ZCDP))
         zero-concentrated differential privacy with rho = about 0.0123924
         """
-        account, of_all = self._account(unit, party), self._account(unit)
+        account = self._account(unit)
         if account is None:
+            first = ZCDP(1) if kind is ZCDP else self.limit
             by = self.relation or relation or "add_remove"
-            by = by if of_all is None else of_all.relation
-            limit = self.limit if party is None else self.quotas[party]
-            first = ZCDP(1) if kind is ZCDP else limit
-            account = _Account(by, Filter.start(limit, [first], self._approximate_delta_of(limit)))
+            account = _Account(by, Filter.start(self.limit, [first], self.approximate_delta))
         if relation == "replace" and account.relation == "add_remove":
             raise InvalidInput(_replacement_refusal(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
         if rest is not None and account.relation == "replace" and relation == "add_remove":
             rest = promised_when_replaced(rest)
-        if rest is None or party is None:
-            return rest
-        of_limit = self.remaining(kind, unit=unit, relation=relation)
-        if of_limit is None:
-            return None
-        # The smaller of each parameter; there is no delta unless both have one.
-        common = {name: min(values) for name, values in _losses_of(rest, of_limit).items()}
-        return type(rest if hasattr(of_limit, "delta") else of_limit)(**common)
+        return rest
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limit, rules and entries of the ledger as JSON values, from which `from_dict`
@@ -627,12 +527,7 @@ class Ledger:
         the Renyi orders and the shares of delta.
         """
         share = self.approximate_delta
-        quotas = {
-            party: {"quota": quota.to_dict(), "units": _fixed_terms(self._of_parties[party])}
-            for party, quota in self.quotas.items()
-        }
         return {
-            **({"quotas": quotas} if quotas else {}),
             **({} if self.unit is None else {"unit": self.unit}),
             "limit": self.limit.to_dict(),
             "age": self.age,
@@ -654,20 +549,13 @@ class Ledger:
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
             entries = [Spend.from_dict(one) for one in saved["spends"]]
             fixed, about = dict(saved["units"]), saved.get("unit")
-            shared_out = dict(saved.get("quotas", {}))
-            quotas: Any = {
-                party: guarantee_from_dict(one["quota"]) for party, one in shared_out.items()
-            }
-            of_parties = {party: dict(one["units"]) for party, one in shared_out.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(
                 f"the saved ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         terms = {"age": age, "relation": relation, "approximate_delta": share, "unit": about}
-        ledger = cls(limit, **terms, quotas=quotas)
+        ledger = cls(limit, **terms)
         ledger._accounts = _accounts_of(ledger.limit, fixed)
-        for party, units in of_parties.items():
-            ledger._of_parties[party] = _accounts_of(ledger.quotas[party], units)
         try:
             ledger.enter_all(entries)
         except BudgetExceeded as error:
@@ -676,36 +564,6 @@ class Ledger:
                 "it from a copy"
             ) from error
         return ledger
-
-    def with_quota(self, party: str, quota: Limit | None) -> Ledger:
-        """Return a copy of the ledger in which a party (such as a department) has another quota;
-        entries and shares of delta stay.
-
-        Args:
-            party: name of the party.
-            quota: the most that the party may spend; None: its quota is removed.
-
-        Raises:
-            BudgetExceeded: the party has spent more.
-            InvalidInput: the quota exceeds the limit, or is of another kind.
-
-        >>> ledger = Ledger(PureDP(1)).with_quota("sales", PureDP("0.3"))
-        >>> ledger.spend("orders", PureDP("0.2"), party="sales")
-        >>> print(ledger.remaining(party="sales"))
-        pure differential privacy with epsilon = 0.1
-        """
-        saved, party = self.to_dict(), _checked_party(party)
-        quotas = {name: one for name, one in saved.pop("quotas", {}).items() if name != party}
-        if quota is not None:
-            _checked_quota(party, quota, self.limit)
-            quotas[party] = {"quota": quota.to_dict(), "units": {}}
-        try:
-            return Ledger.from_dict({**saved, "quotas": quotas})
-        except BudgetExceeded as error:
-            raise BudgetExceeded(
-                f"the quota {quota} of {party!r} was not set, because the party has spent more "
-                "already, which cannot be taken back: set a larger quota"
-            ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
         """Spend several entries (guarantees of streams) together, such as the entries made before a
@@ -729,11 +587,7 @@ class Ledger:
             unit = self.unit or entry.unit
             same = [other for other in entries if unit in (self.unit, other.unit)]
             if unit not in self._accounts:
-                self._accounts[unit] = self._open_account(same, self.limit)
-            if entry.party in self.quotas and unit not in self._of_parties[entry.party]:
-                mine = [other for other in same if other.party == entry.party]
-                quota, relation = self.quotas[entry.party], self._accounts[unit].relation
-                self._of_parties[entry.party][unit] = self._open_account(mine, quota, relation)
+                self._accounts[unit] = self._open_account(same)
             self._enter(entry)
 
     def _spelt_as_known(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
@@ -761,52 +615,22 @@ class Ledger:
             f"{remedy}, or use another ledger"
         )
 
-    def _open_account(
-        self, known: list[Spend], limit: Limit, relation: Relation | None = None
-    ) -> _Account:
+    def _open_account(self, known: list[Spend]) -> _Account:
         """Return an empty account (total of privacy loss) for the kind of unit of some entries,
         which decide its rules.
 
-        The entries in ``known`` must not depend on earlier releases.
-
-        Args:
-            known: the entries, which decide how the delta of ``limit`` is divided.
-            limit: the limit of the ledger; for the account of a party, its quota.
-            relation: the neighbouring relation; None: the ledger's own or, if it states none,
-                that of the entries.
+        The entries in ``known`` must not depend on earlier releases. They decide the neighbouring
+        relation, if the ledger states none, and how the limit's delta is divided.
         """
-        if relation is None:
-            replaced = any(entry.relation == "replace" for entry in known)
-            relation = self.relation or ("replace" if replaced else "add_remove")
+        replaced = any(entry.relation == "replace" for entry in known)
+        relation = self.relation or ("replace" if replaced else "add_remove")
         counted = [self._cost_of_entry(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
-        share = self._approximate_delta_of(limit)
-        return _Account(relation, Filter.start(limit, guarantees, share))
+        return _Account(relation, Filter.start(self.limit, guarantees, self.approximate_delta))
 
-    def _approximate_delta_of(self, limit: Limit) -> Fraction | None:
-        """Return the part of a limit's delta that ApproxDP guarantees may spend; None: it was not
-        stated.
-
-        ``limit`` is the limit of the ledger, or the quota of a party. For a quota, the part is as
-        large a fraction of its delta as for the ledger's limit.
-        """
-        if self.approximate_delta is None or not isinstance(limit, ApproxDP):
-            return self.approximate_delta
-        return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
-
-    def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
-        """Return the account (total of privacy loss) of a kind of unit; None: nothing is spent.
-
-        It is the account of one party (such as a department) or, if ``party`` is None, of all
-        parties together.
-        """
-        if party is not None and party not in self.quotas:
-            raise InvalidInput(
-                f"{field('party', party)} has no quota; "
-                f"{', '.join(map(repr, self.quotas)) or 'nobody'} has one: correct the name, or "
-                f"set its quota"
-            )
-        accounts = self._accounts if party is None else self._of_parties[party]
+    def _account(self, unit: str | None) -> _Account | None:
+        """Return the account (total of privacy loss) of a kind of unit; None: nothing is spent."""
+        accounts = self._accounts
         if unit is None and len(accounts) > 1:
             raise InvalidInput(
                 f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
@@ -873,12 +697,9 @@ class Ledger:
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
         return lambda entry: self._cost_of_entry(entry, relation)
 
-    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account, what: str) -> str:
+    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
         """Return the message of `BudgetExceeded`: the request, its cost, the spent budget and the
         rest.
-
-        Args:
-            what: the bound that would be exceeded, in words: the limit, or a party's quota.
         """
         request = str(entry.guarantee)
         ways = []
@@ -899,15 +720,15 @@ class Ledger:
         left = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
-            f"release {entry.name!r} asks for {request}; {what} is {account.filter.limit} for one "
+            f"release {entry.name!r} asks for {request}; the limit is {self.limit} for one "
             f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
             f"{'nothing' if left is None else left} is left: "
-            f"{self._remedy(entry, counted, account, left, what)}"
+            f"{self._remedy(entry, counted, account, left)}"
         )
 
     def _remedy(
-        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None, what: str
+        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None
     ) -> str:
         shares, share = account.filter, field("approximate_delta")
         shared = isinstance(self.limit, ApproxDP)
@@ -919,10 +740,10 @@ class Ledger:
         if entry.follows in account.largest:
             return f"give at most the guarantee of {entry.follows!r}, which costs nothing more"
         if left is None:
-            return f"raise {what}"
+            return "raise the limit"
         fits = self._fitting(entry, account, left)
         if fits is None:
-            return f"ask for less, or raise {what}"
+            return "ask for less, or raise the limit"
         options = [
             field(name, text(Fraction(value)))
             for name in _LOSSES
@@ -987,7 +808,6 @@ class Ledger:
 _LOSSES = ("epsilon", "delta", "rho")
 #: Digits of a parameter that a message suggests, and the largest relative error of a square root.
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
-_LONGEST_PARTY = 200  # characters
 
 
 def rounded_down_short(number: Fraction) -> Fraction:
@@ -1025,35 +845,6 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
             )
         found[unit] = _Account(one["relation"], Filter.from_dict(limit, dict(one)))
     return found
-
-
-def _checked_party(party: object) -> str:
-    """Return the name of a party (such as a department with a quota of the limit) in Unicode form
-    NFKC, with single spaces between words.
-
-    Raises:
-        InvalidInput: the name is no text, empty, over 200 characters or not printable.
-    """
-    name = unicodedata.normalize("NFKC", party) if isinstance(party, str) else ""
-    name = " ".join(name.split())
-    if not name or not name.isprintable() or len(name) > _LONGEST_PARTY:
-        raise InvalidInput(
-            f"{field('party', party)} must be a name of 1 to {_LONGEST_PARTY} characters without "
-            f"control characters: try 'sales'"
-        )
-    return name
-
-
-def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
-    """Return the quota, the most that a party may spend, if it is of the limit's kind and no
-    parameter is larger; else raise `InvalidInput`.
-    """
-    if type(quota) is not type(limit) or _larger(quota, limit) != limit:
-        raise InvalidInput(
-            f"the quota of {party!r} is {quota}, but the limit is {limit}: give a quota of the "
-            "same kind, with no number larger than in the limit"
-        )
-    return quota
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:

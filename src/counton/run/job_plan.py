@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -38,7 +37,6 @@ from counton.run.revised_plan import PlannedDelay, planned_delays
 from counton.run.settlement import SettledJob, checked_source, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
-from counton.state.shared import SharedBook
 from counton.state.unit_names import SpentUnit, of_limit
 from counton.statistics import Grouped, TallyStatistic
 from counton.statistics.by_group import inner_of, members_of
@@ -95,7 +93,6 @@ class PlannedJob:
         needs_size: whether some half-widths are left out because they depend on the number of rows,
             which is not stated.
         state: path or URL of the job's state.
-        ledger: path or URL of the shared ledger that the job's privacy loss is counted in, if any.
         spend: the job's entry in the ledger of its state: guarantee and protected unit.
         shown: the numbers of its statistic that the job shows.
         delays: for windows that are released again when late rows come: errors with the job's time
@@ -111,7 +108,6 @@ class PlannedJob:
     numbers: tuple[PlannedNumber, ...]
     needs_size: bool
     state: str
-    ledger: str | None
     spend: Spend
     shown: View
     delays: tuple[PlannedDelay, ...] = ()
@@ -151,7 +147,6 @@ class PlannedJob:
             "protected": self.definition.contribution.describe(self.definition.unit),
             "strategy": repr(self.definition.strategy),
             "state": self.state,
-            "ledger": self.ledger,
             **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
             **({} if self.sizes is None else {"thresholds": list(self.sizes)}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
@@ -198,15 +193,12 @@ class PlannedFile:
         failed: errors of jobs that cannot be planned or do not fit a limit, by name.
         ended: last step of each job whose stream has ended, by name.
         accounts: planned spending by kind of unit, for each state.
-        shared: planned spending by kind of unit, for each ledger (record of spent privacy loss)
-            that several states share.
     """
 
     jobs: Mapping[str, PlannedJob]
     failed: Mapping[str, CountonError | OSError]
     ended: Mapping[str, int]
     accounts: Mapping[str, tuple[Account, ...]]
-    shared: Mapping[str, tuple[Account, ...]]
 
 
 class _Book:
@@ -236,21 +228,14 @@ class _Book:
         has_limit = store is not None and store.ledger is not None
         self.units: list[SpentUnit] = [] if has_limit else [*of_limit(about)]
 
-    def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
+    def enter(self, settled: SettledJob) -> None:
         """Add the guarantee of a planned job as an entry of the ledger (the record of spent privacy
         loss), unless its stream has one already.
-
-        ``shared`` holds the ledgers that several states share, by address.
         """
-        spend, ledger = settled.spend, deepcopy(self.ledger)
-        new = settled.saved is None
-        if ledger is not None and new:
-            ledger.spend(**spend._asdict())
-        if (found := settled.shared_book()) is not None:
-            kept = shared.setdefault(found.label, found)
-            found._replace(ledger=kept.ledger).spend(spend)
-        self.ledger = ledger
-        if new:
+        if settled.saved is None:
+            spend = settled.spend
+            if self.ledger is not None:
+                self.ledger.spend(**spend._asdict())
             self.spends.append(spend)
             of_people = settled.job.people.user is not None
             kind = "user" if of_people else protects(settled.definition.statistic)
@@ -290,7 +275,6 @@ def planned_jobs(
     failed: dict[str, CountonError | OSError] = {}
     ended: dict[str, int] = {}
     books: dict[str, _Book] = {}
-    shared: dict[str, SharedBook] = {}
     with JobStates(jobs) as states:
         refuse_shared(states.jobs)
 
@@ -310,7 +294,7 @@ def planned_jobs(
                 book = book_of(job)
                 with _before_rows(job, book.units) as (settled, shown):
                     one = _plan_of(settled, shown, name, level, size)
-                    book.enter(settled, shared)
+                    book.enter(settled)
                 planned[name] = one
             except AlreadyEnded as error:
                 ended[name] = error.step
@@ -327,13 +311,7 @@ def planned_jobs(
         )
         for where, book in books.items()
     }
-    return PlannedFile(
-        planned,
-        failed,
-        ended,
-        accounts,
-        {label: _accounts(book.ledger, (), {}) for label, book in shared.items()},
-    )
+    return PlannedFile(planned, failed, ended, accounts)
 
 
 def planned_job(
@@ -407,7 +385,6 @@ def _plan_of(
         numbers=tuple(found),
         needs_size=needs_size,
         state=hide_secrets(os.fspath(job.keeping.state)),
-        ledger=None if job.keeping.ledger is None else hide_secrets(os.fspath(job.keeping.ledger)),
         spend=settled.spend,
         shown=shown,
         delays=planned_delays(definition, terms) if definition.cut.lags else (),

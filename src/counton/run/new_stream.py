@@ -61,7 +61,7 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
 
     Args:
         units: protected units that have entries in the ledger (the record of spent privacy loss) of
-            its state, or in the shared ledger.
+            its state.
 
     Raises:
         InvalidInput: a value of the job is out of range.

@@ -23,7 +23,6 @@ from counton.run.journal_values import read_cells, read_released, shown_by
 from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
-from counton.state.shared import ledger_files
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,6 @@ class Outputs:
             from counton.run.written_files import check_outputs
 
             read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
-            read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
             check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
         check_look(job.output)

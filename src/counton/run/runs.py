@@ -279,7 +279,6 @@ def open_stream(settled: SettledJob) -> Stream:
     store, keeping = settled.store, settled.job.keeping
     kept: dict[str, Any] = {
         "key": keeping.key,
-        "ledger": keeping.ledger,
         "witness": keeping.witness,
     }
     if settled.saved is None:
@@ -303,7 +302,6 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             details=definition.details,
             counters=counters,
             statistic=None if of_cells else definition.statistic,
-            party=keeping.party,
             **kept,
         )
     except (StateError, WrongKey) as error:

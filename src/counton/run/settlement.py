@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field
 from counton.base.exact import quote
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
@@ -57,7 +57,6 @@ from counton.state import Store
 from counton.state.database import Closing, kept_address
 from counton.state.key_and_witness import state_files
 from counton.state.reader import JournalReader
-from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
 
@@ -126,18 +125,7 @@ class SettledJob(OpenedJob):
         """
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
-        return Spend(name, *promise, party=self.job.keeping.party)
-
-    def shared_book(self) -> SharedBook | None:
-        """Return a copy of the ledger (record of spent privacy loss) that the job's state shares
-        with other states; None if it shares none.
-        """
-        database = None if self.store is None else self.store.database
-        shared = ledger_of(database, self.job.keeping.ledger)
-        if shared is None:
-            return None
-        with shared:
-            return shared.book(database, self.job.keeping.name)
+        return Spend(name, *promise)
 
 
 def resolve(
@@ -158,7 +146,7 @@ def resolve(
     Raises:
         InvalidInput: a value of the job is out of range.
         StateError: the state cannot be used, or its stream was made with other options.
-        BudgetExceeded: the limit of the state, or of its shared ledger, does not allow the job.
+        BudgetExceeded: the limit of the state does not allow the job.
 
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
     >>> resolve(job)
@@ -178,48 +166,17 @@ def resolve(
             from counton.run.erasure import check_retain
 
             check_retain(job.people.retain, definition)
-        if settled.saved is None:
-            book = settled.shared_book()
-            if settled.store is not None:
-                settled.store.refuse_beyond(settled.spend)
-            if book is not None:
-                book.spend(settled.spend)
-        elif job.keeping.party is not None:
-            _refuse_other_party(settled)
+        if settled.saved is None and settled.store is not None:
+            settled.store.refuse_beyond(settled.spend)
         return settled
     except BaseException:
         opened.close()
         raise
 
 
-def _refuse_other_party(settled: SettledJob) -> None:
-    """Refuse a job that states another party than its stream has in the ledger, the record of spent
-    privacy loss.
-
-    A party is a name, such as of a department; the stream spends the party's quota of the privacy
-    budget.
-    """
-    name, party = settled.spend.name, settled.spend.party
-    assert settled.store is not None
-    for entry in settled.store.spends:
-        if entry.name == name and entry.party != party:
-            began = "began without a party"
-            if entry.party is not None:
-                began = f"spends the quota of {entry.party!r}"
-            raise RequestMismatch(
-                f"stream {name!r} {began}, but this run names {field('party', party)}. To continue "
-                f"the stream, leave {field('party')} out, because the loss stays with the party "
-                f"that began it; or begin a new stream for {party!r} with another {field('name')}: "
-                f"the privacy losses of both add up"
-            )
-
-
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     """Complete a job: define its new stream, or check it against its existing stream."""
     job, store, saved = opened.job, opened.store, opened.saved
-    database = None if store is None else store.database
-    # An unreadable state is refused first.
-    known = [*units, *known_units(database, job.keeping.ledger)]
     before = None
     if saved is not None:
         kept = before = Definition.reopen(saved.design, saved.details)
@@ -239,7 +196,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     if before is None:
         from counton.run.new_stream import define
 
-        definition = define(job, [*(() if store is None else store.units), *known])
+        definition = define(job, [*(() if store is None else store.units), *units])
     else:
         from counton.run.later_run import refuse_other
 
@@ -510,9 +467,8 @@ def open_job(job: Job) -> OpenedJob:
         StateError: the state cannot be read.
     """
     job = with_totals(job)
-    for place in (job.keeping.ledger, job.keeping.witness):  # kept without passwords
-        if place is not None and "://" in os.fspath(place):
-            kept_address(place)
+    if job.keeping.witness is not None and "://" in os.fspath(job.keeping.witness):
+        kept_address(job.keeping.witness)  # kept without its password
     try:
         store = Store(job.keeping.state)
     except NoState:

@@ -23,7 +23,6 @@ from counton.run.settlement import as_before, with_totals
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.key_and_witness import state_files
-from counton.state.shared import ledger_files
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import OPEN, of_limit
 from counton.statistics.statistic import NO_EVENTS
@@ -276,10 +275,6 @@ def _reads(name: str, job: Job) -> Iterator[_Use]:
     with suppress(CountonError):
         for path in state_files(job.keeping.state, job.keeping.key):
             yield _Use(name, "state", path)
-    if job.keeping.ledger is not None:
-        with suppress(CountonError):
-            for path in ledger_files(job.keeping.ledger):
-                yield _Use(name, "ledger", path)
     if isinstance(job.groups.domain, str | os.PathLike) and is_file(os.fspath(job.groups.domain)):
         yield _Use(name, "domain", Path(job.groups.domain))
     found: list[str] = []

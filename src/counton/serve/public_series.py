@@ -232,7 +232,6 @@ class Journal:
                 "spent": None if spent is None else str(spent),
                 "limit": None if ledger is None else str(ledger.limit),
                 "left": None if left is None else str(left),
-                "shared": self._store.shared_ledger is not None,
             },
             "columns": columns,
         }

@@ -1,8 +1,5 @@
 """The privacy ledger of a state, kept as database rows: what its releases have spent, and the
 limit.
-
-Other states may enter their spending here too (`counton.state.shared`). Then the limit holds for
-all of them together.
 """
 
 from __future__ import annotations
@@ -15,11 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import PurePath
 from textwrap import shorten
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field, hide_secrets
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
 from counton.numbers import Design
 from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
@@ -30,79 +26,16 @@ from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
 
 
-class ForeignEntry(NamedTuple):
-    """An entry in this state's ledger (the record of spent privacy loss) that another state has
-    made.
-
-    Attributes:
-        number: number of the entry, counted from 1.
-        state: identity of the other state.
-        place: last known address of that state.
-        spend: name of the stream, guarantee and protected unit of the entry.
-        begun: whether the entry's stream exists; False if the run that made the entry was
-            interrupted before it made the stream.
-        step: number of released steps of that stream, as last reported.
-        entered: time of the entry, ISO 8601 in UTC.
-        user: operating system's name of the user who made the entry; None in states of format 16
-            and before.
-        host: name of the machine on which it was made.
-    """
-
-    number: int
-    state: str
-    place: str
-    spend: Spend
-    begun: bool
-    step: int
-    entered: str
-    user: str | None
-    host: str | None
-
-    @property
-    def label(self) -> str:
-        """Short name of the entry's stream and of the state that has the stream, for messages."""
-        return f"{self.spend.name} ({PurePath(self.place).name})"
-
-
-def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
-    """Return the entries that other states have made in this state's ledger (the record of spent
-    privacy loss), in the order in which they were made.
-    """
-    rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
-    with reading("the ledger"):
-        return tuple(
-            ForeignEntry(
-                *(row.number, row.state, row.place, spend_of(row), row.token is not None, row.step),
-                *(row.entered, row.who, row.host),
-            )
-            for row in rows
-        )
-
-
 def spend_of(row: Any) -> Spend:
     """Convert a database row of a ledger (the record of spent privacy loss) to its entry: stream,
     guarantee and protected unit.
     """
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
-    kept |= {} if row.party is None else {"party": row.party}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
-def ties(connection: Connection) -> list[Any]:
-    """Return the database rows in which a state notes its entries in the ledger (of spent privacy
-    loss) that it shares with other states: one row for each stream of the state.
-
-    The result is empty if the state shares no ledger.
-    """
-    return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
-
-
 #: Names of the terms that define a limit.
-_STATED = ("limit", "age", "relation", "approximate_delta", "unit", "quotas")
-
-
-#: The kind of a change of quotas alone. Parties are no part of a promise to anybody protected.
-SHARED_OUT: Final = "shared out"
+_STATED = ("limit", "age", "relation", "approximate_delta", "unit")
 
 
 def stamp(column: str) -> dict[str, str]:
@@ -128,15 +61,14 @@ def stamp(column: str) -> dict[str, str]:
 
 
 class LimitChange(NamedTuple):
-    """A change of a state's privacy limit. The limit was set, raised, lowered or removed, or only
-    the quotas of parties (such as departments) changed ("shared out").
+    """A change of a state's privacy limit: it was set, raised, lowered or removed.
 
     Attributes:
         time: time of the change, ISO 8601 in UTC.
         user: operating system's name of the user who changed it.
         host: name of the machine on which it was changed.
         before: terms of the former limit, JSON values by name (``limit``, ``age``, ``relation``,
-            ``approximate_delta``, ``unit``, ``quotas``); None if there was no limit.
+            ``approximate_delta``, ``unit``); None if there was no limit.
         after: terms of the new limit, in the same form; None if there is none now.
         higher: whether the new limit allows anything that the former one did not.
     """
@@ -159,21 +91,17 @@ class LimitChange(NamedTuple):
         differential privacy with epsilon = 2, about one reader
         """
         when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
-        if self.verb == SHARED_OUT:
-            return f"{SHARED_OUT} {when} among {shares_in_words(self.after or {})}"
         old = self.before is not None and self.verb != "narrowed"
         before = f" from {limit_in_words(self.before)}" if old else ""
         return f"{self.verb} {when}{before} to {limit_in_words(self.after)}"
 
     @property
     def verb(self) -> str:
-        """Effect of this change on the limit: "set", "removed", "raised", "lowered", "narrowed"
-        (only to one unit) or "shared out" (only quotas of parties changed).
+        """Effect of this change on the limit: "set", "removed", "raised", "lowered" or
+        "narrowed" (only to one unit).
         """
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
-        if _without_quotas(self.before) == _without_quotas(self.after):
-            return SHARED_OUT
         if self.higher:
             return "raised"
         return "narrowed" if self.before["limit"] == self.after["limit"] else "lowered"
@@ -193,18 +121,6 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
     if stated.get("approximate_delta") is not None:
         words += f", of whose delta {stated['approximate_delta']} is for ApproxDP guarantees"
     return words
-
-
-def shares_in_words(stated: Mapping[str, Any]) -> str:
-    """Describe how much of a privacy limit each party (such as a department) may spend; ``stated``
-    has the limit's terms (see `LimitChange`).
-
-    >>> shares_in_words({"quotas": {"sales": {"guarantee": "pure", "epsilon": "1/2"}}})
-    "'sales' pure differential privacy with epsilon = 0.5"
-    """
-    quotas = stated.get("quotas") or {}
-    said = (f"{party!r} {guarantee_from_dict(quota)}" for party, quota in quotas.items())
-    return "; ".join(said) or "nobody"
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
@@ -239,27 +155,21 @@ class LedgerEvent(NamedTuple):
 
     Attributes:
         time: time of the event, ISO 8601 in UTC.
-        event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
-            ``limit set``, ``limit raised``, ``limit lowered``, ``limit narrowed`` (only to one
-            unit), ``limit removed``, or ``limit shared out`` (only the parties' quotas changed).
+        event: ``spent``, ``limit set``, ``limit raised``, ``limit lowered``, ``limit narrowed``
+            (only to one unit), or ``limit removed``.
         name: name of the stream or table that spends; None for a limit.
         terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values;
             None if the limit was removed.
-        state: last known address of the other state that spends; None for this state's own events.
-        user: operating system's name of the user who did this; None in entries of states of format
-            16 and before.
+        user: operating system's name of the user who did this.
         host: name of the machine on which this was done.
-        party: party whose quota the entry spends; None: not stated.
     """
 
     time: str
     event: str
     name: str | None = None
     terms: Mapping[str, Any] | None = None
-    state: str | None = None
     user: str | None = None
     host: str | None = None
-    party: str | None = None
 
     def in_words(self) -> str:
         """Describe this event of the ledger's history in words, without its time and user.
@@ -270,42 +180,28 @@ class LedgerEvent(NamedTuple):
         """
         if self.name is None and self.terms is None:
             return self.event
-        if self.event.endswith(SHARED_OUT):
-            return f"{self.event} among {shares_in_words(self.terms or {})}"
         if self.name is None:
             return f"{self.event} to {limit_in_words(self.terms)}"
         spend = Spend.from_dict(self.terms or {})
-        whose = "" if self.party is None else f" for {self.party!r}"
-        return f"{self.event} by {self.name!r}{whose}: {spend.guarantee}, {spend.unit}"
+        return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all entries of the ledger (the record of spent privacy loss), including other states',
-    and all changes of the limit, in order of time.
+    """Return all entries of the ledger (the record of spent privacy loss), and all changes of the
+    limit, in order of time.
 
     Times are whole seconds. Within one second, changes of the limit come first.
     """
     changes = (
-        LedgerEvent(
-            *(one.time, f"limit {one.verb}", None, one.after),
-            user=one.user,
-            host=one.host,
-        )
+        LedgerEvent(one.time, f"limit {one.verb}", None, one.after, one.user, one.host)
         for one in limit_changes(connection)
     )
     rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
     with reading("the ledger"):
         events = [
-            LedgerEvent(
-                *(row.entered, "spent", row.name, spend_of(row).to_dict()),
-                *(None, row.who, row.host, row.party),
-            )
+            LedgerEvent(row.entered, "spent", row.name, spend_of(row).to_dict(), row.who, row.host)
             for row in rows
         ]
-    for one in of_others(connection):
-        event, own = "spent" if one.begun else "reserved", one.spend
-        whose = one.place, one.user, one.host, own.party
-        events.append(LedgerEvent(one.entered, event, own.name, own.to_dict(), *whose))
     return tuple(sorted([*changes, *events], key=lambda event: event.time))
 
 
@@ -317,17 +213,7 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the terms of a limit as JSON values; None if there is no limit."""
     if bound is None:
         return None
-    stated = {name: bound[name] for name in _STATED if bound.get(name) is not None}
-    if quotas := stated.get("quotas"):
-        stated["quotas"] = {party: one["quota"] for party, one in quotas.items()}
-    return stated
-
-
-def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the terms of a limit without its quotas, which divide the limit among parties (such as
-    departments) and allow nothing beyond it.
-    """
-    return {name: value for name, value in stated.items() if name != "quotas"}
+    return {name: bound[name] for name in _STATED if bound.get(name) is not None}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
@@ -388,17 +274,6 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
         return tuple(map(spend_of, rows))
 
 
-def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return the ledger entries of this state (guarantees of its streams and tables), and those
-    that other states made under its limit.
-
-    The losses of other states' streams are always added: no stream of another state counts as the
-    continuation of a stream here, even if their names are equal.
-    """
-    others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
-    return (*entries(connection), *others)
-
-
 def terms(connection: Connection) -> dict[str, Any] | None:
     """Return the limit and its terms, such as the unit that it protects, as JSON values; None
     without a limit.
@@ -416,7 +291,7 @@ def ledger(connection: Connection) -> Ledger | None:
     if bound is None:
         return None
     with reading("the ledger"):
-        spends = [entry.to_dict() for entry in all_entries(connection)]
+        spends = [entry.to_dict() for entry in entries(connection)]
         return Ledger.from_dict({**bound, "spends": spends})
 
 
@@ -426,7 +301,7 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
     """
     found = ledger(connection)
     if found is None:
-        return add_up(all_entries(connection))
+        return add_up(entries(connection))
     return {unit: (relation, found.cost(unit=unit)) for unit, relation in found.units.items()}
 
 
@@ -489,15 +364,10 @@ def add(connection: Connection, entry: Spend) -> None:
     Raises:
         BudgetExceeded: the limit does not allow it.
         InvalidInput: another entry has this name; this kind of guarantee cannot be counted against
-            the limit; or the state enters its spending into another, shared ledger.
+            the limit.
     """
     lock(connection)
     _refuse_name_of_another(connection, entry.name)
-    if shared := ties(connection):
-        raise InvalidInput(
-            f"this state is counted in the ledger {hide_secrets(shared[0].address)}, and the limit "
-            f"of that ledger holds: add {entry.name!r} there"
-        )
     _insert(connection, entry)
 
 
@@ -515,8 +385,7 @@ def _insert(connection: Connection, entry: Spend) -> None:
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    said |= {"guarantee": promise, **stamp("entered")}
-    connection.insert("counton_ledger", {**said, "party": entry.party})
+    connection.insert("counton_ledger", {**said, "guarantee": promise, **stamp("entered")})
 
 
 def _refuse_several_steps(
@@ -547,8 +416,7 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     spending is entered. The database is not changed.
 
     Args:
-        proposed: a ledger with the new limit and no entries. The quotas of the former limit are
-            added to it.
+        proposed: a ledger with the new limit and no entries.
         keep_unit: if the new limit names no kind of protected unit, take the former limit's.
 
     Raises:
@@ -558,10 +426,7 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
-    for party, one in ({} if before is None else before.get("quotas", {})).items():
-        quota: Any = guarantee_from_dict(one["quota"])
-        proposed = proposed.with_quota(party, quota)
-    known = all_entries(connection)
+    known = entries(connection)
     try:
         proposed.enter_all(known)
     except BudgetExceeded as error:

@@ -239,8 +239,7 @@ class JournalReader:
         """Return the reason to suspect that the state is an old copy; None if there is no sign of
         that.
 
-        The reason comes from one of two records outside the state: its witness, which records
-        releases, or the ledger of spent privacy loss that it shares with other states.
+        The reason comes from its witness, a record of releases outside the state.
         """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
@@ -30,14 +30,9 @@ from counton.state import ledger_rows as ledger
 from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
-from counton.state.shared import known_to
 from counton.state.sql import Connection
 from counton.state.stream_facts import Facts, record_in, to_json
 from counton.strategies import StreamStrategy
-
-if TYPE_CHECKING:
-    from counton.state.shared import SharedLedger
-
 
 #: Public columns of a stream's row: a reader of releases may have no right to see the sums.
 PUBLIC = (
@@ -88,21 +83,16 @@ def enter(
     counter: Counter,
     key: Key,
     details: Facts,
-    shared: SharedLedger | None = None,
     follows: str | None = None,
-    party: str | None = None,
 ) -> Any:
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
 
-    The guarantee is entered in the state's own ledger, and in the ledger that the state shares with
-    other states, if it shares one. If this stream ``follows`` another, the state's own ledger
-    counts only the larger of their losses, while a shared ledger adds them up. Each ledger counts
-    the loss in the quota of ``party``, a name that owns a part of the limit.
+    If this stream ``follows`` another, the ledger counts only the larger of their losses.
 
     Raises:
         StateError: the stream exists.
-        BudgetExceeded: the guarantee goes beyond a limit.
+        BudgetExceeded: the guarantee goes beyond the limit.
         InvalidInput: the kind of protected unit is unclear.
     """
     name = counter.design.name
@@ -113,9 +103,8 @@ def enter(
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    known = [*known_to(connection), *(() if shared is None else shared.known_units())]
-    counter.design = with_unit(known, counter.design, details.text)
-    spend = spend_of(counter.design, details.text, follows, party)
+    counter.design = with_unit(units.known_in(connection), counter.design, details.text)
+    spend = spend_of(counter.design, details.text, follows)
     ledger.enter(connection, spend, counter.design.contribution, details.values())
     connection.insert(
         "counton_streams",
@@ -137,22 +126,15 @@ def enter(
     )
     row: Any = find(connection, name)
     details.write(connection, row.id)
-    if shared is not None:
-        shared.enter(connection, database)
     return row
 
 
-def spend_of(
-    terms: Design, details: str, follows: str | None = None, party: str | None = None
-) -> Spend:
+def spend_of(terms: Design, details: str, follows: str | None = None) -> Spend:
     """Build the entry of a new stream for the ledger, the record of spent privacy loss, with its
     guarantee and the ledger's name for its protected unit.
-
-    Raises:
-        InvalidInput: the party's name is not allowed.
     """
     unit, relation = unit_in_ledger(terms, details), terms.contribution.relation
-    return Spend(terms.name, terms.guarantee, unit, relation, follows, party)
+    return Spend(terms.name, terms.guarantee, unit, relation, follows)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:

@@ -79,38 +79,17 @@ TABLES: Final = (
     PRIMARY KEY (stream_id, kind, period, part)
 );"""
     # Privacy that releases of this data have spent: the guarantee as JSON, the name of the
-    # protected unit, the relation of neighbours, and the party that spends. Who made the entry, on
-    # which machine.
+    # protected unit, and the relation of neighbours. Who made the entry, on which machine.
     """CREATE TABLE counton_ledger (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE, guarantee TEXT NOT NULL,
     unit TEXT NOT NULL, relation VARCHAR(20) NOT NULL, entered VARCHAR(32) NOT NULL,
-    party VARCHAR(200), who TEXT, host TEXT
+    who TEXT NOT NULL, host TEXT NOT NULL
 );"""
     # Changes of the limit: user, machine, time, and whether it allows more than before. Limits
     # are JSON; null means no limit. Rows are only ever added.
     """CREATE TABLE counton_limits (
     id {serial} PRIMARY KEY, time VARCHAR(32) NOT NULL, who TEXT NOT NULL, host TEXT NOT NULL,
     before TEXT, after TEXT, higher BOOLEAN NOT NULL
-);"""
-    # Entries of other states, each for a whole stream: the identity of the state and its place; a
-    # digest of this entry and all before it; the token of the one stream that has it, null while it
-    # is reserved; that stream's last reported step, and a keyed digest of its release; party, user
-    # and machine as in a state's own entries. Rows are only ever added.
-    """CREATE TABLE counton_shared_entries (
-    number BIGINT PRIMARY KEY, state VARCHAR(32) NOT NULL, place TEXT NOT NULL,
-    name VARCHAR(200) NOT NULL, guarantee TEXT NOT NULL, unit TEXT NOT NULL,
-    relation VARCHAR(20) NOT NULL, kind VARCHAR(8), entered VARCHAR(32) NOT NULL,
-    chain VARCHAR(64) NOT NULL, token VARCHAR(32), step BIGINT NOT NULL,
-    digest VARCHAR(64) NOT NULL, party VARCHAR(200), who TEXT, host TEXT,
-    UNIQUE (state, name)
-);"""
-    # A state's notes on the ledger into which its streams are entered, by stream: the ledger's
-    # identity, its address without a password, the number of the entry, and number and digest of
-    # the last entry that was seen.
-    """CREATE TABLE counton_shared_ledgers (
-    name VARCHAR(200) PRIMARY KEY, ledger VARCHAR(32) NOT NULL, address TEXT NOT NULL,
-    token VARCHAR(32) NOT NULL, number BIGINT NOT NULL, newest BIGINT NOT NULL,
-    chain VARCHAR(64) NOT NULL
 );"""
     # Second witnesses of other states, by state identity, key fingerprint and stream: entries as
     # JSON.

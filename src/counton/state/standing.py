@@ -1,8 +1,7 @@
-"""Checks of a stream against its witness and its shared ledger, before and after each release.
+"""Checks of a stream against its witness, before and after each release.
 
-A release is shown only after both have recorded it. An old copy of a state, which lacks releases
-that they have recorded, releases nothing. The ledger records first, so it has all that a witness
-has.
+A release is shown only after the witness has recorded it. An old copy of a state, which lacks
+releases that the witness has recorded, releases nothing.
 
 New streams are checked too. A state that was restored from an old copy lacks its later releases:
 under the same key, a stream of the same name would get the same noise over other data, and its loss
@@ -28,7 +27,6 @@ from counton.state import journal, records
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 from counton.state.key_and_witness import Kept, Mark, State, Witness, witness_beside
-from counton.state.shared import SharedEntry, entry_in
 from counton.state.sql import Connection
 from counton.state.sqlite_file import files_of
 
@@ -46,11 +44,11 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
     """Return the public columns of a stream's database row; refuse an old copy.
 
     An old copy lacks steps, or deletions of people, that its witness (a record outside the state)
-    or its shared ledger (of spent privacy loss) has recorded.
+    has recorded.
 
     Raises:
-        StateError: the stream is missing, or ledger or witness has recorded more than the state
-            has, or another release.
+        StateError: the stream is missing, or the witness has recorded more than the state has, or
+            another release.
     """
     database.read_witnesses(connection)  # fresh for the next check: a place may have been given up
     row = records.public_row(connection, name)
@@ -59,11 +57,7 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
             f"state {database.label} has no stream {name!r} any more; restore the state that was "
             "used before"
         )
-    digest = digests_in(connection, row.id)
-    witness.check(Mark.of(row), digest)
-    with entry_in(connection, database, name) as entry:
-        if entry is not None:
-            entry.refuse_forgotten(row.step, digest)
+    witness.check(Mark.of(row), digests_in(connection, row.id))
     return row
 
 
@@ -79,10 +73,9 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     """Allow a process to show the last release of a stream; record the release first, if only
     earlier releases are recorded.
 
-    The records are the stream's witness (a record outside the state) and its shared ledger (of
-    spent privacy loss). The process that made the release may have been killed, or may have failed,
-    before it recorded the release. Nothing is recorded if the witness has later steps, or does not
-    know the stream.
+    The record is the stream's witness, outside the state. The process that made the release may
+    have been killed, or may have failed, before it recorded the release. Nothing is recorded if the
+    witness has later steps, or does not know the stream.
 
     Every process that shows a stream and is not its writer calls this function first. No key is
     needed.
@@ -94,42 +87,14 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     witness = witness_beside(database, key).snapshot()  # read before the state
     with database.transaction(write=False) as connection:
         row = records.public_row(connection, name)
-        digests, at = digests_in(connection, row.id), Mark.of(row)
-        digest = digests(row.step)
+        digest, at = journal.digest_at(connection, row.id, row.step), Mark.of(row)
         if not row.step or digest is None:  # a damaged journal is reported by its reader
             return
-        if not witness.check_shown(at, digest):  # the ledger knows only the last release
-            with entry_in(connection, database, name) as entry:
-                if entry is not None:
-                    entry.refuse_forgotten(row.step, digests)
+        witness.check_shown(at, digest)
     if witness.is_later(at) or not witness.knows(at):
         return  # the state is an old copy, or its writer has the witness
     if witness.is_behind(at):
-        note_of_another(database, witness, row.id, at, digest)
-
-
-def note_of_another(
-    database: Database,
-    witness: Witness,
-    stream_id: int,
-    at: Mark,
-    digest: str,
-    *,
-    seen: bool = False,
-) -> None:
-    """Record, in a stream's witness (a record outside the state) and in its shared ledger (of spent
-    privacy loss), a release that another process has made.
-
-    ``at`` is the stream's progress after the release, ``digest`` the digest of the release.
-
-    Args:
-        seen: True if this process watched while the other process made the release.
-    """
-    with (
-        database.transaction(write=False) as connection,
-        entry_in(connection, database, at.name) as entry,
-    ):
-        note(database, witness, stream_id, at, digest, entry, seen=seen)
+        note(database, witness, row.id, at, digest)
 
 
 def note(
@@ -138,18 +103,15 @@ def note(
     stream_id: int,
     at: Mark,
     digest: str,
-    entry: SharedEntry | None,
     *,
     writes: bool = False,
     seen: bool = False,
 ) -> None:
-    """Record the last release of a stream in its shared ledger (of spent privacy loss) and its
-    witness (a record outside the state).
+    """Record the last release of a stream in its witness, a record outside the state.
 
     Args:
         at: the stream's progress after that release.
         digest: digest of that release.
-        entry: the stream's entry in a shared ledger; None if the state shares none.
         writes: True if this process made the release.
         seen: True if another process made the release while this one watched.
 
@@ -161,8 +123,6 @@ def note(
         with database.transaction(write=False) as connection:
             return journal.digest_at(connection, stream_id, step)
 
-    if at.step and entry is not None:
-        entry.note(at.step, digest, digest_of)
     witness.note(at, digest, digest_of, writes=writes, seen=seen)
 
 

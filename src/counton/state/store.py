@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, StateError, field, hide_secrets
+from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import Number
 from counton.base.groups import GroupNames
 from counton.base.private import Private
@@ -23,7 +23,7 @@ from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
-from counton.state.ledger_rows import ForeignEntry, LedgerEvent, LimitChange
+from counton.state.ledger_rows import LedgerEvent, LimitChange
 from counton.state.reader import JournalReader, reader_of
 from counton.state.sql import Connection
 from counton.state.unit_names import SpentUnit, known_in
@@ -168,11 +168,10 @@ class Store(Closing):
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All entries of the ledger (the record of spent privacy loss), including other states',
-        and all changes of the limit, ordered by time.
+        """All entries of the ledger (the record of spent privacy loss), and all changes of the
+        limit, ordered by time.
 
-        Each entry and change names its user and host, except entries made by states of format 16
-        and before.
+        Each entry and change names its user and host.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -186,27 +185,11 @@ class Store(Closing):
         return self._read(books.history)
 
     @property
-    def shared_entries(self) -> tuple[ForeignEntry, ...]:
-        """Entries in this state's ledger (the record of spent privacy loss) that other states,
-        which share the limit of this state, have made.
-        """
-        return self._read(books.of_others)
-
-    @property
-    def shared_ledger(self) -> str | None:
-        """Path or URL of the shared ledger: another database, whose privacy limit also holds for
-        this state. None if the state shares no ledger.
-        """
-        ties = self._read(books.ties)
-        return hide_secrets(ties[0].address) if ties else None
-
-    @property
     def ledger(self) -> Ledger | None:
         """A copy of the ledger, the record of spent privacy loss, with its entries and its limit;
         None if there is no limit.
 
-        The copy can compute how much privacy loss is left. The entries of other states
-        (`shared_entries`) follow the state's own.
+        The copy can compute how much privacy loss is left.
 
         To make an entry, use ``Stream.create``.
         """
@@ -214,8 +197,7 @@ class Store(Closing):
 
     @property
     def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
-        """Total privacy loss for each kind of protected unit, of this state and of other states
-        under its limit.
+        """Total privacy loss for each kind of protected unit.
 
         Returns:
             For each kind of unit: how its neighbouring datasets differ, and the total loss.
@@ -293,43 +275,6 @@ class Store(Closing):
                 proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
             books.set_limit(connection, proposed, allow_raise=allow_raise)
 
-    def set_quota(self, party: str, quota: Limit | None) -> None:
-        """Set the most that a party (a name, such as of a department, under which releases are
-        made) may spend of the limit; None: the party has no quota.
-
-        The limit holds for all parties together, whatever their quotas. Once a party has a quota,
-        each new release must state a party that has one. Nobody checks which party a run states
-        (``party``), so quotas serve parties who trust each other. The database notes each change
-        (`limit_changes`).
-
-        Args:
-            party: name of the party.
-            quota: guarantee of the limit's kind; none of its numbers may be larger than the
-                limit's.
-
-        Raises:
-            BudgetExceeded: the party has spent more; its quota stays as it was.
-            InvalidInput: there is no limit, or the quota does not fit it.
-
-        >>> from counton import PureDP
-        >>> with Store("visits.db", create=True) as store:
-        ...     store.set_limit(PureDP(1))
-        ...     store.set_quota("sales", PureDP("0.3"))
-        ...     store.add_spend("survey", PureDP("0.2"), unit="reader", party="sales")
-        ...     print(store.ledger.remaining(party="sales"))
-        pure differential privacy with epsilon = 0.1
-        """
-        with self.database.transaction(write=True) as connection:
-            books.lock(connection)
-            present = books.ledger(connection)
-            if present is None:
-                raise InvalidInput(
-                    f"{field('quota', party)} is a part of a limit, but {self.database.label} has "
-                    "no limit: set a limit first (counton ledger)"
-                )
-            proposed = present.with_quota(party, quota)
-            books.set_limit(connection, proposed, allow_raise=False)
-
     def add_spend(
         self,
         name: str,
@@ -337,7 +282,6 @@ class Store(Closing):
         *,
         unit: str,
         relation: Relation = "add_remove",
-        party: str | None = None,
     ) -> None:
         """Enter in the ledger, the record of spent privacy loss, what another program's releases
         have spent about the units that this database protects.
@@ -351,13 +295,11 @@ class Store(Closing):
             guarantee: the whole guarantee of what was published.
             unit: protected unit, such as "reader".
             relation: how neighbouring datasets differ.
-            party: the party whose quota the entry spends; needed if the limit has quotas.
 
         Raises:
             BudgetExceeded: the limit does not cover it; nothing is entered.
             InvalidInput: the name is in use or is not allowed; the unit or the guarantee cannot be
-                counted against the limit; or the database enters its spending into a shared ledger
-                elsewhere.
+                counted against the limit.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -371,7 +313,7 @@ class Store(Closing):
                 f"{field('unit', unit)} is not the name of a unit: give a word such as 'reader'"
             )
         with self.database.transaction(write=True) as connection:
-            books.add(connection, Spend(name, guarantee, unit, relation, party=party))
+            books.add(connection, Spend(name, guarantee, unit, relation))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
         """Return the ledger (the record of spent privacy loss) as it would be after `set_limit`

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -30,7 +29,7 @@ from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import extremes, number_array
-from counton.state import journal, records, shared, standing
+from counton.state import journal, ledger_rows, records, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
@@ -49,7 +48,6 @@ from counton.statistics.tally_statistic import (
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.state.shared import SharedEntry
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Statistic
 
@@ -109,18 +107,17 @@ class Stream(JournalReader, Closing):
         details: Mapping[str, Any],
         key: Key,
         witness: keyfile.Witness,
-        entry: SharedEntry | None,
         counter: Counter | None = None,
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key, self._strategy = key, strategy
-        self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
+        self._witness, self._epoch = witness, int(row.writer_epoch)
         self.epoch_before = 0
         self._step, self._forgotten = int(row.step), int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = 0, 0  # known to witness and ledger: last step, times people were forgotten
+        self._noted = 0, 0  # known to the witness: last step, times people were forgotten
         self._seal = records.Seal(key, row.name)
         # The seal's facts; the amount of memory is counted when it is first needed.
         self._sealed_details, self._remembered = str(row.details), ""
@@ -152,9 +149,7 @@ class Stream(JournalReader, Closing):
         counters: Guarantee | None = None,
         statistic: Statistic | None = None,
         batched: bool = True,
-        ledger: str | os.PathLike[str] | None = None,
         follows: str | None = None,
-        party: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database, the record of spent
@@ -181,16 +176,10 @@ class Stream(JournalReader, Closing):
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
-            ledger: a state database (path or URL) with a privacy limit for several states
-                together, in which this state enters its spending; None: the database in which the
-                state enters its spending already, if there is one.
             follows: name of an earlier stream of this state that has released its last step. State
                 it only if no unit counts in both streams: the ledger then counts the larger of
                 their guarantees, and not the sum. Use it for units that are in one step of one
-                stream, such as events with one time each. A ledger that several states share adds
-                both guarantees up.
-            party: the party whose quota of the limit the stream spends; needed if the limit has
-                quotas.
+                stream, such as events with one time each.
             witness: a folder, or a database URL, away from the state, for a second witness, a
                 record of releases that shows old copies; None: its last place, at first
                 ``$XDG_STATE_HOME/counton``. "none": no second witness, so that nobody notices an
@@ -199,8 +188,8 @@ class Stream(JournalReader, Closing):
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
                 because it was lost or restored from an old copy; or the database cannot be used.
-            BudgetExceeded: the guarantee goes beyond the limit of the database or of the shared
-                ledger; nothing is created.
+            BudgetExceeded: the guarantee goes beyond the limit of the database; nothing is
+                created.
             WrongKey: ``key`` is None, and ``STATE.key`` holds a key that no stream of the state
                 uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
@@ -233,29 +222,16 @@ class Stream(JournalReader, Closing):
                 counter = counter_of(
                     statistic, strategy, guarantee, batched=batched, found=found, **named
                 )
-            # What is refused now leaves no empty state.
-            spend = records.spend_of(counter.design, facts.text, follows, party)
-            if ledger is not None and database is None:
-                with shared.SharedLedger(ledger) as early:
-                    named = records.with_unit(early.known_units(), counter.design, facts.text)
-                    early.check_fits(spend._replace(unit=records.unit_in_ledger(named, facts.text)))
             if database is None:
                 assert not isinstance(place, Database)
                 database = Database(place, create=True)
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
-                if (book := shared.ledger_of(database, ledger)) is not None:
-                    unless_made.callback(book.close)
                 with database.transaction(write=True) as connection:
                     keyfile.witness_beside(database, key, witness).keep(connection, witness)
-                    row = records.enter(
-                        connection, database, counter, held, facts, book, follows, party
-                    )
-                    entry = None if book is None else book.entry(connection, database, name)
-                if entry is not None:
-                    entry.check(0, lambda _: None)
+                    row = records.enter(connection, database, counter, held, facts, follows)
                 beside = keyfile.witness_beside(database, key)
-                made = cls(database, row, facts.values(), held, beside, entry, counter)
+                made = cls(database, row, facts.values(), held, beside, counter)
                 unless_made.pop_all()
                 return made
 
@@ -267,7 +243,6 @@ class Stream(JournalReader, Closing):
         *,
         key: keyfile.Kept = None,
         strategy: StreamStrategy | None = None,
-        ledger: str | os.PathLike[str] | None = None,
         witness: str | os.PathLike[str] | None = None,
         forgetting: bool = False,
     ) -> Stream:
@@ -279,8 +254,6 @@ class Stream(JournalReader, Closing):
             name: name of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies that are not part of counton.
-            ledger: as for `create`; if the state shared no ledger so far, all of its streams are
-                entered.
             witness: as for `create`.
             forgetting: the caller is going to delete people's data: also open a state that lacks
                 earlier deletions.
@@ -294,20 +267,15 @@ class Stream(JournalReader, Closing):
         database = state.database if isinstance(state, Store) else Database(state)
         with ExitStack() as unless_made:
             unless_made.callback(database.close)
-            if (book := shared.ledger_of(database, ledger)) is not None:
-                unless_made.callback(book.close)
-            entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
                 database.read_witnesses(connection)
                 row, held, before = records.take_over(
                     connection, database, name, key, witness=witness, forgetting=forgetting
                 )
                 beside = keyfile.witness_beside(database, key)
-                if entry is not None:
-                    entry.check(row.step, partial(journal.digest_at, connection, row.id))
                 with reading(f"the details of stream {name!r}"):
                     details = public.read(connection, row.id, row.details)
-                made = cls(database, row, details, held, beside, entry, None, strategy)
+                made = cls(database, row, details, held, beside, None, strategy)
                 made.epoch_before = before
             unless_made.pop_all()
             return made
@@ -330,13 +298,11 @@ class Stream(JournalReader, Closing):
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """Total privacy loss for each kind of protected unit, added up as
+        """Total privacy loss of the state for each kind of protected unit, added up as
         `counton.privacy.ledger.totals` does.
-
-        If the state shares a ledger (a record of spent privacy loss) with other states, the total
-        covers all of them.
         """
-        return shared.totals_of(self.database)
+        with self.database.transaction(write=False) as connection:
+            return ledger_rows.totals(connection)
 
     def describe(self) -> str:
         """Describe in words the protected unit of the stream and its privacy guarantee."""
@@ -567,8 +533,6 @@ class Stream(JournalReader, Closing):
         with self._lock:
             if not self._closed:
                 self._database.close()
-                if self._entry is not None:
-                    self._entry.close()
             self._closed = True
 
     def __repr__(self) -> str:
@@ -598,17 +562,16 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
-        """Record the last release in the witness (a file outside the state) and the shared ledger
-        (of spent privacy loss), unless both have it. It may be shown only afterwards.
+        """Record the last release in the witness (a file outside the state), unless it has it. It
+        may be shown only afterwards.
 
         The release is missing there if the process that made it was killed too early, or used
         another witness.
         """
-        step, entry = self._step, self._entry
+        step = self._step
         if self._noted == (step, self._forgotten):
             return
-        behind = entry is not None and bool(step) and entry.is_behind(step)
-        if behind or self._witness.is_behind(self._mark(step)):
+        if self._witness.is_behind(self._mark(step)):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
             if digest is not None:
@@ -617,9 +580,7 @@ class Stream(JournalReader, Closing):
 
     def _note(self, step: int, digest: str) -> None:
         at = self._mark(step)
-        standing.note(
-            self._database, self._witness, self._row.id, at, digest, self._entry, writes=True
-        )
+        standing.note(self._database, self._witness, self._row.id, at, digest, writes=True)
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
@@ -738,9 +699,6 @@ class Stream(JournalReader, Closing):
                 self._witness.join(at)
         digest = standing.digests_in(connection, self._row.id)
         self._witness.check(at, digest)
-        if self._entry is not None:
-            self._entry.check(self._step, digest)
-            self._entry.reserve(now)
         self._witness.reserve(self._mark(now))
 
     def _commit(

@@ -13,7 +13,6 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
 from counton.base.errors import (
-    CountonError,
     InvalidInput,
     OldCopy,
     ReplayMismatch,
@@ -47,7 +45,6 @@ from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 from counton.state.reader import saved_shape
-from counton.state.shared import names_in_ledger
 from counton.state.sql import Connection
 from counton.strategies.strategy import check_law
 
@@ -131,9 +128,6 @@ def verify(
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = standing.released_names(connection)
-            entered = frozenset[str]()
-            with suppress(CountonError):  # each release reports it
-                entered = names_in_ledger(connection, database)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
                 row.name: _witness_problem(connection, database, row, witnesses[place], held)
@@ -171,12 +165,6 @@ def verify(
             for witness in witnesses
             for one in _forgotten_releases(database, known, witness, name)
         ]
-        told_of = {one.name for one in lost}.union(*known.values())
-        lost += [
-            _forgotten_release(one, database, "its ledger")
-            for one in sorted(entered - told_of)
-            if name in (None, one)
-        ]
         return (*found, *dict.fromkeys(lost))
     finally:
         database.close()
@@ -189,8 +177,8 @@ def _witness_problem(
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """Return the error with which the witness (a record outside the state) or the shared ledger (of
-    spent privacy loss) refuses a release; None if they accept it.
+    """Return the error with which the witness (a record outside the state) refuses a release; None
+    if it accepts it.
     """
     try:
         standing.position_of(connection, database, row.name, witness)
@@ -220,15 +208,12 @@ def _forgotten_releases(
         name = entry["stream"]
         if of not in (None, name):
             continue
-        yield _forgotten_release(name, database, entry["where"], f" under the key {entry['key']}")
-
-
-def _forgotten_release(name: str, database: Database, where: str, under: str = "") -> Verification:
-    problem = (
-        f"{where} records that {name!r}{under} was released, but state {database.label} does not "
-        "have it, so the state was restored from an old copy: restore the newest copy"
-    )
-    return Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
+        problem = (
+            f"{entry['where']} records that {name!r} under the key {entry['key']} was released, "
+            f"but state {database.label} does not have it, so the state was restored from an old "
+            "copy: restore the newest copy"
+        )
+        yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
 def _fitting(

@@ -187,7 +187,7 @@ def _note(
         records.check_digest(connection, row, held)
         digest = journal.digest_at(connection, row.id, row.step) if row.step else ""
         if digest is not None:
-            standing.note_of_another(database, witness, row.id, at, digest, seen=look.known)
+            standing.note(database, witness, row.id, at, digest, seen=look.known)
         return look
 
 

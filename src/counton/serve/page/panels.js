@@ -99,10 +99,8 @@ export function showPromise(page, stream) {
   const [used, most] = [spent, limit].map(epsilonOf);
   meter.hidden = !(most > 0 && used >= 0);
   if (limit === null) {
-    const bound = budget.shared
-      ? "A ledger that it shares with other data adds up what all of them spend."
-      : "No limit was set.";
-    words.textContent = `${sentence(`spent so far, all series together: ${spent}`)} ${bound}`;
+    const said = sentence(`spent so far, all series together: ${spent}`);
+    words.textContent = `${said} No limit was set.`;
     return;
   }
   if (!meter.hidden) {
