@@ -88,7 +88,7 @@ def all_that_is_shown(
 @pytest.mark.parametrize(
     ("name", "said", "row"),
     [
-        ("count", {**USER, **GROUPS, "measure_left_out": 0.5}, (1, "00:05,home,ann,9,u,v,1,a,9")),
+        ("count", {**USER, **GROUPS}, (1, "00:05,home,ann,9,u,v,1,a,9")),
         ("sum", {"id": "id", "revise": "1h"}, (1, "02:30,home,ann,x,u,w,1,a,3")),
         ("quantiles", {**USER, **GROUPS}, (1, "03:00,elsewhere,zed,,u,v,1,a,9")),
         ("distinct", {}, (0, "09:00,home,zed,5,u,v,1,a,9")),

@@ -219,7 +219,6 @@ ROOT = Path(__file__).parents[2]
 IN_REPORTS = {
     "counted_ranks": "tests/run/test_reports_of_people.py",
     "counts_users": "tests/run/test_reports_of_people.py",
-    "entries_by_bound": "tests/run/test_measured_bounds.py",
     "many_groups": "tests/statistics/test_grouped.py",
     "rank_digits": "tests/run/test_reports_of_people.py",
 }

@@ -65,7 +65,6 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
         ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, InvalidInput),  # no row
         ({"delta": "0.5"}, InvalidInput),
         ({"clock_change": "guess"}, InvalidInput),
-        ({"late": "maybe"}, InvalidInput),
         ({"watermark": "soon", "until": "newest"}, InvalidInput),
         ({"bad_rows": "quarantine:"}, InvalidInput),
         ({"epsilon": None}, InvalidInput),

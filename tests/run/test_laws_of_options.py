@@ -57,12 +57,10 @@ def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
     if OPTIONS[name].file and name not in ("domain", "strategy", "known"):
         before, colon, file = str(value).rpartition(":")
         value = f"{before}{colon}{tmp_path / file}"
-    bound = {"user": "user", "most": 2} if name == "measure_left_out" else {}
     files = {"events": str(tmp_path / "e.csv"), "state": str(tmp_path / "s.db")}
-    job = with_option(name, value, **files, **bound)
+    job = with_option(name, value, **files)
     entries = job_entries(job)
-    assert OPTIONS[name].key in entries or name in ("name", "measure_left_out")
-    assert name != "measure_left_out" or "left out" in entries["statistics"]  # a job of a report
+    assert OPTIONS[name].key in entries or name == "name"
     assert json.loads(json.dumps(entries)) == entries
     save(job, tmp_path / "jobs.toml")
     (found,) = load(tmp_path / "jobs.toml").values()
@@ -132,7 +130,7 @@ def test_the_law_sees_an_option_that_nobody_compares(
 def test_what_needs_another_option_names_one_that_there_is() -> None:
     needed = {option.needs for option in OPTIONS.values()} - {""}
     assert needed == {
-        *("domain", "expire", "measure_left_out", "user", "within"),
+        *("domain", "expire", "user", "within"),
     }
     assert needed <= set(OPTIONS)
 

@@ -58,7 +58,6 @@ COMMON: list[dict[str, Any]] = [
     USERS,
     {**USERS, "per": "1d", "retain": "7d", "most_a_window": 1},
     {**USERS, "per": "1d", "retain": "7d"},
-    {**USERS, "measure_left_out": 0.5, "measure_most": 9},
     {"user": "user", "per": "1d"},
     {**USERS, "distinct": True},
     {**USERS, "row": "loan"},

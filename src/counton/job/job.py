@@ -581,16 +581,6 @@ class Users(JobPart):
         needs="user",
         in_file=True,
     )
-    measure_left_out: Number | None = option(
-        None,
-        "part of the budget, as in 0.1, that measures which share of the rows bounds leave out: "
-        "rows beyond most, and values beyond lower and upper",
-    )
-    measure_most: int | None = option(
-        None,
-        "with measure-left-out: how many rows of a user it looks at; default: twice most",
-        needs="measure_left_out",
-    )
     retain: str | None = option(
         None,
         "with per: how long after the end of a period its users are remembered, as in 7d; "
@@ -928,10 +918,6 @@ class Job(OptionRecord):
         if not stated.get("name"):
             own = {**stated, **stated.get("options", {})}
             stated["name"] = usual_name(what, own.get("value") or own.get("columns"))
-        if stated.get("measure_left_out") is not None:
-            from counton.statistics.left_out import with_left_out
-
-            what, stated = with_left_out(what, stated)
         taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):

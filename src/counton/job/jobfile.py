@@ -46,7 +46,7 @@ from counton.privacy.contribution import checked_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords
-from counton.statistics.report_members import FIRSTS, SHARE, WITHIN
+from counton.statistics.report_members import SHARE, WITHIN
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -689,7 +689,7 @@ def schema() -> dict[str, Any]:
             properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     keys = {called for option in all_options().values() for called in (option.key, option.name)}
-    keys |= {STATISTIC, "by", "domain", "shares", WITHIN, SHARE, FIRSTS}
+    keys |= {STATISTIC, "by", "domain", "shares", WITHIN, SHARE}
     part = {name: one for name, one in properties.items() if name in keys}
     part["within"] = {
         "type": ["number", "string", "object"],

@@ -93,8 +93,6 @@ class JobFields(RowFields, total=False):
     most: int | None
     per: str | timedelta | None
     most_a_window: int | None
-    measure_left_out: Number | None
-    measure_most: int | None
     retain: str | timedelta | None
     row: str | None
     distinct: bool

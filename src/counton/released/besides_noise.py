@@ -7,8 +7,6 @@ whether a row is missing, or how many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of, members_of
@@ -111,24 +109,14 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
     user.
     """
     beyond, inner = beyond_bound(definition), definition.inner
-    if beyond is None or {*members_of(inner)} == {*_firsts(definition)} != set():
-        return []  # else each statistic has a smaller bound of its own
+    if beyond is None:
+        return []
     counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
     positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
     said = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:
         said += f", those of late {plural(definition.window)} most: earlier rows count first"
     return [said]
-
-
-def _firsts(definition: Description) -> Mapping[str, int]:
-    """Return the bound on the rows of each user that single statistics of a report have.
-
-    A report has several statistics of the same rows. The keys are the names of the statistics with
-    a bound of their own; other statistics are left out.
-    """
-    found: Mapping[str, int] = getattr(definition.inner, "firsts", {})
-    return found
 
 
 def _statistic_notes(definition: Description) -> list[str]:
@@ -139,36 +127,11 @@ def _statistic_notes(definition: Description) -> list[str]:
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
-        firsts, unit = _firsts(definition), definition.unit
-        found = []
-        beyond, measured = beyond_bound(definition), measuring(definition)
-        for name, part in members_of(inner).items():
-            lines = [*besides_of(inner_of(part))]
-            if name in measured and beyond is not None:
-                lines.append(f"{beyond} are in no share")
-            elif name in firsts:
-                count = f"{firsts[name]:,}"
-                rows = f"rows beyond {count} of each {unit}"
-                lines.insert(0, beyond_in_words(rows, low=getattr(part, "counts_rows", False)))
-            found += [f"{name}: {line}" for line in lines]
-        return found
+        parts = members_of(inner).items()
+        return [f"{name}: {line}" for name, one in parts for line in besides_of(inner_of(one))]
     if definition.what == "stream" and held.lower is not None and held.upper is not None:
         return [clipped_in_words(held.lower, held.upper, "the number")]
     return [*besides_of(inner)]
-
-
-#: Keyword of the statistic that measures which rows bounds leave out.
-_LEFT_OUT = "left-out"
-
-
-def measuring(definition: Description) -> list[str]:
-    """Return the names of the statistics in a report that estimate the share of rows left out by
-    bounds.
-
-    A report has several statistics of the same rows.
-    """
-    parts = members_of(definition.inner)
-    return [name for name, part in parts.items() if inner_of(part).card.keyword == _LEFT_OUT]
 
 
 def anew_notes(definition: Description) -> list[str]:

@@ -547,8 +547,8 @@ class ContributionBounder:
         """Encode in each row's value the row's rank among the rows of its user, if the statistic
         needs ranks.
 
-        A statistic needs ranks if it counts users, or bounds their rows itself; for other
-        statistics the rows are returned unchanged. A rank depends only on the user's own rows, new
+        A statistic needs ranks if it counts users; for other statistics the rows are returned
+        unchanged. A rank depends only on the user's own rows, new
         and remembered.
         """
         adds = self._definition.sums.rule
@@ -559,14 +559,11 @@ class ContributionBounder:
         more, rank = np.zeros(len(both), np.int64), np.zeros(len(both), np.int64)
         for one in adds.rank_digits:
             group = total // one.unit % one.size  # of the statistic itself; 0 if it has none
-            of_all = [] if one.beyond else [both.group, group]
-            cell = _hash_rows([both.key, *of_all, number])
+            cell = _hash_rows([both.key, both.group, group, number])
             alike = by_key(cell)
             rank[alike] = ranks(both.at(alike), _numbers(cell[alike]), self._named)
             for place, counted in enumerate(one.ranks):
                 more += np.where(rank == counted, one.unit << place, 0)
-            if one.beyond is not None:
-                more += np.where(rank > one.beyond, one.unit, 0)
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:

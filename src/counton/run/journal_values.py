@@ -15,18 +15,16 @@ from counton.base.errors import (
     RequestMismatch,
     field,
 )
-from counton.base.exact import percent, quote
+from counton.base.exact import quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.intervals import LEVEL, check_level
-from counton.released.besides_noise import measuring
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import CellValues, StepErrors
 from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
-from counton.statistics.by_group import members_of
 from counton.statistics.discovery import first_shown as reached_at
 
 if TYPE_CHECKING:
@@ -73,37 +71,10 @@ def read_released(
 def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
     """Return released numbers with notes added to them.
 
-    The notes state the fraction of rows that bounds leave out. They also say why numbers are
-    withdrawn.
+    The notes say why numbers are withdrawn.
     """
-    told = left_out_notes(found) if members_of(found.definition.inner) else []
-    told += withdrawals(definition)
+    told = withdrawals(definition)
     return replace(found, notes=(*found.notes, *told)) if told else found
-
-
-def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
-    """Return sentences that state the fraction of rows that bounds leave out, as it was released,
-    with its interval.
-
-    In a report (several statistics of the same rows) there is a sentence for each statistic that
-    measures this fraction. The list is empty if nothing is released yet. It is also empty if the
-    report has groups: its table then shows the fraction for each group.
-    """
-    definition, found = numbers.definition, list[str]()
-    names = measuring(definition)
-    if not names or not numbers.steps or definition.domain is not None:
-        return []
-    last = numbers.steps[-1]
-    when = definition.cut.span(range(int(numbers._begins([last])[0]) + 1, last + 1))
-    for row in numbers.last_rows().iter_rows(named=True):
-        if row["statistic"] in names and row["name"] == "share":
-            ends = row["estimate"], row["lower"], row["upper"]
-            share, low, high = (f"{100 * one:.3g}%" for one in ends)
-            found.append(
-                f"bounds leave out an estimated {share} of the rows ({low} to {high}, with "
-                f"probability {percent(numbers.level)}%; {when})"
-            )
-    return found
 
 
 def withdrawals(definition: Definition) -> list[str]:

@@ -179,13 +179,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job, store, saved = opened.job, opened.store, opened.saved
     before = None
     if saved is not None:
-        kept = before = Definition.reopen(saved.design, saved.details)
-        if kept.what != job.what and not job.options:
-            from counton.statistics.left_out import has_left_out_share
-
-            if has_left_out_share(kept.inner, job.what):  # a report, which the job need not call so
-                job = job.having(what=kept.what)
-        _refuse_ended(kept, job)
+        before = Definition.reopen(saved.design, saved.details)
+        _refuse_ended(before, job)
     first = checked_source(job) if saved is None else None
     job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):

@@ -191,8 +191,6 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
         refuse_without(job, "within", but=statements.kind_of(job.what).card.reads)
     if job.lateness.revise is not None and not known:
         refuse(job, EXCLUDED["revise"], field("revise", job.lateness.revise))
-    if not known:
-        refuse_without(job, "measure_left_out")
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
@@ -260,7 +258,7 @@ def _check_beside(job: Job, statistic: Statistic) -> None:
         if rows_of_each_group(statistic) is not None:
             raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
         raise InvalidInput(
-            f"a report that counts users, or the first rows of each, needs {user}, and "
+            f"a report that counts users needs {user}, and "
             f"{field('most')}, how many rows of one user count; give both"
         )
 

@@ -21,7 +21,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy.contribution import known_unit
-from counton.released.besides_noise import besides_noise, measuring
+from counton.released.besides_noise import besides_noise
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
@@ -211,8 +211,6 @@ class Journal:
         totals = self._store.totals
         _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
-        told = self.step and measuring(definition)
-        notes = self.read().notes if told else withdrawals(definition)
         if self.step:
             columns = self.series(last=1).rows.columns
         return {
@@ -225,7 +223,7 @@ class Journal:
             ],
             "protects": protection_in_words(definition),
             "people": people_note(definition),
-            "besides_noise": [*notes, *besides_noise(definition)],
+            "besides_noise": [*withdrawals(definition), *besides_noise(definition)],
             "key_fingerprint": found.key_fingerprint,
             "budget": {
                 "unit": unit,

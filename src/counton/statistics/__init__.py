@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from counton.statistics.graphs.stars import Stars as Stars
     from counton.statistics.graphs.triangles import Triangles as Triangles
     from counton.statistics.hierarchy import Hierarchy as Hierarchy
-    from counton.statistics.left_out import ShareLeftOut as ShareLeftOut
     from counton.statistics.letters.episodes import Episodes as Episodes
     from counton.statistics.letters.substrings import Substrings as Substrings
     from counton.statistics.line_ranges import Ranges as Ranges

@@ -263,10 +263,6 @@ class Average(ClippedValues):
         if asked not in self.number_names:
             known = ", ".join(map(repr, self.number_names[:-1]))
             raise InvalidInput(f"name is {quote(name)}; give {known} or 'count'")
-        return self._estimate_of(cells, asked)
-
-    def _estimate_of(self, cells: Cells, asked: str) -> Estimate:
-        """Return the ``"mean"``, ``"sum"`` or ``"count"`` from released cells."""
         if self.number is not None:
             start, stop = cells.ends
             delay, total = cells.design.strategy.facts.delay, cells.one(0)

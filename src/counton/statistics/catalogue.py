@@ -54,7 +54,6 @@ KNOWN: dict[str, str] = {
     "SumBesideNumber": "counton.statistics.average",
     "GroupedRows": "counton.statistics.report_members",
     "FirstRows": "counton.statistics.report_members",
-    "ShareLeftOut": "counton.statistics.left_out",
 }
 #: Base class of all statistics. Its module imports this one, so it is imported when needed.
 _BASE = ("counton.statistics.statistic", "Statistic")

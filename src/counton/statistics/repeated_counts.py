@@ -44,8 +44,6 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
     """
     by_column: dict[str, dict[str, Mapping[str, str]]] = {}
     for name, one in report.measured_ones.items():
-        if name in report.firsts:  # its rows are others
-            continue
         for column, labels in _counts(one, report.columns.get(name, ())).items():
             by_column.setdefault(column, {})[name] = labels
     found = {}

@@ -43,13 +43,11 @@ from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.privacy import Contribution, Guarantee, value_grid
-from counton.statistics.by_group import Grouped, GroupedReading, inner_of
+from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import part_design, with_weights
 from counton.statistics.report_members import (
-    FIRSTS,
     SHARE,
     WITHIN,
     GroupedRows,
@@ -211,9 +209,6 @@ class Report(TallyStatistic):
         size: approximate public number of rows at the last step. It is needed if ``within`` bounds
             an average, because its error depends on the number of rows.
         most: the largest number of rows of one person that count; jobs set it.
-        firsts: for some statistics, by name, a number n below ``most``: only the first n rows of
-            each person count in the statistic. `ShareLeftOut` counts the person's later rows as
-            left out.
         weights: for each measured statistic, the factor by which its cells are multiplied; None:
             `settle` chooses them.
         apart: names of statistics that get cells of their own, although their numbers follow from
@@ -277,7 +272,6 @@ class Report(TallyStatistic):
         shares: Mapping[str, float] | None = None,
         size: int | None = None,
         most: int = 1,
-        firsts: Mapping[str, int] | None = None,
         weights: Mapping[str, int] | None = None,
         apart: Sequence[str] = (),
         unit: str | None = None,
@@ -301,17 +295,13 @@ class Report(TallyStatistic):
             raise InvalidInput(
                 "two statistics of a report have the same name; give each its own name"
             )
-        for name in (*apart, *(groups or ()), *(firsts or ())):
+        for name in (*apart, *(groups or ())):
             self.statistic(name)
-        self.firsts = {
-            name: check_integer(f"most of {name!r}", own, 1, 2**20)
-            for name, own in (firsts or {}).items()
-        }
         self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
         self._base = 0 if self.parts else 1  # a row without columns has code 1
-        ranked = self.firsts or any(one.counted_ranks for one in self.statistics.values())
+        ranked = any(one.counted_ranks for one in self.statistics.values())
         if not self.parts and not ranked:
             raise InvalidInput(
                 "no statistic of the report reads a column, so it would only count rows: release "
@@ -345,7 +335,7 @@ class Report(TallyStatistic):
     def from_spec(cls, stated: Statement) -> Report:
         (given,) = stated.require("statistics")
         statistics, columns = {}, {}
-        wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}, FIRSTS: {}}
+        wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
         for name, own in tables_of(given).items():
             statistics[name], columns[name] = member_of(stated, name, own)
             for key, found in wanted.items():
@@ -356,7 +346,6 @@ class Report(TallyStatistic):
             columns=columns,
             within=wanted[WITHIN],
             shares=wanted[SHARE],
-            firsts=wanted[FIRSTS],
             size=stated.size,
         )
 
@@ -380,7 +369,6 @@ class Report(TallyStatistic):
         for name, value in (
             ("within", self.within),
             ("shares", self.shares),
-            ("firsts", self.firsts),
             ("size", self.size),
             ("weights", self.weights),
             ("apart", [*self.apart]),
@@ -474,8 +462,6 @@ class Report(TallyStatistic):
         columns, there = self.columns[name], self.columns[other]
         if not one.asks or len(columns) > 1 or not {*columns} <= {*there}:
             return None
-        if self.firsts.get(name) != self.firsts.get(other):
-            return None
         place = there.index(columns[0]) if columns else None
         given = source.gives(place)
         if not {*one.asks} <= {*given}:
@@ -507,13 +493,11 @@ class Report(TallyStatistic):
     @property
     @override
     def rank_digits(self) -> tuple[RankDigit, ...]:
-        counted = [
+        return tuple(
             RankDigit(one.unit, one.size, one.of.counted_ranks)
             for one in self._digits.values()
             if one.of.counted_ranks
-        ]
-        own = self._first_rows_units.items()
-        return (*counted, *(RankDigit(unit, 1, (), beyond=most) for most, unit in own))
+        )
 
     @cached_property
     def _digits(self) -> dict[str, _Digit]:
@@ -528,16 +512,6 @@ class Report(TallyStatistic):
                 found[name] = _Digit(one, low, high - low + 1, unit)
                 unit *= high - low + 1
         return found
-
-    @cached_property
-    def _first_rows_units(self) -> dict[int, int]:
-        """For each number k in ``firsts``, the place value of its digit in the code of a row.
-
-        A code is the integer that encodes a row. The digit is 0 for the first k rows of a user, and
-        1 for all later rows.
-        """
-        first = math.prod(one.size for one in self._digits.values())
-        return {most: first << place for place, most in enumerate(sorted({*self.firsts.values()}))}
 
     def weight(self, name: str) -> int:
         """Return the factor by which a statistic's cells are multiplied before noise is added.
@@ -568,14 +542,8 @@ class Report(TallyStatistic):
         """
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
-        few: dict[str, list[str]] = {}
-        for name, one in self.statistics.items():
-            if one.counted_ranks:
-                few.setdefault("one", []).append(name)
-            elif name in self.firsts and not isinstance(inner_of(one), ShareLeftOut):
-                few.setdefault(str(self.firsts[name]), []).append(name)
-        only = (f"in {', '.join(some)} only the first {most}" for most, some in few.items())
-        alone = f" ({'; '.join(only)})" if few else ""
+        few = ", ".join(name for name, one in self.statistics.items() if one.counted_ranks)
+        alone = f" (in {few} only the first one)" if few else ""
         return Contribution.of_pattern(
             BoundedChange(l1, l2_squared, once=True),
             f"which counts in all of {names}{alone}",
@@ -594,15 +562,9 @@ class Report(TallyStatistic):
         """Bound the change of one statistic's cells, without its weight, by all rows of one person:
         the 1-norm and the squared 2-norm.
 
-        Up to ``most`` rows of a person count. In a statistic with a smaller bound n (``firsts``),
-        only the person's first n rows count. `ShareLeftOut` always counts up to ``most`` rows; a
-        comment in its source proves its norms.
+        Up to ``most`` rows of a person count.
         """
-        one, first = self.statistics[name], self.firsts.get(name, most)
-        inner = inner_of(one)
-        if isinstance(inner, ShareLeftOut):
-            return most, inner.squared_norm(first, most)
-        return norms_of_people(one, min(first, most))
+        return norms_of_people(self.statistics[name], most)
 
     @property
     @override
@@ -621,13 +583,6 @@ class Report(TallyStatistic):
                     f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
                     f"only {field('most', most)} rows of a user count; give a larger "
                     f"{field('most')}"
-                )
-            own, least = self.firsts.get(name), isinstance(inner_of(one), ShareLeftOut)
-            if own is not None and own + least > most:
-                raise InvalidInput(
-                    f"{field('most', own)} of {name!r} in the report must be "
-                    f"{'below' if least else 'at most'} {field('most', most)}, how many rows of a "
-                    f"user the report reads; give a larger {field('most')} to the report"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -655,7 +610,7 @@ class Report(TallyStatistic):
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
         same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
-        mine, its = ((one.columns, one.within, one.shares, one.firsts) for one in (self, other))
+        mine, its = ((one.columns, one.within, one.shares) for one in (self, other))
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 
@@ -665,7 +620,7 @@ class Report(TallyStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         if self.rank_digits:
             raise InvalidInput(
-                f"{self!r} counts users, or bounds their rows, but events of Python do not name "
+                f"{self!r} counts users, but events of Python do not name "
                 f"their user: run a job with {field('user')} and {field('most')}"
             )
         found: list[NDArray[Any]] = []
@@ -726,11 +681,8 @@ class Report(TallyStatistic):
             own: Any = one.code_bounds()[0]
             if (digit := self._digits.get(name)) is not None:
                 own = (code - self._base) // digit.unit % digit.size + digit.low
-            start, beyond = self._place_ranges[name].start, 0
-            if name in self.firsts:
-                beyond = (code - self._base) // self._first_rows_units[self.firsts[name]] % 2
-            entries = one.entries_by_bound(own, beyond) if name in self.firsts else one.entries(own)
-            found += [(place + start, amount) for place, amount in entries]
+            start = self._place_ranges[name].start
+            found += [(place + start, amount) for place, amount in one.entries(own)]
         return found
 
     @cached_property
@@ -744,7 +696,7 @@ class Report(TallyStatistic):
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        codes = math.prod(one.size for one in self._digits.values()) << len(self._first_rows_units)
+        codes = math.prod(one.size for one in self._digits.values())
         return self._base, self._base + codes - 1
 
     @property
@@ -773,7 +725,7 @@ class Report(TallyStatistic):
     @override
     def row_bounds(self) -> tuple[int, int]:
         lows, highs = zip(*(one.row_bounds() for _, one in self.measured_ones.items()), strict=True)
-        return min(lows + (0,) * bool(self.firsts)), max(highs)
+        return min(lows), max(highs)
 
     @override
     def measure(self, sums: Integers) -> Integers:

@@ -21,12 +21,11 @@ from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.count import DistinctUsers
 from counton.statistics.distinct import Distinct
-from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: Options of a report's statistics besides each statistic's own options.
-WITHIN, SHARE, FIRSTS = "within", "share", "most"
+WITHIN, SHARE = "within", "share"
 #: Options on how numbers are shown that a report accepts for each statistic.
 _SHOWN = ("shares",)
 #: Options of a whole job that a report also accepts for one of its statistics.
@@ -96,15 +95,11 @@ class GroupedRows(Grouped):
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        return self.entries_by_bound(code, 0)
-
-    @override
-    def entries_by_bound(self, code: X, beyond: Any) -> Sequence[tuple[X | int, X | int]]:
         start = code // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
             own = code % self._size + own
-        inner = self.inner.entries_by_bound(own, beyond)
+        inner = self.inner.entries(own)
         found = [(start + place, amount) for place, amount in inner]
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
@@ -313,18 +308,14 @@ def columns_of_members(given: Any) -> list[str]:
     found = list[str]()
     with suppress(InvalidInput):
         for own in tables_of(given).values():
-            known = [one for one in kind_of_member(own).card.options if one.column]
+            known = [
+                one
+                for one in statistic_named(own.get("statistic", "count")).card.options
+                if one.column
+            ]
             names = dict.fromkeys(["by", *(key for one in known for key in (one.key, one.name))])
             found += [own[name] for name in names if isinstance(own.get(name), str)]
     return found
-
-
-def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """Return the class of one statistic of a report (several statistics of the same rows), given
-    that statistic's options.
-    """
-    keyword = own.get("statistic", "count")
-    return ShareLeftOut if keyword == ShareLeftOut.card.keyword else statistic_named(keyword)
 
 
 def member_of(
@@ -338,7 +329,7 @@ def member_of(
         name: the statistic's name in the report.
         own: the options of the statistic.
     """
-    kind = kind_of_member(own)
+    kind = statistic_named(own.get("statistic", "count"))
     keyword = str(kind.card.keyword)
     known = {option.key: option for option in kind.card.options}
     known |= {option.name: option for option in kind.card.options}
@@ -348,7 +339,7 @@ def member_of(
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
-        if key in ("statistic", WITHIN, SHARE, FIRSTS) or (key in _OF_ROWS and key in taken):
+        if key in ("statistic", WITHIN, SHARE) or (key in _OF_ROWS and key in taken):
             continue
         if key in _SHOWN and key in taken:
             options[key] = value
@@ -362,7 +353,7 @@ def member_of(
         if key not in known:
             raise InvalidInput(
                 f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
-                f"options are {', '.join([*taken, WITHIN, SHARE, FIRSTS])}"
+                f"options are {', '.join([*taken, WITHIN, SHARE])}"
             )
         option = known[key]
         if isinstance(value, float) and option.kind == "text":

@@ -53,28 +53,24 @@ class RankDigit(NamedTuple):
     """A digit that is added to the integer code of a row, to state which row of its user the row
     is: the first, the second, or a later row.
 
-    Two kinds of statistics need it: statistics that count users by their rows, and statistics that
-    count only the first rows of each user.
+    Statistics that count users by their rows need it.
 
     The rows of a user are numbered from 1 in each group. The number of the group is ``code // unit
     % size``, where ``code`` does not yet have this digit. If the number of the row is ``ranks[i]``,
     ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
-    RankDigit(unit=4, size=6, ranks=(1,), beyond=None)
+    RankDigit(unit=4, size=6, ranks=(1,))
 
     Attributes:
         unit: place value of the group's digit in the code.
         size: number of values of the group's digit.
         ranks: the ranks that matter, ascending.
-        beyond: if given, the rows of a user are numbered in all groups together, and ``unit`` is
-            added to the code of each row with a larger number.
     """
 
     unit: int
     size: int
     ranks: tuple[int, ...]
-    beyond: int | None = None
 
 
 class TallyStatistic(Statistic):
@@ -142,7 +138,7 @@ class TallyStatistic(Statistic):
     @property
     def counts_users(self) -> bool:
         """True if this statistic, or a statistic of this report, counts users."""
-        return any(digit.ranks for digit in self.rank_digits)
+        return bool(self.rank_digits)
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of `encode` for rows that count."""
@@ -203,18 +199,6 @@ class TallyStatistic(Statistic):
             Pairs of the index of a sum and an amount in multiples of the resolution. If there are
                 several pairs, each index is an int.
         """
-
-    def entries_by_bound(self, code: X, beyond: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return which sums a row changes, and by how much, if only a user's first rows count.
-
-        Args:
-            code: code of the row, from `encode`.
-            beyond: 0 for a row that counts; 1 for a later row of its user, which changes no sum.
-
-        Returns:
-            Pairs of the index of a sum and an amount, as `entries` returns them.
-        """
-        return [(place, amount * (1 - beyond)) for place, amount in self.entries(code)]
 
     @property
     def spans(self) -> tuple[range, ...]:
