@@ -91,8 +91,8 @@ def test_nothing_exact_and_nothing_secret_is_published(place: Any) -> None:
     published = {name for (name,) in rows(out, "SELECT name FROM sqlite_master")}
     assert {name for name in published if not name.startswith("sqlite_")} == {
         "counton_releases",
-        *(f"counton_published_{part}" for part in ("streams", "groups", "windows", "values")),
-        *(f"counton_published_{part}" for part in ("readings", "cells", "descriptions")),
+        "counton_published_streams",
+        "counton_published_rows",
     }
     kept = out.read_bytes()
     key = Path(f"{place.state}.key").read_bytes().strip().splitlines()[-1]
@@ -157,7 +157,7 @@ def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgre
         ).fetchall()
     table = export(postgres).table().select("step", "group", "estimate", "lower", "upper")
     assert [tuple(row) for row in found] == table.rows()
-    for secret in ("counton_streams", "counton_journal", "counton_published_values"):
+    for secret in ("counton_streams", "counton_journal", "counton_published_rows"):
         with psycopg.connect(postgres) as connection:
             connection.execute(f"SET LOCAL ROLE reader_{schema_name}".encode())
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="denied"):

@@ -15,7 +15,6 @@ from databases import looked_into
 
 import counton
 from counton.base.errors import InvalidInput, StateError
-from counton.released.release_facts import unpack
 from counton.run import Job, export, publish, run
 from counton.state.published import is_published
 
@@ -64,25 +63,16 @@ def changed(file: Path, *statements: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", JOBS)
-def test_what_grows_by_the_night_is_described_once_and_read_whole(
-    kind: str, tmp_path: Path
-) -> None:
-    public, said = tmp_path / "public.db", []
+def test_what_grows_by_the_night_is_read_whole(kind: str, tmp_path: Path) -> None:
+    public = tmp_path / "public.db"
     for until in ("2024-03-04", "2024-03-05", "2024-03-09"):
         state = counted(kind, tmp_path, until)
         publish(state, public)
-        connection = sqlite3.connect(public)
-        said += connection.execute(
-            "SELECT description FROM counton_published_descriptions"
-        ).fetchall()
-        connection.close()
         export(state, tmp_path / "t.parquet")
         mine, theirs = counton.read(public), counton.read(tmp_path / "t.parquet")
         assert mine.table().equals(theirs.table())
         assert mine.methods() == theirs.methods()
         assert mine.steps == theirs.steps
-    assert len(said) == 3
-    assert len(set(said)) == 1
     assert counton.read(f"sqlite:///{public}", level=0.5).numbers.level == 0.5
 
 
@@ -125,7 +115,7 @@ def test_a_database_without_descriptions_is_refused_and_published_again(tmp_path
         folder.mkdir()
         state, public = counted(kind, folder), folder / "public.db"
         publish(state, public)
-        old = changed(public, "DELETE FROM counton_published_descriptions")
+        old = changed(public, "UPDATE counton_published_streams SET description = ''")
         with pytest.raises(
             StateError, match=r"has no description of stream .* publish the stream again"
         ):
@@ -142,8 +132,8 @@ def test_rows_that_are_gone_are_said(tmp_path: Path) -> None:
     publish(state, public)
     cut = changed(
         public,
-        "DELETE FROM counton_published_values WHERE step = 3 AND cell = 1",
-        "UPDATE counton_published_values SET estimate = NULL WHERE step = 5 AND cell = 2",
+        "DELETE FROM counton_published_rows WHERE step = 3 AND \"group\" = 'shop'",
+        "UPDATE counton_published_rows SET estimate = NULL WHERE step = 5 AND row = 2",
     )
     found: Any = counton.read(cut)
     assert len(found.table()) == 16
@@ -151,27 +141,12 @@ def test_rows_that_are_gone_are_said(tmp_path: Path) -> None:
     assert found.difference("home", "far") == own.difference("home", "far")
     with pytest.raises(InvalidInput, match=r"step 3 of 'shop' is not in the file"):
         found.difference("home", "shop", steps="4:5")
-    wrong = changed(public, "UPDATE counton_published_values SET estimate = 'many'")
+    wrong = changed(public, "UPDATE counton_published_rows SET estimate = 'many'")
     with pytest.raises(StateError, match="has been changed since it was published"):
         counton.read(wrong)
-    wrong = changed(public, "UPDATE counton_published_descriptions SET description = 'x'")
+    wrong = changed(public, "UPDATE counton_published_streams SET description = 'x'")
     with pytest.raises(StateError, match="has no description of stream 'count'"):
         counton.read(wrong)
-
-
-def test_cells_that_are_gone_are_said(tmp_path: Path) -> None:
-    public = tmp_path / "public.db"
-    for until in ("2024-03-04", "2024-03-06", "2024-03-09"):
-        publish(counted("average", tmp_path, until), public)
-    gone = changed(public, "DELETE FROM counton_published_cells WHERE first_step = 4")
-    with pytest.raises(StateError, match="cells of step 4 are missing"):
-        counton.read(gone)
-    none = changed(public, "DELETE FROM counton_published_cells")
-    with pytest.raises(StateError, match="cells of step 1 are missing"):
-        counton.read(none)
-    last = changed(public, "DELETE FROM counton_published_cells WHERE first_step = 6")
-    with pytest.raises(StateError, match="cells of step 6 are missing"):
-        counton.read(last)
 
 
 def test_cells_that_are_too_many_are_left_out_as_in_a_file(
@@ -207,20 +182,13 @@ def test_what_is_published_besides_is_what_a_file_carries(tmp_path: Path) -> Non
     state, public = counted("average", tmp_path), tmp_path / "public.db"
     publish(state, public)
     connection = sqlite3.connect(public)
-    (kept,) = connection.execute(
-        "SELECT description FROM counton_published_descriptions"
-    ).fetchone()
-    cells = connection.execute("SELECT cells FROM counton_published_cells").fetchall()
+    (kept,) = connection.execute("SELECT description FROM counton_published_streams").fetchone()
     connection.close()
     described = json.loads(kept)["description"]
     export(state, tmp_path / "t.parquet")
     facts = pl.read_parquet_metadata(tmp_path / "t.parquet")["counton"]
     carried = json.loads(facts)["description"]
-    whole = carried.pop("cells")
     assert described == carried
-    ((one,),) = cells
-    shape = tuple(carried["terms"]["shape"])
-    assert (unpack(json.loads(one), shape) == unpack(whole, shape)).all()
 
 
 @pytest.mark.slow
@@ -244,8 +212,7 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
         counton.read(postgres)
     role = f"reader_{schema}"
     theirs = postgres.replace("//counton@", f"//{role}@")
-    tables = ("streams", "descriptions", "cells")
-    given = ", ".join(["counton_releases", *(f"counton_published_{one}" for one in tables)])
+    given = "counton_releases, counton_published_streams"
     with looked_into(postgres) as connection:
         for statement in (
             f"CREATE ROLE {role} LOGIN",

@@ -7,7 +7,6 @@ the same release as the run, with exactly the same intervals, differences and su
 from __future__ import annotations
 
 import glob
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,7 +43,6 @@ from counton.released.release_facts import (
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
-from counton.statistics.discovery import cells_from_dict
 
 #: Largest number of steps times groups of a release, however few rows the file has.
 _MOST_NUMBERS = 2**24
@@ -87,16 +85,6 @@ class FromDatabase(Protocol):
     @property
     def columns(self) -> Mapping[str, list[Any]]:
         """The published rows of the stream, as a list of values for each column name."""
-
-    @property
-    def cells(self) -> Sequence[tuple[int, int, Any]]:
-        """Released cells in parts; each part is its first step, its last step, and its packed
-        cells.
-        """
-
-    @property
-    def last(self) -> int:
-        """The number of the newest released step of the stream."""
 
 
 #: Function that reads the published rows of a stream from a database, given its address and the
@@ -315,8 +303,6 @@ def _from_database(kept: FromDatabase) -> _File:
     """Return the published rows of a stream in a database, with its public description, in the form
     of a file.
     """
-    facts = {**kept.facts, "description": dict(kept.facts["description"])}
-    described = facts["description"]
     try:
         columns = {}
         for name, values in kept.columns.items():
@@ -324,51 +310,12 @@ def _from_database(kept: FromDatabase) -> _File:
             kind = pl.String if name == "group" else pl.Int64 if whole else pl.Float64
             columns[name] = pl.Series(name, values, dtype=kind)
         rows = pl.DataFrame(columns)
-        if "shown" not in described:
-            described["steps"] = kept.last
-        elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
-            described["cells"] = {"parts": _join_parts(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
             f"{kept.place} has been changed since it was published ({error}): remove the stream "
             f"from it (counton publish, {field('remove', True)}), and publish it again"
         ) from error
-    return _file(kept.place, rows, facts)._replace(whole=True)
-
-
-def _width(described: Mapping[str, Any]) -> int:
-    """Return the number of cells in each step of a stream, given its public description in a file.
-    If groups are undeclared, it is the number found so far.
-    """
-    since = described.get("since")
-    if since is None:
-        return math.prod(described["terms"]["shape"])
-    return len(since) * cells_from_dict(described["discovery"]).compared.places
-
-
-def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
-    """Return the released cells of a stream that is stored in parts, after checking that no step is
-    missing.
-
-    Args:
-        parts: first step, last step and cells of each part, in order.
-        newest: the last step.
-
-    Raises:
-        ValueError: the cells of a step are missing.
-    """
-    found, before = [], 0
-    for first, last, cells in parts:
-        if first != before + 1 or int(cells["steps"]) != last - before:
-            break
-        found.append(cells)
-        before = last
-    else:
-        if before >= newest:
-            return found
-    raise ValueError(
-        f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
-    )
+    return _file(kept.place, rows, kept.facts)._replace(whole=True)
 
 
 def _places(source: Any) -> list[str]:
@@ -665,12 +612,8 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
 
 
-def _parts(
-    files: Sequence[_File], described: Mapping[str, Any], terms: Design
-) -> list[NDArray[Any]]:
-    """Return the released cells in the descriptions of files, as arrays for consecutive steps.
-
-    Each array has shape ``(steps, cells)``.
+def _packed(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> NDArray[Any]:
+    """Return the released cells in the description of files, in shape ``(steps, cells)``.
 
     Raises:
         InvalidInput: there are too many cells for a description, so that it contains none.
@@ -681,12 +624,7 @@ def _parts(
             f"{MOST_CELLS:,} numbers behind them are not in the file: read its rows as a plain "
             "table"
         )
-    found: list[NDArray[np.int64] | NDArray[np.float64]] = []
-    left = MOST_CELLS
-    for part in cells.get("parts", (cells,)):
-        found.append(unpack(part, (-1,), left))
-        left -= found[-1].size
-    return found
+    return unpack(cells, (-1,))
 
 
 def _rows_there(
@@ -738,12 +676,7 @@ def _readings(
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:
-        parts = _parts(files, described, terms)
-        cells = len(since) * definition.cells.compared.places
-        values, first = np.zeros((sum(map(len, parts)), cells), np.int64), 0
-        for part in parts:  # earlier parts lack groups that are shown later
-            values[first : first + len(part), : part.shape[1]] = part
-            first += len(part)
+        values = _packed(files, described, terms)
         found = ReleasedNumbers.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
         raise InvalidInput(
@@ -751,8 +684,9 @@ def _readings(
             "after the first release"
         )
     else:
-        parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
-        found = ReleasedNumbers.of(definition, terms, np.concatenate(parts), level, shown=shown)
+        values = _packed(files, described, terms)
+        values = values.reshape(len(values), *terms.shape)
+        found = ReleasedNumbers.of(definition, terms, values, level, shown=shown)
     there = pl.concat([one.rows["step"] for one in files]).sort()
     found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
     if (

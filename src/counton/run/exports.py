@@ -10,20 +10,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text
-from counton.base.windows import moment
+from counton.base.windows import load_zone, moment
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
@@ -32,16 +28,13 @@ from counton.released.periods import Moment, groups_named
 from counton.released.read_options import View, check_fit
 from counton.released.release import Release
 from counton.released.release_facts import (
-    cells_of,
     description_of,
     own_facts_of,
-    pack,
 )
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     level_of,
-    read_cells,
     read_released,
     refuse_other_fit,
     shown_of,
@@ -52,15 +45,14 @@ from counton.run.written_files import PICTURES, beside, check_output, write_rele
 from counton.state import Store, Stream, published
 from counton.state.key_and_witness import state_files
 from counton.state.reader import JournalReader
-from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
     from counton.state.key_and_witness import Kept
 
-#: Largest number of values written in one transaction.
-_CHUNK = 2**18
+#: Largest number of rows that are made at once.
+_MOST_ROWS = 2**18
 
 
 @dataclass(frozen=True)
@@ -97,165 +89,87 @@ def publish_new(
             f"and it cannot be published: choose another {field('name')}"
         )
     definition = Definition.reopen(source.design, source.details)
-    design = source.design
-    readings, of_cells = shown_of(definition.record), definition.shows_cells
-    revised = bool(definition.cut.lags and source.step)
-    groups: Sequence[str] = definition.groups
-    own: dict[str, Any] = {"shown": readings.to_dict()}
-    if revised or not definition.cells.named_beforehand:
-        found = read_released(source, definition, level_of(definition))
-        design, own = found.design, own_facts_of(found)
-        groups = groups if definition.cells.named_beforehand else found.groups
-        own.pop("cells", None)  # cells have a table of their own
-    elif of_cells:
-        own = {}
+    name, readings = source.design.name, shown_of(definition.record)
     with place.transaction(write=True) as connection:
-        known = published.find_row(connection, design.name)
-        kept = level_of(definition) if known is None else float(known.level)
-        shown = published.PublicFacts(
-            design.name,
-            source.key_fingerprint,
-            design.contribution.describe(definition.unit),
-            str(design.guarantee),
-            repr(design.strategy),
-            level or kept,
-            None if readings == View() else json.dumps(readings.to_dict()),
-            groups if of_cells else (),
-        )
-        description = description_of(design, definition, shown.level, own)
-        notes = withdrawals(definition)
-        about = {"description": description, **({"notes": notes} if notes else {})}
-        begun = published.begin(connection, shown, source.step, about, software())
-        if revised and source.step > begun.step:  # readers see the windows as of one night
-            # With totals beside them, all windows are read anew.
-            closed = 0 if definition.release == "both" else begun.step - definition.cut.lags
-            kept_until = max(closed, 0)
-            left = published.take_back(connection, begun, kept_until)
-            _publish_rows(
-                source, definition, _OneTransaction(connection), left, shown.level, readings
-            )
-    if not revised:
-        _publish_rows(source, definition, place, begun, shown.level, readings)
-    return Publication(design.name, place.label, begun.step, source.step)
+        known = published.find_row(connection, name)
+        level = level or (level_of(definition) if known is None else float(known.level))
+        released = read_released(source, definition, level, readings)
+        own = own_facts_of(released)
+        about = {
+            "written_by": software(),
+            "description": description_of(released.design, definition, level, own),
+        }
+        about |= {"notes": notes} if (notes := withdrawals(definition)) else {}
+        row = {
+            "stream": name,
+            "key_fingerprint": source.key_fingerprint,
+            "protected": source.design.contribution.describe(definition.unit),
+            "guarantee": str(source.design.guarantee),
+            "strategy": repr(source.design.strategy),
+            "level": level,
+            "step": source.step,
+            "shown": None if readings == View() else json.dumps(readings.to_dict()),
+            "description": json.dumps(about),
+        }
+        steps = published.begin(connection, row, definition.cut.lags)
+        at_once = max(1, _MOST_ROWS // max(1, released.last_rows().height)) if steps else 1
+        for first in range(0, len(steps), at_once):
+            some = steps[first : first + at_once]
+            rows = _rows_of(released, some, is_sqlite=connection.is_sqlite)
+            published.write(connection, name, rows)
+    return Publication(name, place.label, 0 if known is None else known.step, source.step)
 
 
-class _OneTransaction(NamedTuple):
-    """A database whose transaction is open already, so that all rows are written within this
-    transaction.
+_NUMBERS = ("estimate", "std", "lower", "upper")
+
+
+def _rows_of(
+    released: ReleasedNumbers, steps: range, *, is_sqlite: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the published rows of some steps: step, number of the row in its step, times, label,
+    numbers of all windows up to this one, and numbers of this window alone.
     """
-
-    connection: Connection
-
-    def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return a context manager that yields the connection of the transaction that is open
-        already; ``write`` is ignored.
-        """
-        return nullcontext(self.connection)
-
-
-def _publish_rows(
-    source: JournalReader | Stream,
-    definition: Definition,
-    place: published.Place | _OneTransaction,
-    begun: published.PublishedReach,
-    level: float,
-    readings: View,
-) -> None:
-    """Write the steps of a stream that are not published yet, with intervals of confidence
-    ``level``. ``begun`` has the last published step; ``readings`` selects the numbers of the
-    statistic to show, such as certain quantiles.
-    """
-    if not definition.shows_cells:
-        _publish_readings(source, definition, place, begun, level, readings)
-    elif source.step > begun.step:
-        released = read_cells(source, definition, level, readings)
-        stream_id, before, _ = begun
-        size = max(1, _CHUNK // max(1, len(released.groups)))
-        for first in range(before + 1, released.steps.stop, size):
-            steps = range(first, min(first + size, released.steps.stop))
-            with place.transaction(write=True) as connection:
-                _write(connection, stream_id, released, steps)
-
-
-def _publish_readings(
-    source: JournalReader | Stream,
-    definition: Definition,
-    place: published.Place | _OneTransaction,
-    begun: published.PublishedReach,
-    level: float,
-    readings: View,
-) -> None:
-    """Write the steps of a stream that are not published yet, if its statistic (such as quantiles)
-    is computed from noisy counts: a row for each computed number.
-
-    The noisy counts are written too, packed in a table of their own.
-    """
-    stream_id, before, cells_until = begun
-    if before == source.step:
-        return
-    released, cut = read_released(source, definition, level, readings), definition.cut
-    cells = cells_of(released)
-    # Readings begin `over` windows before their end; a table that was released once has no times.
-    starts = cut.starts(range(1, source.step + 1)) if cut.goes_on else None
-    size = max(1, _CHUNK // max(1, released.last_rows().height))
-    for first in range(before + 1, source.step + 1, size):
-        steps = range(first, min(first + size, source.step + 1))
-        floats = pl.selectors.float()  # NaN and infinity become NULL
-        table = released.table(steps).with_columns(pl.when(floats.is_finite()).then(floats))
-        numbers = ["estimate" if "estimate" in table.columns else "value", "std", "lower", "upper"]
-        # A line has running totals, which are sums of its published cells.
-        aside = {*WHEN, *numbers, "over", "running_total", "running_total_std"}
-        labels = [name for name in table.columns if name not in aside]
-        rows = []
-        counts: dict[int, int] = {}
-        for row in table.iter_rows(named=True):
-            step = row.get("step", 1)
-            number = counts[step] = counts.get(step, -1) + 1
-            said = definition.inner.card.label({name: row[name] for name in labels})
-            rows.append((step, number, said, *map(row.get, numbers)))
-        with place.transaction(write=True) as connection:
-            nothing: Sequence[Any] = [None] * len(steps)
-            begins = ends = local = nothing
-            if starts is not None:
-                of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
-                begins, ends, local = _times(connection, cut, starts[of], cut.ends(steps))
-            windows = zip(steps, begins, ends, *[nothing] * 4, local, strict=True)
-            published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
-            if cells is None:
-                published.remove_cells(connection, stream_id)
-            else:
-                packs = pack(cells[cells_until : steps[-1]])
-                published.write_cells(connection, stream_id, cells_until + 1, steps[-1], packs)
-                cells_until = steps[-1]
-
-
-def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequence[Any]]:
-    begins, ends = ([moment(int(us)) for us in times] for times in (starts, ends))
-    local = published.local_moments(connection, begins, windows.timezone)
-    return [*(published.moments(connection, times) for times in (begins, ends)), local]
-
-
-def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: range) -> None:
-    part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
-    begins, ends, local = _times(connection, windows, windows.starts(steps), windows.ends(steps))
-    nothing = [None] * len(steps)
-    columns: list[list[Any]] = []
-    numbers: list[Iterator[Any]] = []
-    cells = len(released.groups)
-    for series in (released.totals, released.windows):
-        if series is None:
-            columns += [nothing, nothing]
-            numbers.append(iter([None] * (len(steps) * cells)))
+    definition = released.definition
+    floats = pl.selectors.float()  # NaN and infinity become NULL
+    table = released.table(steps).with_columns(pl.when(floats.is_finite()).then(floats))
+    if definition.shows_cells and definition.cut.lags:  # numbers of windows alone
+        table = table.rename({number: f"window_{number}" for number in _NUMBERS})
+    first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
+    numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
+    # A line has running totals, which are sums of its published cells.
+    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std"}
+    labels = [column for column in table.columns if column not in aside]
+    times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
+    before, number = 0, 0
+    for row in table.iter_rows(named=True):
+        step = row.get("step", 1)
+        before, number = step, number + 1 if step == before else 0
+        if definition.shows_cells:
+            label = row.get("group", "all")
         else:
-            columns += [series.std[part].tolist(), series.half[part].tolist()]
-            numbers.append(iter(series.estimates[part].ravel().tolist()))
-    step_of = np.repeat(np.asarray(steps), cells)
-    cell_of = np.tile(np.arange(cells), len(steps))
-    rows: Iterator[Any] = zip(step_of.tolist(), cell_of.tolist(), *numbers, strict=True)
-    if released.since is not None:  # a group has no rows before it is shown
-        rows = compress(rows, (step_of >= released.first_steps[cell_of]).tolist())
-    told = zip(steps, begins, ends, *columns, local, strict=True)
-    published.write(connection, stream_id, steps[0], steps[-1], told, rows)
+            label = definition.inner.card.label({column: row[column] for column in labels})
+        yield (step, number, *times[step], label, *map(row.get, numbers))
+
+
+def _times_of(
+    definition: Description, steps: range, over: int, *, is_sqlite: bool
+) -> dict[int, tuple[Any, ...]]:
+    """Return start, end and local start of the windows of some steps; readings begin ``over``
+    windows before their end. SQLite has no type for times, so it gets texts in UTC.
+    """
+    cut = definition.cut
+    if not cut.goes_on:  # a table that was released once has no times
+        return dict.fromkeys(steps, (None, None, None))
+    edges, zone = cut.ends(range(steps.stop)), load_zone(cut.timezone)
+    found: dict[int, tuple[Any, ...]] = {}
+    for step in steps:
+        start, end = (moment(int(edges[at])) for at in (max(step - over, 0), step))
+        local = start.astimezone(zone).replace(tzinfo=None)
+        found[step] = start, end, local
+        if is_sqlite:
+            texts = (time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in (start, end))
+            found[step] = (*texts, local.isoformat())
+    return found
 
 
 class _Selection(NamedTuple):

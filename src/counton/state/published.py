@@ -1,15 +1,12 @@
 """Releases as plain database rows, for tools such as Grafana, Metabase or psql.
 
-The journal keeps releases as compressed blobs, which SQL cannot read. Here each value has a row of
-its own, in tables that hold nothing secret. The view ``counton_releases`` shows them all. Facts
-that all groups of a step share (times, standard deviation, half-width of the interval) are stored
-once per step. The public facts of each stream stand beside them, in the form of an exported release
-file.
+The journal keeps releases as compressed blobs, which SQL cannot read. Here each number has a row of
+its own, in two tables that hold nothing secret: streams, each with the description that a released
+file carries, and their rows. The view ``counton_releases`` shows both together.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,115 +26,43 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import parse_json
 from counton.base.sqlite_header import sqlite_header
-from counton.base.windows import load_zone
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
 from counton.state.sql import Connection, Connections
 from counton.state.sqlite_file import is_state
 
-#: Longest text in characters and most rows of one stream that are read; SQLite's instructions
-#: between two checks, and most checks.
-_MOST_TEXT, _MOST_ROWS = 2**28, 2**24
+#: SQLite's instructions between two checks, and most checks while rows are read.
 _WORK, _MOST_WORK = 10_000, 400_000
 
+_STREAMS, _ROWS = "counton_published_streams", "counton_published_rows"
 #: Columns of numbers have no type in a file, so that whole numbers stay whole.
 _TABLES = (
     # Step is the last published one. Shown is JSON of the readings' columns; null for streams
-    # whose values need no reading.
-    """CREATE TABLE counton_published_streams (
-    id {serial} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
+    # whose values need no reading. The description is what a file of the release carries.
+    f"""CREATE TABLE {_STREAMS} (
+    id {{serial}} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
     key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
-    strategy TEXT NOT NULL, level {number} NOT NULL, step BIGINT NOT NULL, shown TEXT
-);"""
-    """CREATE TABLE counton_published_groups (
-    stream_id BIGINT REFERENCES counton_published_streams (id), cell BIGINT, "group" TEXT NOT NULL,
-    PRIMARY KEY (stream_id, cell), UNIQUE (stream_id, "group")
-) {key};"""
-    # All rows without times were released at once. The local start is a clock time of its zone.
-    """CREATE TABLE counton_published_windows (
-    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT,
-    window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
-    std {number}, half {number}, window_std {number}, window_half {number}, local_start TIMESTAMP,
-    PRIMARY KEY (stream_id, step)
-) {key};"""
-    """CREATE TABLE counton_published_values (
-    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT, cell BIGINT,
-    estimate {number}, window_estimate {number},
-    PRIMARY KEY (stream_id, step, cell)
-) {key};"""
-    # Readings of statistics: several numbers a step, each with an interval of its own.
-    """CREATE TABLE counton_published_readings (
-    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT, row BIGINT,
-    "group" TEXT NOT NULL, estimate {number}, std {number}, lower {number}, upper {number},
-    PRIMARY KEY (stream_id, step, row)
-) {key};"""
-    # Public facts of a stream in JSON, as files carry them.
-    """CREATE TABLE counton_published_descriptions (
-    stream_id BIGINT PRIMARY KEY REFERENCES counton_published_streams (id),
+    strategy TEXT NOT NULL, level {{number}} NOT NULL, step BIGINT NOT NULL, shown TEXT,
     description TEXT NOT NULL
-) {key};"""
-    # Cells from which the readings of a statistic are made, by consecutive steps, in JSON.
-    """CREATE TABLE counton_published_cells (
-    stream_id BIGINT REFERENCES counton_published_streams (id), first_step BIGINT,
-    last_step BIGINT NOT NULL, cells TEXT NOT NULL,
-    PRIMARY KEY (stream_id, first_step)
-) {key};"""
+);"""
+    # Rows without times were released at once. The local start is a clock time of its zone.
+    f"""CREATE TABLE {_ROWS} (
+    stream_id BIGINT REFERENCES {_STREAMS} (id), step BIGINT, row BIGINT,
+    window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
+    local_start TIMESTAMP, "group" TEXT NOT NULL,
+    estimate {{number}}, std {{number}}, lower {{number}}, upper {{number}},
+    window_estimate {{number}}, window_std {{number}}, window_lower {{number}},
+    window_upper {{number}}, PRIMARY KEY (stream_id, step, row)
+) {{key}};"""
 )
 
 #: The view to read. Columns ``window_...`` are of one window alone, the others of all windows up
 #: to it.
-_VIEW = """CREATE VIEW counton_releases AS
-SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
-    v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
-    v.window_estimate, w.window_std,
-    v.window_estimate - w.window_half AS window_lower,
-    v.window_estimate + w.window_half AS window_upper,
-    s.level, s.step AS last_step, w.local_start
-FROM counton_published_streams s
-JOIN counton_published_groups g ON g.stream_id = s.id
-JOIN counton_published_windows w ON w.stream_id = s.id
-JOIN counton_published_values v
-    ON v.stream_id = s.id AND v.step = w.step AND v.cell = g.cell
-UNION ALL
-SELECT s.stream, w.step, w.window_start, w.window_end, r."group",
-    r.estimate, r.std, r.lower, r.upper, NULL, NULL, NULL, NULL, s.level, s.step, w.local_start
-FROM counton_published_streams s
-JOIN counton_published_windows w ON w.stream_id = s.id
-JOIN counton_published_readings r ON r.stream_id = s.id AND r.step = w.step
+_VIEW = f"""CREATE VIEW counton_releases AS
+SELECT s.stream, r.step, r.window_start, r.window_end, r."group", r.estimate, r.std, r.lower,
+    r.upper, r.window_estimate, r.window_std, r.window_lower, r.window_upper, s.level,
+    s.step AS last_step, r.local_start
+FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
 """
-
-
-_STREAMS = "counton_published_streams"
-
-
-class PublicFacts(NamedTuple):
-    """Facts about a stream that are published with its rows: among them the protected unit and the
-    guarantee in words, the confidence level of its intervals (0 to 1), and the labels of its
-    groups.
-    """
-
-    stream: str
-    key_fingerprint: str
-    protected: str
-    guarantee: str
-    strategy: str
-    level: float
-    shown: str | None
-    groups: Sequence[str]
-
-
-class PublishedReach(NamedTuple):
-    """The steps of a stream that are published in a database.
-
-    Attributes:
-        stream_id: row id of the stream in the published tables.
-        step: last published step.
-        cells: last step whose noisy cells are published, for a statistic that is computed from such
-            cells.
-    """
-
-    stream_id: int
-    step: int
-    cells: int
 
 
 class PublishedRows(NamedTuple):
@@ -146,18 +71,13 @@ class PublishedRows(NamedTuple):
     Attributes:
         place: address of the database, without a password.
         facts: public description of the release, as JSON values, and the program that wrote it.
-        last: last published step.
         columns: values by column name: ``step``, and for counts and sums ``group, estimate,
             window_estimate``.
-        cells: for a statistic: blocks of consecutive steps, each as first step, last step, and the
-            packed noisy cells.
     """
 
     place: str
     facts: dict[str, Any]
-    last: int
     columns: dict[str, list[Any]]
-    cells: list[tuple[int, int, dict[str, Any]]]
 
 
 def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
@@ -236,21 +156,13 @@ def find_row(connection: Connection, stream: str) -> Any:
     return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
 
 
-def begin(
-    connection: Connection,
-    shown: PublicFacts,
-    last: int,
-    about: Mapping[str, Any],
-    author: str,
-) -> PublishedReach:
-    """Prepare a database for a stream's releases: make missing tables, and the stream's row. Return
-    how far the stream is published already.
+def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
+    """Prepare a database for a stream's releases: make missing tables, and write the stream's row.
+    Return the steps whose rows are missing.
 
     Args:
-        shown: public facts of the stream, among them its name and groups.
-        last: the stream's last released step.
-        about: the description of the release, and its notes.
-        author: the program that publishes, with its version.
+        facts: columns of the stream's row, among them its name and its last released step.
+        lags: number of last published windows that later steps revise; their rows are removed.
 
     Raises:
         StateError: the database has another published stream of this name, or more published steps
@@ -259,122 +171,43 @@ def begin(
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
-    row = find_row(connection, shown.stream)
-    facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
-    if row is not None and row.key_fingerprint != shown.key_fingerprint:
-        raise RequestMismatch(
-            f"another stream {shown.stream!r} is published there already, with the key "
-            f"{row.key_fingerprint}: publish to another database, or remove that stream first "
-            f"(counton publish, {field('remove', True)})"
-        )
-    if row is not None and row.step > last:
-        raise OldCopy(
-            f"{row.step:,} steps of stream {shown.stream!r} are published, but the state has only "
-            f"{last:,}, so the state is an old copy; restore the newest copy"
-        )
+    name, last = facts["stream"], facts["step"]
+    row, kept = find_row(connection, name), 0
     if row is not None:
-        said = "SELECT count(*) FROM counton_published_groups WHERE stream_id = :stream"
-        known = connection.value(said, stream=row.id)
-        same = row.level == shown.level and row.shown == shown.shown
-        if not same or known != len(shown.groups):
-            remove(connection, shown.stream)  # changed readings or groups make all rows new
-            row = None
-    if row is None:
-        connection.insert(_STREAMS, {**facts, "step": 0})
-        row = find_row(connection, shown.stream)
-        named = (
-            {"stream_id": row.id, "cell": cell, "group": name}
-            for cell, name in enumerate(shown.groups)
-        )
-        connection.insert("counton_published_groups", *named)
-    before = connection.first(_DESCRIPTION, stream=row.id)
-    text = json.dumps({"written_by": author, **about})
-    if before is None or _parse_facts(before.description) != json.loads(text) | {"written_by": 0}:
-        _remove_from(connection, "descriptions", row.id)
-        described = {"stream_id": row.id, "description": text}
-        connection.insert("counton_published_descriptions", described)
-    newest = "SELECT max(last_step) FROM counton_published_cells WHERE stream_id = :stream"
-    return PublishedReach(row.id, row.step, connection.value(newest, stream=row.id) or 0)
+        if row.key_fingerprint != facts["key_fingerprint"]:
+            raise RequestMismatch(
+                f"another stream {name!r} is published there already, with the key "
+                f"{row.key_fingerprint}: publish to another database, or remove that stream first "
+                f"(counton publish, {field('remove', True)})"
+            )
+        if row.step > last:
+            raise OldCopy(
+                f"{row.step:,} steps of stream {name!r} are published, but the state has only "
+                f"{last:,}, so the state is an old copy; restore the newest copy"
+            )
+        kept = row.step if row.step == last else max(row.step - lags, 0)
+        if (row.level, row.shown) != (facts["level"], facts["shown"]):
+            kept = 0  # changed readings make all rows new
+        said = ", ".join(f"{column} = :{column}" for column in facts)
+        said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
+        if connection.run(said, stream_id=row.id, before=row.step, **facts) != 1:
+            raise StreamConflict(
+                f"another process is publishing this stream, and has added step {row.step + 1:,} "
+                "already: let only one of them publish"
+            )
+        said = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
+        connection.run(said, stream=row.id, kept=kept)
+    else:
+        connection.insert(_STREAMS, facts)
+    return range(kept + 1, last + 1)
 
 
-_DESCRIPTION = "SELECT description FROM counton_published_descriptions WHERE stream_id = :stream"
-
-
-def _parse_facts(text: str) -> Any:
-    """Return the published facts of a stream, without the program that wrote them; None if they
-    have no description.
+def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Add rows to the published rows of a stream: their columns are those of the table, from the
+    step on.
     """
-    try:
-        found = parse_json(text)
-        return found | {"written_by": 0} if found["description"] is not None else None
-    except (ValueError, LookupError, TypeError):
-        return None
-
-
-def write_cells(
-    connection: Connection, stream_id: int, first: int, last: int, packed: Mapping[str, Any]
-) -> None:
-    """Write the noisy cells of the steps ``first`` to ``last``, packed as JSON values, to the
-    published tables.
-    """
-    row = {"stream_id": stream_id, "first_step": first, "last_step": last}
-    connection.insert("counton_published_cells", {**row, "cells": json.dumps(packed)})
-
-
-def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Remove all published noisy cells of a stream, because they are too many, or will be written
-    again.
-    """
-    _remove_from(connection, "cells", stream_id)
-
-
-def _remove_from(connection: Connection, table: str, stream_id: int) -> None:
-    said = f"DELETE FROM counton_published_{table} WHERE stream_id = :stream"
-    connection.run(said, stream=stream_id)
-
-
-def write(
-    connection: Connection,
-    stream_id: int,
-    first: int,
-    last: int,
-    window_rows: Iterable[Sequence[Any]],
-    value_rows: Iterable[Sequence[Any]],
-    reading_rows: Iterable[Sequence[Any]] = (),
-) -> None:
-    """Write the steps ``first`` to ``last`` to the published tables: a table of windows, a table of
-    values, and a table of a statistic's results.
-    """
-    said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
-    if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
-        raise _published_by_another(first)
-    for table, rows in (
-        ("windows", window_rows),
-        ("values", value_rows),
-        ("readings", reading_rows),
-    ):
-        connection.append(f"counton_published_{table}", ((stream_id, *row) for row in rows))
-
-
-def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
-    """Remove the published rows of steps after ``last``, and all published noisy cells, because
-    both will be written again; return how far the stream is published then.
-    """
-    said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
-    if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:
-        raise _published_by_another(begun.step + 1)
-    for table in ("values", "readings", "windows"):
-        said = f"DELETE FROM counton_published_{table} WHERE stream_id = :stream AND step > :last"
-        connection.run(said, stream=begun.stream_id, last=last)
-    remove_cells(connection, begun.stream_id)
-    return PublishedReach(begun.stream_id, last, 0)
-
-
-def _published_by_another(step: int) -> StreamConflict:
-    return StreamConflict(
-        f"another process is publishing this stream, and has added step {step:,} already: let only "
-        "one of them publish"
-    )
+    of = find_row(connection, stream).id
+    connection.append(_ROWS, ((of, *row) for row in rows))
 
 
 def remove(connection: Connection, stream: str) -> Any:
@@ -383,25 +216,9 @@ def remove(connection: Connection, stream: str) -> Any:
     """
     row = find_row(connection, stream)
     if row is not None:
-        for table in ("values", "readings", "cells", "descriptions", "windows", "groups"):
-            _remove_from(connection, table, row.id)
+        connection.run(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
         connection.run(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
     return row
-
-
-def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
-    """Convert times to what the database stores: SQLite has no type for times, so it stores text in
-    UTC.
-    """
-    if not connection.is_sqlite:
-        return times
-    return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
-
-
-def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Sequence[Any]:
-    """Return times as clocks in a time zone show them, without an offset from UTC."""
-    local = [time.astimezone(load_zone(zone)).replace(tzinfo=None) for time in times]
-    return [time.isoformat() for time in local] if connection.is_sqlite else local
 
 
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
@@ -430,50 +247,25 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
                 f"stream {chosen!r} is not published in {place}, which has {listed}: correct the "
                 "name"
             )
-        said = f"SELECT id, step FROM {_STREAMS} WHERE stream = :stream"
-        row = connection.one(said, stream=chosen)
-        described = connection.first(_DESCRIPTION, stream=row.id)
-        text = None if described is None else described.description
-        if text is not None and len(text) > _MOST_TEXT:
-            raise StateError(
-                f"{place} has a description of {len(text):,} characters, more than the "
-                f"{_MOST_TEXT:,} that are read: publish the stream again (counton publish)"
-            )
-        if text is None or _parse_facts(text) is None:
+        said = f"SELECT description FROM {_STREAMS} WHERE stream = :stream"
+        text = connection.value(said, stream=chosen)
+        try:
+            facts = dict(parse_json(text))
+            plain = facts["description"].get("shown") is None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StateError(
                 f"{place} has no description of stream {chosen!r} any more, and its numbers cannot "
                 "be read without it: publish the stream again (counton publish)"
-            )
-        facts = parse_json(text)
-        said = (
-            "SELECT first_step, last_step, cells FROM counton_published_cells"
-            " WHERE stream_id = :stream ORDER BY first_step"
-        )
-        stretches = [*connection.rows(said, stream=row.id)]
-        plain = facts["description"].get("shown") is None
+            ) from error
         listed = 'step, "group", estimate, window_estimate' if plain else "DISTINCT step"
-        order = 'step, "group"' if plain else "step"
         found = connection.execute(
-            f"SELECT {listed} FROM counton_releases "
-            f"WHERE stream = :stream ORDER BY {order} LIMIT {_MOST_ROWS + 1}",
+            f"SELECT {listed} FROM counton_releases WHERE stream = :stream ORDER BY step",
             {"stream": chosen},
         )
         names = [column[0] for column in found.description]
-        rows = found.fetchall()
-        if len(rows) > _MOST_ROWS:
-            raise RequestMismatch(
-                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
-                "most that can be read at once: query the database yourself, or export parts of "
-                "the stream to files"
-            )
-        columns = [list(column) for column in zip(*rows, strict=True)]
-    return PublishedRows(
-        place,
-        facts,
-        row.step,
-        dict(zip(names, columns or [[] for _ in names], strict=True)),
-        [(first, last, parse_json(packed)) for first, last, packed in stretches],
-    )
+        columns = [list(column) for column in zip(*found.fetchall(), strict=True)]
+    columns = columns or [[] for _ in names]
+    return PublishedRows(place, facts, dict(zip(names, columns, strict=True)))
 
 
 def is_published(source: str) -> bool:
@@ -505,11 +297,8 @@ def _nothing(connection: Connection, place: str) -> str:
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
-    """Open a SQLite file that is not trusted: the work of its queries and the length of its texts
-    are limited.
-    """
+    """Open a SQLite file that is not trusted: the work of its queries is limited."""
     connection = sqlite3.connect(address, uri=True, isolation_level=None)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
     left = iter(range(_MOST_WORK))
     connection.set_progress_handler(lambda: next(left, None) is None, _WORK)
     return connection
@@ -542,8 +331,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     except address.errors as error:
         raise StateUnavailable(
             f"{place} cannot be read ({first_line(error)}): check the path or address; a reader on "
-            f"a server is granted SELECT on counton_releases, {_STREAMS}, "
-            f"counton_published_descriptions and counton_published_cells"
+            f"a server is granted SELECT on counton_releases and {_STREAMS}"
         ) from error
     finally:
         connections.close()
