@@ -143,10 +143,7 @@ class Rows(ABC):
         present = self.columns()
         for name in names:
             if name not in present and not self._may_lack(name):
-                listed = f"{_listing(present)}{self._elsewhere(name)}"
-                near = get_close_matches(name, present, 1)
-                meant = f"; did you mean {near[0]!r}?" if near else ""
-                raise InvalidInput(f"{self.name} has no column {name!r}; {listed}{meant}")
+                raise no_column(self.name, name, present, self._elsewhere(name))
             # Polars calls the second one so.
             if present.count(name) > 1 or f"{name}_duplicated_0" in present:
                 raise InvalidInput(
@@ -236,6 +233,13 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
             "as several texts (1 and 1.0), so names could not be told apart; convert the column to "
             "whole numbers or text (a single missing value may have changed its type)"
         )
+
+
+def no_column(where: str, name: str, present: Sequence[str], elsewhere: str = "") -> InvalidInput:
+    """Build the error for a column that rows lack; it proposes the nearest column that is there."""
+    near = get_close_matches(name, present, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return InvalidInput(f"{where} has no column {name!r}; {_listing(present)}{elsewhere}{meant}")
 
 
 def _listing(columns: Sequence[str]) -> str:

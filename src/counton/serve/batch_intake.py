@@ -22,13 +22,13 @@ from counton.base.private import Private, open_private
 from counton.base.windows import microseconds
 from counton.rows.bad_rows import texts_of
 from counton.rows.policies import MOST, Problem
-from counton.rows.sources import Source
+from counton.rows.sources import Source, no_column
 from counton.rows.tally import tally
 from counton.rows.window_marks import collect, mark_rows
 from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
-from counton.serve.bodies import Body, no_column, read_rows
+from counton.serve.bodies import Body, read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
 from counton.state.inbox import Batch, Inbox, Verdict
 
@@ -77,7 +77,7 @@ def checked_batch(
     body = read_rows(sent, definition.columns.names, most, "the batch", aside=quarantines)
     part = body.rows
     if body.missing and not quarantines and reading.policies.missing == "refuse":
-        raise no_column(part.name, body.missing[0])
+        raise no_column(part.name, body.missing[0], body.present)
     source = Source((part,), part.name)
     domain = definition.domain
     if not definition.cells.named_beforehand:

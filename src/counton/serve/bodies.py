@@ -48,12 +48,14 @@ class Body(NamedTuple):
         numbers: position of each readable row in the batch, from 1.
         no_rows: lines that cannot be read as rows.
         missing: columns that every row lacks.
+        present: columns of the first readable row, if every row lacks some.
     """
 
     rows: InboxRows
     numbers: Sequence[int]
     no_rows: Sequence[NoRow] = ()
     missing: Sequence[str] = ()
+    present: Sequence[str] = ()
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
@@ -103,7 +105,7 @@ def read_rows(
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
     there: set[str] = set()
-    numbers, no_rows, row = list[int](), list[NoRow](), 0
+    numbers, no_rows, row, first = list[int](), list[NoRow](), 0, b"{}"
     for line in body.split(b"\n"):
         if not line.strip():
             continue
@@ -116,6 +118,7 @@ def read_rows(
                 raise InvalidInput(f"row {row:,} of {name} {says}")
             no_rows.append(NoRow(row, shown, problem))
             continue
+        first = first if numbers else line
         numbers.append(row)
         there |= found.keys()
         for column, values in wanted.items():
@@ -124,12 +127,8 @@ def read_rows(
         raise InvalidInput(f"{name} has no rows; send at least one")
     frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
     lacking = [column for column in columns if column not in there] if numbers else []
-    return Body(InboxRows(frame, name), numbers, no_rows, lacking)
-
-
-def no_column(name: str, column: str) -> InvalidInput:
-    """Build the error for a column that every row lacks."""
-    return InvalidInput(f"{name} has no column {column!r}; send it in each row")
+    present = [*_AS_TEXTS.decode(first.decode())] if lacking else []
+    return Body(InboxRows(frame, name), numbers, no_rows, lacking, present)
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
