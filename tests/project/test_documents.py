@@ -257,3 +257,17 @@ def test_make_commands_in_the_documents_exist(page: Path) -> None:
 )
 def test_a_make_command_that_does_not_exist_is_noticed(wrong: str) -> None:
     assert len(missing_targets(wrong)) == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "states"),
+    [
+        ("recipes", {"orders.db", "limited.db"}),
+        ("reading", {"shop.db"}),
+        ("first-publication", {"moves.db", "year.db"}),
+    ],
+)
+def test_tasks_over_the_same_rows_use_one_state(page: str, states: set[str]) -> None:
+    """Of several states each would say that ε = 1 in all; others begin with a limit."""
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    assert set(re.findall(r"[\w-]+\.db\b", text)) == states
