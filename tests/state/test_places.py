@@ -25,6 +25,7 @@ from states_put_back import Files, Place, Server
 from counton import PureDP, Stream
 from counton.base.errors import (
     CountonError,
+    InvalidInput,
     OldCopy,
     RequestMismatch,
     StateError,
@@ -32,13 +33,10 @@ from counton.base.errors import (
 )
 from counton.noise import Key
 from counton.noise.witness import parse_entries
-from counton.run import Job
-from counton.run.settlement import open_job
 from counton.state import Store, key_and_witness, second_witness, verify
-from counton.state.database import given_address, kept_address
 from counton.state.inbox import Inbox
 from counton.state.key_and_witness import Mark, Witness, witness_beside, witness_remarks
-from counton.state.second_witness import HOME, LEFT, LOST, NAMED, NONE, address_of
+from counton.state.second_witness import HOME, LEFT, LOST, NAMED, NONE
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
 
@@ -67,10 +65,8 @@ class World:
         folder: Path,
         patch: pytest.MonkeyPatch,
         place: Place | None = None,
-        *,
-        database: bool = False,
     ) -> None:
-        self.folder, self.patch, self.database = folder, patch, database
+        self.folder, self.patch = folder, patch
         self.beside = folder / "beside"
         self.beside.mkdir(parents=True)
         Key.generate().save(self.beside / "my.key")
@@ -83,9 +79,7 @@ class World:
         self.number = 0
 
     def address(self, name: str) -> str:
-        """Of a place; one may be a database."""
-        at = self.folder / name
-        return f"sqlite:///{at}.db" if name == "W2" and self.database else str(at)
+        return str(self.folder / name)
 
     def make(self, move: Move) -> bool:
         """Whether it came through; refused changes nothing."""
@@ -161,19 +155,12 @@ def tried(world: World, history: Sequence[Move]) -> None:
     assert world.number == len(history) - 2
 
 
-@pytest.mark.parametrize(
-    ("length", "database", "every"),
-    [
-        (3, False, 1),
-        pytest.param(3, True, 2, marks=pytest.mark.slow),
-        pytest.param(4, False, 7, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("length", "every"), [(3, 1), pytest.param(4, 7, marks=pytest.mark.slow)])
 def test_no_history_releases_a_step_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, database: bool, every: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, every: int
 ) -> None:
     for number, history in enumerate(in_turn(histories(length), every)):
-        world = World(tmp_path / str(number), monkeypatch, database=database)
+        world = World(tmp_path / str(number), monkeypatch)
         tried(world, history)
         shutil.rmtree(world.folder)
 
@@ -245,12 +232,11 @@ def places_of(state: Any) -> dict[str, str]:
         return store.database.witnesses
 
 
-@pytest.mark.parametrize("database", [False, True])
-def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path, database: bool) -> None:
+def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
     """It is not made anew below the mount point; given up, it is asked all the same."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    named = f"sqlite:///{disk}/w.db" if database else str(disk / "w")
+    named = str(disk / "w")
     night(file, 1, witness=named)
     old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
     night(file, 2, witness=named)
@@ -290,24 +276,11 @@ def test_a_word_does_not_help_where_a_place_knows_better(file: Path, tmp_path: P
         night(file, 9, witness=NONE)
 
 
-@pytest.mark.parametrize("url", [False, True])
-def test_the_state_is_no_place(file: Path, url: bool) -> None:
-    """Neither when it is created nor later; the refused name is not kept."""
-    place = f"sqlite:///{file}"
-    with pytest.raises(RequestMismatch, match="kept in the state itself"):
+@pytest.mark.parametrize("place", ["sqlite:///w.db", "postgresql://ann@db/w", ""])
+def test_a_place_is_a_folder(file: Path, place: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the path of a folder: give a folder"):
         Stream.create(file, "a", Binary(31), PureDP(1), witness=place)
-    night(file, 1)
-    with pytest.raises(RequestMismatch, match="kept in the state itself"):
-        night(file, 2, witness=place)
-    assert NAMED not in places_of(file).values()
-    night(file, 2)
-
-
-@pytest.mark.slow
-def test_a_state_on_a_server_is_no_place(postgres: str) -> None:
-    night(postgres, 1, key=Key.generate())
-    with pytest.raises(RequestMismatch, match="kept in the state itself"):
-        Stream.create(postgres, "b", Binary(31), PureDP(1), key=Key.generate(), witness=postgres)
+    assert not file.exists()
 
 
 def test_a_place_in_the_folder_of_the_state_is_said(
@@ -316,9 +289,8 @@ def test_a_place_in_the_folder_of_the_state_is_said(
     (folder := tmp_path / "data").mkdir()
     state = folder / "visits.db"
     inside = "lies in the folder of the state .*visits.db: if the whole folder"
-    for place in (folder / "w", f"sqlite:///{folder}/w.db"):
-        (said,) = witness_remarks(state, None, witness=place)
-        assert re.search(inside, said)
+    (said,) = witness_remarks(state, None, witness=folder / "w")
+    assert re.search(inside, said)
     assert witness_remarks(state, None, witness=tmp_path / "w") == []
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / ".local"))
     for _ in range(2):  # before there is a state, and after
@@ -363,40 +335,6 @@ def test_a_line_that_is_removed_is_said(tmp_path: Path) -> None:
     assert "the second witness 'none'" in said
 
 
-def test_a_password_stays_in_the_process_that_was_given_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The state keeps the address alone; whoever opens the place later in the process has both."""
-    given = "postgresql://ann:Secret7@nowhere/w?connect_timeout=1"
-    kept = address_of(given)
-    assert "Secret7" not in kept
-    assert "ann@nowhere/w" in kept
-    opened = []
-
-    class Asked(Exception):
-        pass
-
-    def database(address: str, **_: Any) -> None:
-        opened.append(address)
-        raise Asked
-
-    monkeypatch.setattr(second_witness, "Database", database)
-    with pytest.raises(Asked):
-        second_witness.place_at(kept, "0" * 32).read()
-    assert "ann:Secret7@nowhere" in opened[0]
-    assert "Secret7" not in str(second_witness.place_at(kept, "0" * 32))
-    assert kept_address(given) == kept
-
-
-def test_the_passwords_of_a_job_are_there_before_its_state_is_asked(tmp_path: Path) -> None:
-    """Whoever looks at the state before the run opens its stream asks all places, too."""
-    given = f"postgresql://ann:own7@nowhere/{tmp_path.name}"
-    open_job(Job("count", "visits.csv", tmp_path / "s.db", witness=given))
-    kept = kept_address(given.replace(":own7", ""))
-    assert "own7" not in kept
-    assert ":own7@nowhere" in given_address(kept)
-
-
 @pytest.mark.slow
 def test_fresh_machines_with_a_key_from_the_environment(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -420,7 +358,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
     fresh(2, witness=NONE)
     fresh(3)  # it is remembered
     Server(postgres).clear()
-    place = f"sqlite:///{tmp_path}/outlives.db"
+    place = tmp_path / "outlives"
     fresh(1, witness=place)
     dump = Server(postgres).saved()
     for rows in (2, 3):

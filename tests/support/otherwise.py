@@ -10,7 +10,7 @@ OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("events", "query", "state", "name", "until", "append")),
     **dict.fromkeys(("yes", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
-    "witness": "homes.db",
+    "witness": "homes",
     "separator": ";",
     "decimal": ",",
     "comment": "#",

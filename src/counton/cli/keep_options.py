@@ -180,8 +180,7 @@ class VerifyOptions:
     )
     witness: str | None = option(
         None,
-        "folder or database URL of one more second witness to read, besides those that the state "
-        "remembers",
+        "folder of one more second witness to read, besides those that the state remembers",
     )
     accept_old_copy: bool = option(
         False,

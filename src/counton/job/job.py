@@ -301,7 +301,7 @@ class Keeping(JobPart):
     )
     witness: str | os.PathLike[str] | None = option(
         None,
-        "folder or URL, kept apart from the state, whose notes reveal that a state is an old "
+        "folder, kept apart from the state, whose notes reveal that a state is an old "
         "copy; remembered after the first run; none: keep no witness",
         file=True,
     )

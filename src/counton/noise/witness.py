@@ -15,13 +15,10 @@ import json
 import os
 import secrets
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from typing_extensions import override
 
 from counton.base.errors import StateError, StateUnavailable
 from counton.base.outside_input import open_plain, read_plain
@@ -128,26 +125,38 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
     return before[0] if before else identity
 
 
-class WitnessPlace(ABC):
-    """A place that stores a witness: entries that state the last released step of each stream."""
+class WitnessFile:
+    """A witness, the record of last releases that shows old copies of a state, kept in a file:
+    beside a key, beside a state, or in a folder of its own.
+
+    Args:
+        second: True if the file is in a folder of its own. Only `begin` then creates it, since a
+            missing folder may be on a disk that is not mounted.
+    """
+
+    def __init__(self, path: Path, *, second: bool = False) -> None:
+        self.path, self._second = path, second
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     @property
     def stands(self) -> bool:
-        """True if this place (file or table) is in use for the witness, the record of last
-        releases. Then numbers may be shown only after their release is recorded in this place.
+        """True if this file is in use for the witness, the record of last releases. Then numbers
+        may be shown only after their release is recorded in it.
         """
-        return True
+        return self._second or os.path.lexists(self.path)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the entries that are stored here (last released
-        steps of streams) change.
-
-        Two calls with equal results saw equal entries. A place that cannot tell returns a new value
-        at each call.
+        """Return a value that changes whenever the file's entries (last released steps of streams)
+        change.
         """
-        return object()
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
-    @abstractmethod
     def read(self) -> Entries:
         """Return the stored entries of the witness, one with the last released step of each stream;
         an empty list if nothing is written yet.
@@ -155,12 +164,24 @@ class WitnessPlace(ABC):
         Raises:
             ValueError: the content is no list of entries.
         """
+        try:
+            return parse_entries(read_plain(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
-    @abstractmethod
-    def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        """Replace the stored entries (last released steps of streams) by ``change(entries)`` under
-        a lock; keep them if it returns None.
+    def begin(self, entries: Entries) -> None:
+        """Make the file of this witness (record of last releases) with its folder, and merge
+        ``entries`` into it.
+
+        Raises:
+            OSError: the file cannot be made, read or written.
+            ValueError: the content is no list of entries.
         """
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+        WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
         """Write an entry (the last released step of a stream); if it contradicts a known entry,
@@ -206,68 +227,10 @@ class WitnessPlace(ABC):
 
         self._change(change)
 
-    @abstractmethod
-    def reserve(self, entry: dict[str, Any]) -> None:
-        """Check before a release that its entry (the step that will be recorded) can be written
-        afterwards: space, mode and lock.
-
-        Args:
-            entry: an entry as for `note`. If its key and stream have no entry yet, an entry of
-                step 0 is written: nothing is released.
-        """
-
-
-class WitnessFile(WitnessPlace):
-    """A witness, the record of last releases that shows old copies of a state, kept in a file:
-    beside a key, beside a state, or in a folder of its own.
-
-    Args:
-        second: True if the file is in a folder of its own. Only `begin` then creates it, since a
-            missing folder may be on a disk that is not mounted.
-    """
-
-    def __init__(self, path: Path, *, second: bool = False) -> None:
-        self.path, self._second = path, second
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    @property
-    @override
-    def stands(self) -> bool:
-        return self._second or os.path.lexists(self.path)
-
-    @override
-    def mark(self) -> object:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-    @override
-    def read(self) -> Entries:
-        try:
-            return parse_entries(read_plain(self.path))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def begin(self, entries: Entries) -> None:
-        """Make the file of this witness (record of last releases) with its folder, and merge
-        ``entries`` into it.
-
-        Raises:
-            OSError: the file cannot be made, read or written.
-            ValueError: the content is no list of entries.
-        """
-        folder = self.path.parent
-        if not folder.exists():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_folder(folder.parent)
-        WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
-
-    @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
+        """Replace the stored entries (last released steps of streams) by ``change(entries)`` under
+        a lock; keep them if it returns None.
+        """
         path = self.path
         made = not self._second and not path.exists()
         if made and (first := change([])) and _begin(path, _text(first)):
@@ -277,8 +240,14 @@ class WitnessFile(WitnessPlace):
             if entries is not None:
                 _write(descriptor, before, _text(entries))
 
-    @override
     def reserve(self, entry: dict[str, Any]) -> None:
+        """Check before a release that its entry (the step that will be recorded) can be written
+        afterwards: space, mode and lock.
+
+        Args:
+            entry: an entry as for `note`. If its key and stream have no entry yet, an entry of
+                step 0 is written: nothing is released.
+        """
         path = self.path
         if not self._second and not path.exists():
             # A text as long as the later one; readers ignore the bytes after the entries.

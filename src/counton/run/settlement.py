@@ -54,7 +54,7 @@ from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.progress import Progress, silent
 from counton.state import Store
-from counton.state.database import Closing, kept_address
+from counton.state.database import Closing
 from counton.state.key_and_witness import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
@@ -462,8 +462,6 @@ def open_job(job: Job) -> OpenedJob:
         StateError: the state cannot be read.
     """
     job = with_totals(job)
-    if job.keeping.witness is not None and "://" in os.fspath(job.keeping.witness):
-        kept_address(job.keeping.witness)  # kept without its password
     try:
         store = Store(job.keeping.state)
     except NoState:

@@ -23,7 +23,6 @@ from counton.base.errors import (
     first_line,
     hide_secrets,
     is_text,
-    without_secrets,
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
@@ -383,35 +382,3 @@ def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
             "give the path of a file; for a trial, a file in a temporary folder"
         )
     return DatabaseAddress(Path(os.path.realpath(name)))
-
-
-#: Addresses with passwords as this process was given them, by the address without passwords.
-_given: dict[str, str] = {}
-
-
-def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
-    """Return a database's address without its password, as a state stores it.
-
-    The password is kept in the memory of this process only, for `given_address`.
-
-    >>> kept_address("postgresql://ann:x@db/visits")
-    'postgresql://ann@db/visits'
-    """
-    address = parse_address(place, called)
-    if address.file is not None:
-        return str(address.file)
-    kept = without_secrets(address.url)
-    if address.url != kept:
-        _given[kept] = address.url
-    return kept
-
-
-def given_address(kept: str) -> str:
-    """Return a stored address with the password that `kept_address` removed earlier in this
-    process; unchanged if there was none.
-
-    >>> _ = kept_address("postgresql://ann:x@db/visits")
-    >>> given_address("postgresql://ann@db/visits")
-    'postgresql://ann:x@db/visits'
-    """
-    return _given.get(kept, kept)

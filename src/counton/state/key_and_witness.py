@@ -43,7 +43,7 @@ from counton.base.errors import (
 from counton.base.outside_input import open_plain
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
-from counton.noise.witness import PAST, Entries, WitnessFile, WitnessPlace, witness_of
+from counton.noise.witness import PAST, Entries, WitnessFile, witness_of
 from counton.state.database import Database, parse_address, state_file
 from counton.state.second_witness import (
     HOME,
@@ -52,12 +52,10 @@ from counton.state.second_witness import (
     NAMED,
     NONE,
     SecondPlaces,
-    SecondWitness,
     address_of,
     default_folder,
     onward_entry,
     place_at,
-    refuse_the_state,
 )
 from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState, files_of, may_be_written
@@ -343,9 +341,9 @@ class _Look(NamedTuple):
     """
 
     settings: object
-    marks: list[tuple[WitnessPlace, object]]
+    marks: list[tuple[WitnessFile, object]]
     second: SecondPlaces
-    places: tuple[WitnessPlace, ...]
+    places: tuple[WitnessFile, ...]
     entries: list[dict[str, Any]]
 
 
@@ -383,7 +381,7 @@ class Witness:
         self._held: _Look | None = None
 
     @property
-    def places(self) -> tuple[WitnessPlace, ...]:
+    def places(self) -> tuple[WitnessFile, ...]:
         """Files or database rows of the witness (the record of releases outside the state) in which
         every release is recorded.
         """
@@ -448,7 +446,7 @@ class Witness:
         same = last is not None and last.settings == settings
         if last is not None and same and all(at.mark() == mark for at, mark in last.marks):
             return last
-        marks: list[tuple[WitnessPlace, object]] = [(one, one.mark()) for one in self._beside]
+        marks: list[tuple[WitnessFile, object]] = [(one, one.mark()) for one in self._beside]
         found = [(str(one), self._entries_of(one)) for one in self._beside]
         second = SecondPlaces(
             None if database is None else database.identity,
@@ -459,7 +457,7 @@ class Witness:
         )
         marks += [(one.place, one.mark) for one in second.found.values()]
         found += [(str(one.place), one.entries) for one in second.found.values()]
-        places: list[WitnessPlace] = [*self._beside]
+        places: list[WitnessFile] = [*self._beside]
         places += second.noted_places
         entries = [
             {**entry, "where": where}
@@ -471,7 +469,7 @@ class Witness:
         self._last = _Look(settings, marks, second, tuple(places), entries)
         return self._last
 
-    def _entries_of(self, place: WitnessPlace) -> list[dict[str, Any]]:
+    def _entries_of(self, place: WitnessFile) -> list[dict[str, Any]]:
         try:
             entries = place.read()
             if any(one["step"] and "writers" not in one for one in entries):
@@ -504,7 +502,6 @@ class Witness:
         known = dict(database.witnesses)
         if known.get(address) == NAMED:
             return
-        refuse_the_state(address, database)
         look = self._look()
         if address != NONE:
             self._begin(address, look)
@@ -563,7 +560,7 @@ class Witness:
         first = onward_entry(database.identity, self._label, [])
         self._write(place_at(address, database.identity), [first, *known])
 
-    def _write(self, place: SecondWitness, entries: Entries) -> None:
+    def _write(self, place: WitnessFile, entries: Entries) -> None:
         try:
             place.begin(entries)
         except _FAILS as error:
@@ -652,9 +649,8 @@ class Witness:
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
             return None
-        text = os.fspath(place)
-        at = Path(os.path.realpath(text)) if "://" not in text else state_file(text)
-        return at if at is not None and at.is_relative_to(file.resolve().parent) else None
+        at = Path(os.path.realpath(place))
+        return at if at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
         """Refuse a stream's first step if another stream of the state has released something.
@@ -914,7 +910,7 @@ class Witness:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
-        def act(place: WitnessPlace) -> StateError | None:
+        def act(place: WitnessFile) -> StateError | None:
             other = place.note(entry, agrees)
             return None if other is None else other_release(at.name, self._label, other, str(place))
 
@@ -953,7 +949,7 @@ class Witness:
         if not at.step:
             return None
         for place in self.places:
-            if not isinstance(place, WitnessFile) or not place.stands:
+            if not place.stands:
                 continue
             path = place.path
             try:
@@ -995,7 +991,7 @@ class Witness:
             "forgotten": 0,
         }
 
-    def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
+    def _each(self, act: Callable[[WitnessFile], StateError | None], what: str) -> None:
         """Write to every place (file or database) of the witness, the record of releases outside
         the state.
 
@@ -1024,7 +1020,7 @@ class Witness:
             return
         raise first or StateUnavailable(self._no_second("there is none beside it"))
 
-    def _unwritten(self, place: WitnessPlace, error: Exception, what: str) -> StateError:
+    def _unwritten(self, place: WitnessFile, error: Exception, what: str) -> StateError:
         return StateUnavailable(
             f"the witness {place} of state {self._label} cannot be written ({_why(error)}). It "
             f"records the last releases, and without it nobody would notice an old copy of the "

@@ -91,13 +91,6 @@ TABLES: Final = (
     id {serial} PRIMARY KEY, time VARCHAR(32) NOT NULL, who TEXT NOT NULL, host TEXT NOT NULL,
     before TEXT, after TEXT, higher BOOLEAN NOT NULL
 );"""
-    # Second witnesses of other states, by state identity, key fingerprint and stream: entries as
-    # JSON.
-    """CREATE TABLE counton_witness (
-    state VARCHAR(32) NOT NULL, key VARCHAR(64) NOT NULL, stream VARCHAR(200) NOT NULL,
-    entry TEXT NOT NULL,
-    PRIMARY KEY (state, key, stream)
-)"""
 )
 
 #: Rows that wait to be counted by a service: see `counton.state.inbox`. Times are microseconds
