@@ -57,8 +57,9 @@ from counton.strategies import (
     noise_variance,
     public_strategies,
 )
+from counton.strategies.lines import least_squares
 from counton.strategies.strategy import built_from, check_law, last_served_step, node_law, reader_of
-from counton.tables import Tree, least_squares
+from counton.tables import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
 _FAR = 2**17

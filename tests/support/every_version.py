@@ -23,6 +23,13 @@ from counton.strategies.strategy import (
 from counton.strategies.streams.window_versions import WindowVersions, _stretches
 
 
+def lag_covariance(windows: WindowVersions, one: Steps, other: Steps) -> Floats:
+    """Return the noise covariances of pairs of counts of one window, by lags of their releases."""
+    first, second = np.broadcast_arrays(np.asarray(one), np.asarray(other))
+    apart = windows.lag_variance(np.maximum(first, second), np.minimum(first, second))
+    return np.asarray((windows.lag_variance(first) + windows.lag_variance(second) - apart) / 2)
+
+
 class EveryVersion(StreamStrategy):
     """All released counts (versions) of all windows of a `WindowVersions` strategy, each as one
     step.
@@ -116,7 +123,7 @@ class EveryVersion(StreamStrategy):
         found = 0.0
         for versions in read.values():
             lags, times = np.array([*versions]), np.array([*versions.values()])
-            found += float(times @ self.windows.lag_covariance(lags[:, None], lags) @ times)
+            found += float(times @ lag_covariance(self.windows, lags[:, None], lags) @ times)
         return max(found, 0.0)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> Floats:

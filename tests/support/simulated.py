@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from counton.numbers.joint import fresh_noise
+from counton.noise import Key
+from counton.numbers.joint import stream_noise
 from counton.released.release import Release
 from counton.released.series import CellValues
 
@@ -32,7 +33,8 @@ def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release
     found = []
     for _ in range(n):
         terms = replace(held.design, noise_id=token_hex(16))
-        made = truth + fresh_noise(terms, truth[0].size, steps).reshape(truth.shape)
+        (noise,) = stream_noise(terms, Key.generate(), truth[0].size, steps, steps)
+        made = truth + noise.reshape(truth.shape)
         if values.dtype == np.int64:
             made = np.rint(made).astype(np.int64)
         one = held.of(held.definition, terms, made, held.level, shown=held.shown)

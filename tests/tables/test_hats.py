@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
+from counton.strategies.lines import hats
 from counton.strategies.strategy import built_from
-from counton.tables import Hats, hats
+from counton.tables import Hats
 
 
 @pytest.mark.parametrize(

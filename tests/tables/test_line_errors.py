@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg  # noqa: F401  # loads its own BLAS, whose threads are counted too
 import threadpoolctl
 
+from counton.strategies.lines import one_thread as threads
 from counton.strategies.lines.one_thread import one_thread
 from counton.tables import (
     AllRanges,
@@ -25,7 +26,6 @@ from counton.tables import (
     optimal_gaussian,
     optimal_laplace,
 )
-from counton.tables import one_thread as threads
 from counton.tables import optimal as search
 from counton.tables.tree_law import TreeLaw
 

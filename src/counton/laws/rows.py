@@ -7,7 +7,6 @@ count of ``step`` enters the measurements.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -74,23 +73,6 @@ def require(holds: bool | np.bool_, complaint: str) -> None:
     """Raise ``LawBroken`` with the complaint unless ``holds`` is true."""
     if not holds:
         raise LawBroken(complaint)
-
-
-def require_equality(strategy: object) -> None:
-    """Raise ``LawBroken`` unless a strategy is equal to its copies, and to no object of another
-    type.
-    """
-    same = copy.deepcopy(strategy)
-    require(
-        same == strategy and hash(same) == hash(strategy),
-        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
-        "__hash__ by its parameters",
-    )
-    require(
-        strategy != object(),
-        "it is equal to an object of another type; __eq__ must return False or NotImplemented "
-        "there",
-    )
 
 
 def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | None) -> None:

@@ -134,7 +134,6 @@ def _halfwidths_of_draws(
     law: NoiseDistribution,
     numbers: NDArray[np.int64],
     level: float,
-    more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
     """Return the half-width of the interval of a sum of n noise draws, for each n in ``numbers``.
 
@@ -142,7 +141,6 @@ def _halfwidths_of_draws(
         law: distribution of a draw.
         numbers: numbers of draws, shape ``(n,)``.
         level: probability with which each interval holds.
-        more: pairs of a distribution and a number of its draws, which are added to each sum.
     """
     # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths
     # grow with the number of draws. If two numbers of draws have equal half-widths, all numbers
@@ -151,9 +149,7 @@ def _halfwidths_of_draws(
     found = np.empty(len(several))
 
     def width(place: int, low: int, high: int | None) -> int:
-        counts = Counter(dict(more))
-        counts[law] += int(several[place])
-        return _within(counts, level, low, high)
+        return _within({law: int(several[place])}, level, low, high)
 
     if not len(several):
         return found
@@ -401,7 +397,6 @@ def _tree_halfwidths(
     last: NDArray[np.int64],
     level: float,
     cells: int,
-    more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
     """Return exact half-widths for sums over windows if these sums add and subtract the noise of
     nodes with weights +1 and -1 only; otherwise None.
@@ -409,12 +404,11 @@ def _tree_halfwidths(
     Args:
         strategy, law, level, cells: as in `window_halfwidths`.
         first, last: the step before each window, and its last step.
-        more: pairs of a distribution and a number of its draws, which are added to each release.
     """
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
-        return _halfwidths_of_draws(law, numbers * cells, level, more)
+        return _halfwidths_of_draws(law, numbers * cells, level)
     if one_law or not first.any():
         # If all nodes have one distribution, the variance is their number. Otherwise totals, unlike
         # differences, use nodes of the lowest levels, and the variance tells how many.
@@ -428,9 +422,7 @@ def _tree_halfwidths(
         counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
         if counts is None:
             return None
-        together = Counter(dict(more))
-        together.update(dict(counts))
-        found[i] = _sum_halfwidth(tuple(together.items()), level)
+        found[i] = _sum_halfwidth(counts, level)
     return found[where.reshape(-1)]
 
 

@@ -38,15 +38,6 @@ _FEWEST = 1_000
 UNLUCKY = 1e-6
 
 
-def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
-    """Simulate the noise of all releases of a stream, in data units: shape ``(steps, cells)``.
-
-    A fresh key is drawn and then forgotten.
-    """
-    (found,) = stream_noise(terms, Key.generate(), cells, steps, steps)
-    return found
-
-
 def stream_noise(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:

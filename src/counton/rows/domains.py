@@ -243,16 +243,10 @@ def _from_table(source: str, column: str) -> GroupNames:
     return _from_table_of(file, column if column in names else names[0])
 
 
-def _from_table_of(file: Rows, name: str, labels: Sequence[str] | None = None) -> GroupNames:
-    """Return the values of one column in a table of declared groups, as texts.
-
-    Args:
-        labels: columns in which floating-point numbers are refused, because they hold names. None:
-            this column, ``name``. (): none.
-    """
+def _from_table_of(file: Rows, name: str) -> GroupNames:
+    """Return the values of one column in a table of declared groups, as texts."""
     try:
-        labels = (name,) if labels is None else labels
-        groups = file.scan((name,), labels).select(pl.col(name).cast(pl.String)).collect()[name]
+        groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
         if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
     except unreadable_errors() as error:

@@ -314,14 +314,11 @@ def planned_jobs(
     return PlannedFile(planned, failed, ended, accounts)
 
 
-def planned_job(
-    job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
-) -> PlannedJob:
+def planned_job(job: Job, name: str | None = None, *, size: int | None = None) -> PlannedJob:
     """Plan one job: what it would release, with its errors and its privacy cost.
 
     Args:
         name: name of the job in the plan.
-        level: probability with which intervals hold; None: as the job states.
         size: public number of rows by the last step; None: as the job states.
 
     Raises:
@@ -330,7 +327,7 @@ def planned_job(
         BudgetExceeded: the job does not fit the limit of its state.
     """
     with _before_rows(job) as (settled, shown):
-        return _plan_of(settled, shown, job.keeping.name if name is None else name, level, size)
+        return _plan_of(settled, shown, job.keeping.name if name is None else name, None, size)
 
 
 @contextmanager

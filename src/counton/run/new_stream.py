@@ -388,7 +388,7 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
     return (definition.strategy.horizon or around) if definition.cut.goes_on else 1
 
 
-def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
+def design_of(definition: Description, shape: tuple[int, ...]) -> Design:
     """Return the design (strategy, guarantee, contribution and noise) that a stream will have."""
     guarantee, statistic = definition.guarantee, definition.statistic
     return design_for(
@@ -397,7 +397,7 @@ def design_of(definition: Description, shape: tuple[int, ...], name: str = "plan
         definition.contribution,
         shape,
         counters=definition.cells.counters(guarantee),
-        name=name,
+        name="planned",
         statistic=None if statistic.card.additive else statistic_to_dict(statistic),
     )
 

@@ -305,15 +305,15 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
         )
 
 
-def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
+def first_other(known: bytes, start: int, given: bytes) -> int | None:
     """Compare two strings of digests, one digest per step; return the first step at which they
     differ, None if they agree.
 
-    Each digest has ``size`` bytes. The first digest belongs to step ``start``.
+    The first digest belongs to step ``start``.
     """
     if hmac.compare_digest(known, given):
         return None
-    old, new = (np.frombuffer(of, np.uint8).reshape(-1, size) for of in (known, given))
+    old, new = (np.frombuffer(of, np.uint8).reshape(-1, _DIGEST) for of in (known, given))
     return start + int(np.argmax((old != new).any(axis=1)))
 
 

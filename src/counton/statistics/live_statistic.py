@@ -488,18 +488,17 @@ def _design_on_demand(
     return design
 
 
-def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
+def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
     """Rebuild the statistic of a stream from a dict. The second result is True if a step may have
     any number of events.
 
     Args:
         saved: the dict ``statistic`` of the stream's `Design`; None for plain counts, which raises
             an error.
-        stream: name of the stream, for the error message.
     """
     if saved is None:
         raise RequestMismatch(
-            f"stream {stream!r} releases counts and no statistic: open it with Stream.open"
+            "the stream releases counts and no statistic: open it with Stream.open"
         )
     own = dict(saved)
     batched = own.pop("batched", False)

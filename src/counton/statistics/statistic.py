@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, text
 from counton.base.options import Option, OwnColumns, Statement
@@ -426,15 +425,6 @@ class NamedCells(Statistic):
     @abstractmethod
     def name_of(self, cell: int) -> str:
         """Return the name of a cell, given its index; the inverse of `cell`."""
-
-    def cells_of_name(self, name: Any) -> tuple[str, Integers]:
-        """Return the table label of a requested number, and the indices of the cells that add up to
-        it.
-
-        A name is the name of a single cell, unless a subclass takes names of sums.
-        """
-        cell = self.cell(name)
-        return self.name_of(cell), np.array([cell])
 
 
 def distinct_names(given: Any, what: str) -> tuple[str, ...]:

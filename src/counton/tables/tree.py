@@ -302,14 +302,6 @@ class Tree:
                 f"a tree cannot be read ({error!r}): give what Tree.to_dict wrote"
             ) from error
 
-    def with_levels(self, names: Sequence[str]) -> Tree:
-        """Return a copy of the tree whose levels have the names ``names``, coarsest level first.
-
-        >>> Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]).with_levels(["land"]).levels
-        ('total', 'land')
-        """
-        return Tree(names, self.parents, self.labels, self.order[1:])
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the tree's shape and names; noise is derived from it and the key."""

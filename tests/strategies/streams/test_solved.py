@@ -22,10 +22,11 @@ from counton.laws import HashedNoise
 from counton.laws.rows import columns_in_order, largest_entry
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
+from counton.strategies.lines import least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import check_law, reader_of, window_rounding
 from counton.strategies.streams import block_tree, solved
-from counton.tables import Dense, Haar, Hats, least_squares
+from counton.tables import Dense, Haar, Hats
 
 HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 
@@ -325,7 +326,7 @@ def test_noise_is_bound_to_every_amplitude() -> None:
     assert "amplitudes" in described["line"]
     assert "amplitudes" not in LeastSquaresFactorization(HATS).parameters["line"]
     assert strategy_from_dict(described) == LeastSquaresFactorization(HATS)
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="'Haar', which is not known"):
         strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
 
 

@@ -18,7 +18,6 @@ from counton.laws.rows import (
     names_subject,
     require,
     require_description,
-    require_equality,
 )
 from counton.strategies import NodeNoise
 from counton.strategies.strategy import built_from
@@ -32,6 +31,7 @@ from counton.tables import (
     Workload,
 )
 from counton.tables.workloads import NAMED
+from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.

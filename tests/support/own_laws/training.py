@@ -19,11 +19,11 @@ from counton.laws.rows import (
     names_subject,
     require,
     require_description,
-    require_equality,
 )
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.training.strategies.training_strategy import TrainingStrategy, training_schedule
+from own_laws.equality import require_equality
 
 _NEAR = 1e-7
 

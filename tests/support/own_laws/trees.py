@@ -21,11 +21,11 @@ from counton.laws.rows import (
     names_subject,
     require,
     require_description,
-    require_equality,
 )
 from counton.strategies import NodeNoise
 from counton.tables import Tree, TreeStrategy
 from counton.tables.tree_measurement import Measuring
+from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 
 #: Fraction bits of estimates, and the size of test noise: large even after division by weights of

@@ -209,10 +209,6 @@ class Cuts(NamedCells):
             self.bounds = Contribution.add_remove(unit=_UNIT)
         self.weighted = resolution is not None
 
-    @override
-    def cells_of_name(self, name: Any) -> tuple[str, NDArray[np.int64]]:
-        return " ".join(map(str, name)), self.pairs(name, None)
-
     @property
     @override
     def parameters(self) -> dict[str, Any]:

@@ -310,26 +310,6 @@ class WindowVersions(StreamStrategy):
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
-    def lag_covariance(self, one: Steps, other: Steps) -> Floats:
-        """Return the noise covariances of pairs of counts of one window, in units of one node's
-        noise variance.
-
-        A window's count is released again as rows arrive late. Counts of different windows are
-        independent.
-
-        Args:
-            one, other: for each count, the number of windows after which it is released, from 0 on,
-                in shapes that broadcast.
-
-        >>> from counton.strategies import Binary
-        >>> windows = WindowVersions(9, Binary(3))
-        >>> windows.lag_covariance(1, [2, 0]).tolist()
-        [1.0, 0.0]
-        """
-        first, second = np.broadcast_arrays(np.asarray(one), np.asarray(other))
-        apart = self.lag_variance(np.maximum(first, second), np.minimum(first, second))
-        return np.asarray((self.lag_variance(first) + self.lag_variance(second) - apart) / 2)
-
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
