@@ -99,8 +99,7 @@ DOOR = (
     ),
     Room(
         ("numbers/design.py", "numbers/noise_address.py", "numbers/node_law.py",
-         "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py",
-         "statistics/discovery.py"),
+         "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
     ),
