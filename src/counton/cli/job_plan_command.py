@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -106,7 +105,6 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     console.write_line(f"publishes {published}; intervals of {planned.level:.0%}:")
     console.write_table(_table([*plans.values()], {}, None, "release"))
     _write_sizes(console, planned)
-    _write_delays(console, planned)
     if len(plans) > 1:
         console.write_line(
             f"You asked for --release {form}; other lines show other forms for the same promise"
@@ -141,7 +139,6 @@ def _print(found: PlannedFile, size: int | None) -> None:
             )
     for job in found.jobs.values():
         _write_sizes(console, job)
-        _write_delays(console, job)
     several = [
         name
         for name, job in found.jobs.items()
@@ -239,39 +236,6 @@ def _write_sizes(console: Console, job: PlannedJob) -> None:
         f"a group is shown from the release on in which its estimate {which} reaches a threshold: "
         f"{least:,} to {most:,}, by {'version' if cut.lags else 'step'}"
     )
-
-
-def _write_delays(console: Console, job: PlannedJob) -> None:
-    """Print the planned errors of revised windows (released again when late rows come): of a
-    window's successive numbers, and of the sums over a week and a year. Print nothing if windows
-    are not revised.
-    """
-    if not job.delays:
-        return
-    cut = job.definition.cut
-    asked = next(one for one in job.delays if one.lags == cut.lags)  # others: other delays
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("final after", overflow="fold")
-    for name in ("first", "typical", "final", "a week", "a year"):
-        table.add_column(name, justify="right")
-    for one in job.delays:
-        mark = " (asked)" if one == asked else ""
-        stds = [one.first, one.mean, one.final, one.week, one.year]
-        cells = ["" if std is None else figures(std) for std in stds]
-        table.add_row(f"{one.lags:,} more{mark}", *cells)
-    console.write_table(table)
-    console.write_line(
-        "standard deviations of the first version of a window, of a typical one and of the final "
-        "one, and of all final windows of a week and of a year together"
-    )
-    by_lag = asked.by_lag
-    shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
-    message = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
-    console.write_line(f"standard deviation by the number of windows that ended later: {message}")
-
-
-#: Largest number of versions of a window whose standard deviations are shown.
-_SHOWN_LAGS = 16
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:

@@ -33,7 +33,6 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
-from counton.run.revised_plan import PlannedDelay, planned_delays
 from counton.run.settlement import SettledJob, checked_source, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
@@ -95,8 +94,6 @@ class PlannedJob:
         state: path or URL of the job's state.
         spend: the job's entry in the ledger of its state: guarantee and protected unit.
         shown: the numbers of its statistic that the job shows.
-        delays: for windows that are released again when late rows come: errors with the job's time
-            for late rows (``revise``), and with a shorter and a longer time.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """
@@ -110,7 +107,6 @@ class PlannedJob:
     state: str
     spend: Spend
     shown: View
-    delays: tuple[PlannedDelay, ...] = ()
     sizes: tuple[int, int] | None = None
 
     @property
@@ -147,7 +143,6 @@ class PlannedJob:
             "protected": self.definition.contribution.describe(self.definition.unit),
             "strategy": repr(self.definition.strategy),
             "state": self.state,
-            **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
             **({} if self.sizes is None else {"thresholds": list(self.sizes)}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
@@ -384,7 +379,6 @@ def _plan_of(
         state=hide_secrets(os.fspath(job.keeping.state)),
         spend=settled.spend,
         shown=shown,
-        delays=planned_delays(definition, terms) if definition.cut.lags else (),
         sizes=definition.cells.sizes(terms),
     )
 
