@@ -175,6 +175,12 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
             f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
             "such as mine.json"
         )
+    own = [one.name for one in statements.own_options(job.what) if one.column]
+    for name in ("time", "by", "user", "id", *own):
+        if job.option(name) == "":
+            raise InvalidInput(
+                f"{field(name)} is empty; give the name of a column, or leave it out"
+            )
     check_most(job.people.most)
     check_people_columns(job.people.user, job.rows.id, job.times.time)
     if job.times.timezone is not None:
