@@ -83,14 +83,6 @@ def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
         assert low - 1e-9 <= true <= high + 1e-9
         assert high - low < 0.02
     assert reading.table_columns()["name"].tolist()[0] == "count"
-    assert isinstance(reading, MomentsReading)
-    if columns > 1:
-        line = reading.line("x", on="y")
-        table = np.array(rows)
-        slope, height = np.polyfit(table[:, 1], table[:, 0], 1)
-        assert (line.slope, line.at(0), line.at(5)) == pytest.approx(
-            (slope, height, height + 5 * slope), abs=1e-3
-        )
 
 
 def test_values_are_clipped_and_put_on_the_grid() -> None:
@@ -154,7 +146,6 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
     sold = np.clip(np.rint((6 - price / 4 + rng.normal(0, 1, count)) * 8) / 8, 0, 8)
     rows = list(zip(price.tolist(), sold.tolist(), strict=True))
     true = truth(statistic, rows)
-    slope, height = np.polyfit(price, sold, 1)
     running = Running.start(
         statistic,
         guarantee=guarantee,
@@ -163,14 +154,12 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
         strategy=KAry(4, 3, True),
         batched=True,
     )
-    held = dict.fromkeys([*true, "line"], 0)
+    held = dict.fromkeys(true, 0)
     for reading in simulated(running, changes_of(statistic, [rows])[0], 2, keys):
         for name, value in true.items():
             low, high = reading.interval(name, level)
             assert low <= reading[name] <= high
             held[name] += low <= value <= high
-        low, high = reading.line("sold", on="price").interval(4.0, level)
-        held["line"] += low <= height + 4 * slope <= high
     spread = 4 * math.sqrt(level * (1 - level) / keys)
     assert min(held.values()) / keys >= level - spread, held
     if sharp:
@@ -190,8 +179,6 @@ def test_little_is_said_where_little_is_known() -> None:
     assert len(table["name"]) == 1 + 2 + 2 + 1 + 2
     assert -1 <= reading["mean", "x"] <= 3
     assert reading.std(("mean", "x")) > 0
-    line = reading.line("y", on="x")
-    assert line.interval(0) == (4 - (4 + 16 * 3), 4 + (4 + 16 * 3))
 
 
 def test_what_may_fail_is_shared_by_all_that_is_used() -> None:

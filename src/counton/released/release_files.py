@@ -612,7 +612,9 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
 
 
-def _packed(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> NDArray[Any]:
+def _cell_values(
+    files: Sequence[_File], described: Mapping[str, Any], terms: Design
+) -> NDArray[Any]:
     """Return the released cells in the description of files, in shape ``(steps, cells)``.
 
     Raises:
@@ -676,7 +678,7 @@ def _readings(
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:
-        values = _packed(files, described, terms)
+        values = _cell_values(files, described, terms)
         found = ReleasedNumbers.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
         raise InvalidInput(
@@ -684,7 +686,7 @@ def _readings(
             "after the first release"
         )
     else:
-        values = _packed(files, described, terms)
+        values = _cell_values(files, described, terms)
         values = values.reshape(len(values), *terms.shape)
         found = ReleasedNumbers.of(definition, terms, values, level, shown=shown)
     there = pl.concat([one.rows["step"] for one in files]).sort()

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from counton.statistics.letters.substrings import Substrings as Substrings
     from counton.statistics.line_ranges import Ranges as Ranges
     from counton.statistics.live_statistic import Running as Running
-    from counton.statistics.moments import Line as Line
     from counton.statistics.moments import Moments as Moments
     from counton.statistics.quantiles import Quantiles as Quantiles
     from counton.statistics.ranking import Ranking as Ranking

@@ -1,13 +1,12 @@
-"""Means, variances and covariances of bounded columns, and least-squares lines, over time.
+"""Means, variances, covariances and least-squares slopes of bounded columns, over time.
 
 Values are clipped to their bounds, rounded to a grid, and scaled to a_j between -1 and 1 for column
 j. The measured cells of a row are 1, a_j, 1 - a_j^2, and a_j a_k for each pair of columns, all
 multiplied to be whole numbers. All first and second moments follow from the sums of these cells.
 
 Intervals of means, variances, covariances and slopes are proved in
-`counton.statistics.moment_intervals`. The interval of a line's height uses the delta method: its
-half-width is computed from the derivatives. If a denominator may be 0, the interval contains all
-possible values.
+`counton.statistics.moment_intervals`. If a denominator may be 0, the interval contains all possible
+values.
 """
 
 # Cells are whole numbers in units of 1 / (number of grid cells)^2; all columns have equally many
@@ -19,11 +18,7 @@ possible values.
 #
 # with equality if every value is one of its bounds. Measuring a_j^2 would add d. From d = 2 on the
 # 1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
-#
-# The height of a line: to first order its error is a linear function of the sums' noise, whose
-# tails are known. Half-widths are divided by 1 - (half-width of the denominator) / (denominator),
-# because denominators are noisy sums, and a bound on products of errors is added. Values lie on a
-# grid between bounds, so slopes and heights have bounds too.
+# Values lie on a grid between bounds, so slopes have bounds too.
 
 from __future__ import annotations
 
@@ -52,7 +47,7 @@ from counton.numbers.formulas import (
     product,
     quotient,
 )
-from counton.numbers.intervals import SMALLEST_TAIL, check_level
+from counton.numbers.intervals import SMALLEST_TAIL
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.clipping import ends_in_words
@@ -173,15 +168,6 @@ class MomentsReading(Reading):
         parts = None if found.formula is None else formula
         std = self._std(found.of.slopes * found.scale)
         return ClosedForm(found.to_data_units(found.of.value), ends, std, parts)
-
-    def line(self, of: str, *, on: str) -> Line:
-        """Return the least-squares line that predicts column ``of`` from column ``on``.
-
-        Raises:
-            InvalidInput: a column is unknown, or both are the same.
-        """
-        self._kind_and_columns(("slope", of, on))
-        return Line(self, of, on)
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Parse a number's name into its kind, such as "mean", and the indices of its columns."""
@@ -371,63 +357,9 @@ class MomentsReading(Reading):
         spread, most = self._moment(places[1], places[1]).value, float(self.statistic.grid)
         return slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=most)
 
-    # ------------------------------------------------------------------ the height of a line
-
-    def height(
-        self, of: str, on: str, point: float, level: float = 0.95
-    ) -> tuple[float, float, float]:
-        """Return the value of ``of`` that the least-squares line predicts at a point of ``on``,
-        with its interval.
-
-        Returns:
-            The predicted value, and the lower and the upper end of the interval, in data units.
-        """
-        this, places = self.statistic, (self.statistic.place(of), self.statistic.place(on))
-        half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
-        at, mean = (float(point) - middle[1]) / half[1], self._mean(places[1])
-        away = _Dual(at - mean.value, -mean.slopes)
-        slope = self._moment_number("slope", places).of
-        found = self._mean(places[0]).plus(slope.times(away))
-        # The height differs from the mean by at most the largest slope times the largest distance.
-        most = 1 + this.grid * (abs(at) + 1)
-        reach = self._reach_of_height(places, found, away.value, level)
-        ends = [-most, most]
-        if math.isfinite(reach):
-            ends = [min(max(found.value + way, -most), most) for way in (-reach, reach)]
-        value, low, high = (middle[0] + half[0] * one for one in (found.value, *ends))
-        return value, low, high
-
-    def _reach_of_height(
-        self, places: tuple[int, int], height: _Dual, away: float, level: float
-    ) -> float:
-        """Return the half-width of the interval of a value that a least-squares line predicts.
-
-        It is the first-order error plus bounds on products of errors.
-
-        Args:
-            places: indices of the predicted and of the predicting column.
-            height: the predicted value, as a function of the sums.
-            away: distance of the point from the mean of the predicting column.
-            level: probability with which the interval holds.
-        """
-        both, spread = self._moment(*places), self._moment(places[1], places[1])
-        number = float(self._sums[0])
-        rest = 1 - self._half(self._sum(0).slopes, level) / number if number > 0 else 0.0
-        if not rest > 0 or not spread.value > 0:
-            return math.inf
-        slope, means = both.over(spread), [self._mean(one) for one in places]
-        mean_of, mean_on = (self._half(mean.slopes, level) / rest for mean in means)
-        off = self._half(spread.slopes, level) / rest + mean_on**2
-        if not off < spread.value:
-            return math.inf
-        over = 1 / rest / (1 - off / spread.value)
-        second = (mean_of * mean_on + abs(slope.value) * mean_on**2) / spread.value
-        steep = self._half(slope.slopes, level) * over + second
-        return self._half(height.slopes, level) * over + abs(away) * second + steep * mean_on
-
 
 class Moments(TallyStatistic):
-    """Number of rows, means, variances and covariances of their columns, and least-squares lines.
+    """Number of rows, means, variances, covariances and least-squares slopes of their columns.
 
     An event is a row with a number for each column. Numbers are clipped to their bounds and rounded
     to the nearest of ``grid`` + 1 equally spaced points; the moments of these rounded numbers are
@@ -455,10 +387,9 @@ class Moments(TallyStatistic):
     >>> low, high = hour.interval(("mean", "price"))
     >>> low <= 50 <= high, high - low < 2
     (True, True)
-    >>> line = hour.line("sold", on="price")
-    >>> low, high = line.slope_interval()
-    >>> low <= -0.2 <= high < 0, abs(line.at(30) - 12) < 1
-    (True, True)
+    >>> low, high = hour.interval(("slope", "sold", "price"))
+    >>> low <= -0.2 <= high < 0
+    True
     """
 
     card = Card(
@@ -468,7 +399,7 @@ class Moments(TallyStatistic):
         ],
         keyword="moments",
         example={"columns": "seconds", "bounds": "0:600"},
-        says="Means, variances and covariances of columns, and their least-squares lines.",
+        says="Means, variances and covariances of columns, and slopes of least-squares lines.",
         reading=MomentsReading,
         column="name",
         phrase="table of means, variances, covariances and least-squares slopes of {columns}",
@@ -757,54 +688,3 @@ class Moments(TallyStatistic):
                 f"{', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))
-
-
-class Line:
-    """The least-squares line that predicts one column from another; see `MomentsReading.line`.
-
-    Attributes:
-        of, on: the columns: ``of`` is predicted from ``on``.
-
-    >>> from counton import Key, PureDP, Running
-    >>> rows = Moments({"hours": (0, 16), "points": (0, 64)})
-    >>> counter = Running.start(rows, 1, PureDP(8), key=Key.generate(), name="exam", batched=True)
-    >>> line = counter.release_batch([(1, 6), (5, 18), (9, 30)] * 900).line("points", on="hours")
-    >>> low, high = line.interval(4)
-    >>> low <= 15 <= high, abs(line.slope - 3) < 0.2
-    (True, True)
-    """
-
-    def __init__(self, reading: MomentsReading, of: str, on: str) -> None:
-        self._reading, self.of, self.on = reading, of, on
-
-    @property
-    def slope(self) -> float:
-        """Change of the predicted ``of`` for each unit of ``on``; 0 if the released variance of
-        ``on`` is not positive.
-        """
-        return float(self._reading["slope", self.of, self.on])
-
-    def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return an interval that holds the slope with probability ``level``, if the slope is
-        defined.
-
-        If noise is too large to tell, the interval holds every slope that is possible for the
-        rounded values.
-
-        Raises:
-            InvalidInput: the level is outside (0, 1 - 1e-9].
-        """
-        return self._reading.interval(("slope", self.of, self.on), level)
-
-    def at(self, point: float) -> float:
-        """Return the predicted ``of`` at a value of ``on``; at 0 it is the intercept."""
-        return self._reading.height(self.of, self.on, point)[0]
-
-    def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
-        """Return an interval that holds the line's value at a point with probability ``level``.
-
-        Raises:
-            InvalidInput: the level is outside (0, 1 - 1e-9].
-        """
-        _, low, high = self._reading.height(self.of, self.on, point, check_level(level))
-        return low, high
