@@ -129,7 +129,9 @@ def test_of_many_groups_the_largest_are_drawn_and_it_says_so(panels: bool) -> No
 def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
     """The last window of three large groups is as small as noise can make it, or nearly."""
     large, small = [4000.0, 3000.0, 2000.0, 1000.0], [30.0, 20.0]
-    windows = replace(curves([*large, *small]), running=running)
+    whole = curves([*large, *small])
+    starts = None if running else whole.times - (whole.times[1] - whole.times[0])
+    windows = replace(whole, starts=starts)
     windows.estimates[:] = [*large, *small]
     windows.estimates[-1] = [5.0, 4.0, 4000.0, 6.0, 90.0, 80.0]
     figure = plot_totals(windows, WORDS)

@@ -71,8 +71,6 @@ class Curves:
         starts: for estimates of single windows, the starts of the windows; their ends are
             ``times``. None: estimates are not of single windows.
         places: index of each group among all groups, which decides its colour; None: all are drawn.
-        running: True if estimates cover all time so far; False if they cover a limited time, such
-            as a window.
         provisional: number of last windows whose numbers may still change.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
@@ -89,7 +87,6 @@ class Curves:
     all_groups: int | None = None
     starts: NDArray[np.datetime64] | None = None
     places: Sequence[int] | None = None
-    running: bool = True
     provisional: int = 0
 
     @property
@@ -105,10 +102,11 @@ class Curves:
         the largest.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
-        >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
+        >>> ends = np.arange("2026-01-02", "2026-01-05", dtype="datetime64[D]")
+        >>> Curves(ends, "ab", windows, windows, windows, starts=ends - 1).sizes.tolist()
         [57.0, 5.0]
         """
-        if self.running and self.starts is None:
+        if self.starts is None:
             return np.asarray(np.nan_to_num(self.estimates[-1]))
         known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
         return np.asarray(np.nansum(self.estimates, axis=0) / known)

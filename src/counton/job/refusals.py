@@ -30,13 +30,12 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "around": {"steps expire release metric": ": a stream without an end releases totals"},
     "revise": {
         "release": ", which publishes each window by itself, version by version",
-        "expire around delay": ", whose noise is made for single windows",
+        "expire around": ", whose noise is made for single windows",
     },
     "first": {"per most_a_window distinct row": ": a user counts only once, ever"},
     "distinct": {"row": ", which counts users, not rows"},
     "found groups": {
-        "domain other expire rho": ": its groups have no names, and its "
-        "guarantee is epsilon and delta",
+        "domain expire rho": ": its groups have no names, and its guarantee is epsilon and delta",
         "release": ", since each group is shown from some window on; publish totals, or windows "
         "alone",
         "around": ", which needs a number of steps, because each release may show a group",
@@ -46,7 +45,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "per": ", whose rows have no times, so no periods",
         "most_a_window watermark over": ", which has no windows",
         "release": ", which releases totals only",
-        "expire around growth delay": ", which is planned for one step",
+        "expire around": ", which is planned for one step",
         "strategy": (
             ", because there is only one step, and so no noise to arrange over steps "
             f"({field('line')} says how cells are measured)"

@@ -185,7 +185,7 @@ def read_whole(
     try:
         found = read(source)
     except UnreadableRow:
-        source = source.sift(definition.columns.read, job.format.policies().unread)
+        source = source.sift(definition.columns.names, job.format.policies().unread)
         found = read(source)
     if (part := source.changed_part()) is not None:
         raise change_error(part)

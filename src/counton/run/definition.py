@@ -71,11 +71,6 @@ class StreamColumns(Columns):
             )
         return columns
 
-    @property
-    def read(self) -> tuple[str, ...]:
-        """Names of the columns that every row must have."""
-        return tuple(dict.fromkeys((*self.names, *self.own.names)))
-
 
 class Course(NamedTuple):
     """The beginning and the end of a stream, as its operator decided them.

@@ -89,13 +89,9 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
     return for_people(statistic, asked.counting.most), asked.contribution(asked.statistic, steps)
 
 
-def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition:
+def _definition_of(request: StreamRequest) -> Definition:
     """Return the definition (columns, windows, groups and guarantee) of a requested stream: choose
     its guarantee and strategy, and derive the rest.
-
-    Args:
-        tried: True for a definition whose half-widths are computed and which is then dropped. The
-            check whether a privacy proof covers the strategy is then left out.
     """
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
@@ -140,7 +136,7 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
             weights = weights_for_noise(statistic, 1 if isinstance(law, DiscreteLaplace) else 2)
             if weights is not None and report.weights is None:  # at most once
                 fitting = cast("Any", statistic).with_parameters(weights=weights)
-                return _definition_of(replace(request, statistic=fitting), tried=tried)
+                return _definition_of(replace(request, statistic=fitting))
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -180,7 +176,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
     from counton.planning.least_privacy import least_guarantee
 
     def factor(guarantee: Guarantee) -> float:
-        made = _definition_of(replace(request, guarantee=guarantee), tried=True)
+        made = _definition_of(replace(request, guarantee=guarantee))
         return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise
