@@ -129,7 +129,6 @@ def test_options_by_chance_end_in_a_release_or_a_sentence(desk: Any) -> None:
         "--most": ("1", "0", "1000000"),
         "--watermark": ("0h", "1h", "99999d", "x"),
         "--timezone": ("Europe/Berlin", "x"),
-        "--sums": ("1d", "x"),
     }
     for number in range(12):
         words = [*TABLES[chance.choice([*TABLES])], *TIME, *chance.choice(BUDGETS)]

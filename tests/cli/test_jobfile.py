@@ -120,7 +120,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     job = Job(
         "sum", tmp_path / "e.csv", tmp_path / "v.db", time="time", every="1d", start="2024-03-01",
         value="paid", lower="0", upper="9", resolution="0.5", steps=30, epsilon="0.25",
-        name="takings", sums="1w", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
+        name="takings", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
     )  # fmt: skip
     file.write_text("# ours\n" + FILE)
     with pytest.raises(InvalidInput, match="that this job does not state"):
@@ -228,7 +228,6 @@ TWO
         ("", 'out = "a.csv"', 'out = "folder/../A.CSV"', "as '.*a.csv', writes too"),
         ("", 'out = "a.csv"', 'out = "inside/a.csv"', "as '.*a.csv', writes too"),
         ("", 'out = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'one'"),
-        ("", 'out = "a.csv"\nsums = "1w"', 'out = "a.1w.csv"', r"which job 'one'.* \(sums\)"),
         ("", 'plot = "a.png"\nrelease = "both"', 'plot = "a.windows.png"', r"\(plot\)"),
         ("", 'out = "a.csv"', 'out = "a.csv.json"', r"\(the description beside its out\)"),
         ("", 'out = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
@@ -279,7 +278,7 @@ def test_an_output_that_a_stream_remembers_is_one_of_its_job(file: Path, place: 
 
 
 def test_a_job_with_a_state_that_is_none_stops_no_other(file: Path, place: Any) -> None:
-    file.write_text(FILE.replace('by = "page"', 'by = "page"\nstate = "mysql://db"\nsums = "1y"'))
+    file.write_text(FILE.replace('by = "page"', 'by = "page"\nstate = "mysql://db"'))
     done = place("run", str(file), "--json")
     assert done.code == 2
     assert json.loads(done.out)["jobs"]["paid"]["new"] == 3

@@ -204,8 +204,6 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         )
     if written.released is None:  # then no file was written
         return
-    for every, path in outputs.sums.items():
-        console.write_line(f"sums of each {every} written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)
 
 
@@ -260,7 +258,6 @@ def as_json(
         "delay": definition.strategy.facts.delay,
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
-        "sums": {every: str(path) for every, path in outputs.sums.items()},
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "not_drawn": written.not_drawn,
         "warnings": [*warnings],

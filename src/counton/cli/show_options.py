@@ -86,10 +86,6 @@ class ExportOptions:
     versions: bool = option(
         False, "for windows that are revised: a row for each version of each window"
     )
-    above: float | None = option(
-        None, "only rows whose estimate is above this, or whose group has such a row"
-    )
-    surely_above: float | None = option(None, "only rows whose whole interval is above this")
     panels: bool = option(
         False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
     )

@@ -729,10 +729,7 @@ class RowPolicies(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class OutputFiles(JobPart):
-    """The files and charts that a run writes, and their form.
-
-    Choose thresholds (``above``, ``surely_above``) without looking at the data.
-    """
+    """The files and charts that a run writes, and their form."""
 
     heading = "Output"
     kept = "output"
@@ -744,24 +741,8 @@ class OutputFiles(JobPart):
         served=False,
         often=True,
     )
-    above: float | None = option(
-        None,
-        "write only rows whose estimate is above this, of streams with many groups",
-        served=False,
-    )
-    surely_above: float | None = option(
-        None,
-        "write only rows whose whole interval is above this, of streams with many groups",
-        served=False,
-    )
     plot: str | os.PathLike[str] | None = option(
         None, "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
-    )
-    sums: str | None = option(
-        None,
-        "write one more file, with the sum of each period: 1d, 1w or 1mo, or several 1d,1w; "
-        "its name is that of out with the period before the ending",
-        served=False,
     )
     title: str | None = option(
         None, "title of the chart; default: the name of the statistic", in_file=True

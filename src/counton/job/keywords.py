@@ -101,10 +101,7 @@ class JobFields(RowFields, total=False):
     query: str | None
     append: bool
     out: str | os.PathLike[str] | None
-    above: float | None
-    surely_above: float | None
     plot: str | os.PathLike[str] | None
-    sums: str | None
     title: str | None
     axis: str | None
     source: str | None

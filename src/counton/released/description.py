@@ -63,27 +63,6 @@ def counted_anew(period: str) -> str:
     return f"each counted anew in each {period}"
 
 
-class Threshold(NamedTuple):
-    """The rule that a release shows only rows whose numbers are large enough.
-
-    Attributes:
-        value: the value that a number must exceed.
-        of: the number of a row that is compared: its estimate, or the lower end of its interval.
-        declared: number of all declared groups, shown or not.
-
-    >>> print(Threshold(100.0, "lower", 10**6))
-    rows are left out whose lower end is not above 100
-    """
-
-    value: float
-    of: Literal["estimate", "lower"]
-    declared: int
-
-    def __str__(self) -> str:
-        number = "estimate" if self.of == "estimate" else "lower end"
-        return f"rows are left out whose {number} is not above {self.value:,.15g}"
-
-
 class RowsLeftOut(NamedTuple):
     """The rows that some run of a stream was told to leave out, whether or not there were any.
 
@@ -123,8 +102,6 @@ class Description:
             users who are counted again in each period, the number in the period so far.
         metric: the error that the strategy minimises, mean or largest.
         cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
-        above: threshold above which rows are shown; None: all are shown. With a threshold
-            ``domain`` has only the shown groups.
         left_out: which rows some run was told to leave out, whether or not there were such rows.
         ids: True if rows are identified by an id.
 
@@ -154,7 +131,6 @@ class Description:
     metric: str
     counting: Counting = ADDED
     cells: Cells = DECLARED
-    above: Threshold | None = None
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
 
@@ -225,7 +201,7 @@ class Description:
         """Number of declared groups that have a count of their own; None if the stream has one
         total.
         """
-        return None if self.by is None else self.declares
+        return None if self.by is None else len(self.domain or ())
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
         """Return the period after which each user is counted again; None if each user counts once.
@@ -259,11 +235,6 @@ class Description:
         return GroupNames(["all"]) if self.domain is None else self.domain
 
     @property
-    def declares(self) -> int:
-        """Number of declared groups, shown or not."""
-        return len(self.domain or ()) if self.above is None else self.above.declared
-
-    @property
     def subject(self) -> str:
         """Words for the counted or summed quantity, such as "number of visits"."""
         if self.value is not None and self.what != "count":
@@ -287,7 +258,6 @@ class Description:
             "metric": self.metric,
             "discovery": self.cells.to_dict(),
             **({} if self.cut.goes_on else {"once": True}),
-            **({} if self.above is None else {"above": self.above._asdict()}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
         }
@@ -326,7 +296,6 @@ class Description:
             metric=public["metric"],
             counting=counting_from_dict(public["people"]),
             cells=cells_from_dict(public["discovery"]),
-            above=Threshold(**public["above"]) if "above" in public else None,
             left_out=RowsLeftOut(
                 public.get("drops", False),
                 tuple(public.get("skips", ())),

@@ -174,9 +174,6 @@ def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> ReleasedNumbers:
     """Return the release that several files of one stream contain together."""
-    if "above" in described:  # for each file the groups that it shows
-        named = dict.fromkeys(name for one in files for name in one.described["groups"])
-        described = {**described, "groups": list(named)}
     terms = Design.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
@@ -508,7 +505,7 @@ def _refuse_others(one: _File, newest: _File) -> None:
 
     The groups and the last step may differ. Ids of noise are compared if both files have one.
     """
-    for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
+    for name in ("terms", "what", "windows", "once", "release", "shown", "unit"):
         of: Any = one.described.get(name)
         others: Any = newest.described.get(name)
         if name == "terms" and not ("noise_id" in of and "noise_id" in others):

@@ -551,7 +551,7 @@ class ReleasedNumbers:
             row, column = gone[0].tolist()
             raise InvalidInput(
                 f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
-                f"file; give a file that has it{self._unshown}"
+                f"file; give a file that has it"
             )
 
     @cached_property
@@ -570,14 +570,6 @@ class ReleasedNumbers:
                 "groups beforehand"
             )
 
-    @property
-    def _unshown(self) -> str:
-        """Words in parentheses for messages: the threshold that a number must exceed for its row to
-        be shown; "" if all are shown.
-        """
-        above = self.definition.above
-        return "" if above is None else f" ({above})"
-
     def _refuse_chosen(self, what: str) -> None:
         """Raise an error for a claim if the groups were selected by their size.
 
@@ -585,11 +577,10 @@ class ReleasedNumbers:
             what: the claim, which holds only for all groups or for groups chosen without looking at
                 numbers.
         """
-        why = self.definition.above or ("the largest were chosen" if self._by_size else None)
-        if why is not None:
+        if self._by_size:
             raise InvalidInput(
-                f"{what} holds only if groups were not chosen by their size, but here {why}: give "
-                "a table of all groups, or of groups chosen by name"
+                f"{what} holds only if groups were not chosen by their size, but here the largest "
+                "were chosen: give a table of all groups, or of groups chosen by name"
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
@@ -642,7 +633,7 @@ class ReleasedNumbers:
             wrong = names[cells.index(-1)] if names else None
             raise InvalidInput(
                 f"{field('groups')} names {wrong!r}, which is not a group of this release; choose "
-                f"from {some_of(self.definition.groups)}{self._unshown}"
+                f"from {some_of(self.definition.groups)}"
             )
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():

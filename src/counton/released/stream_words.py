@@ -162,7 +162,7 @@ def _published_in_words(
         called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
     what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
     if definition.domain is not None and definition.by is not None:
-        how = definition.cells.how(definition.declares, "groups, named beforehand")
+        how = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
         by = groups_in_words(definition) or ""
         what = f"{what} by {by} ({how})"
     if not cut.goes_on:
@@ -426,7 +426,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     else:
         what = f"running {what}"
     if (by := groups_in_words(definition)) is not None and definition.domain is not None:
-        how = definition.cells.how(definition.declares, "declared groups")
+        how = definition.cells.how(len(definition.domain or ()), "declared groups")
         what = f"{what} by {by} ({how})"
     if not cut.timed:
         return f"The {what} was released after each row, {steps:,} times so far."

@@ -23,7 +23,6 @@ from counton.base.windows import load_zone, moment
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
-from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
 from counton.released.read_options import View, check_fit
 from counton.released.release import Release
@@ -210,8 +209,6 @@ def export(
     source: str | None = None,
     width: float | None = None,
     fit: Fit | None = None,
-    above: float | None = None,
-    surely_above: float | None = None,
 ) -> Release:
     """Read a stream's released numbers from its state, and write them to a file if ``out`` names
     one.
@@ -236,9 +233,6 @@ def export(
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
             contingency table are adjusted. If the state keeps such constraints, no others are
             allowed. None: the constraints that the state keeps.
-        above: for many groups, keep only rows whose estimate is above this number, which is chosen
-            without looking at the data. The file says what is left out.
-        surely_above: keep only rows whose interval lies above this number as a whole.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -261,7 +255,6 @@ def export(
     """
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
-    check_thresholds(above, surely_above)
     chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
@@ -269,12 +262,11 @@ def export(
                 f"{field('fit')} needs the state, and {os.fspath(state)!r} is a table: give the "
                 f"state, or leave {field('fit')} out"
             )
-        found = large_only(chosen.of(public.numbers), above, surely_above)
+        found = chosen.of(public.numbers)
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
-            found = _of_stream(reader, level, chosen, fit)
-            found = _with_doubt(reader, large_only(found, above, surely_above))
+            found = _with_doubt(reader, _of_stream(reader, level, chosen, fit))
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)

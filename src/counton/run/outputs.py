@@ -5,7 +5,7 @@ afterwards.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,8 +13,6 @@ from typing import Any, cast
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
 from counton.numbers.intervals import LEVEL, check_level
-from counton.released.large_groups import check_thresholds, large_only
-from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
@@ -52,19 +50,16 @@ class Outputs:
     Attributes:
         job: the job.
         out, plot: files of the table and the chart.
-        sums: files of sums over periods, by the length of the period.
         shown: selection of the statistic's numbers to show.
         level: probability with which each interval holds.
 
-    >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
-    >>> {every: file.name for every, file in Outputs.of(job).sums.items()}
-    {'1w': 'visits.1w.parquet'}
+    >>> Outputs.of(Job("count", "-", "visits.db", out="visits.parquet")).out.name
+    'visits.parquet'
     """
 
     job: Job
     out: Path | None
     plot: Path | None
-    sums: Mapping[str, Path]
     shown: View
     level: float
 
@@ -84,23 +79,15 @@ class Outputs:
         """
         out = None if job.output.out is None else Path(job.output.out)
         plot = None if job.output.plot is None else Path(job.output.plot)
-        sums = {} if job.output.sums is None else files_of_sums(job.output.sums, out)
-        for file in () if out is None and plot is None else (out, *sums.values()):
+        if out is not None or plot is not None:
             from counton.run.written_files import check_outputs
 
             read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
-            check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
-            refuse_among_events(cast("Any", job.events), file)
+            check_outputs(out, plot, state=job.keeping.state, key=job.keeping.key, read=read)
+            refuse_among_events(cast("Any", job.events), out)
         check_look(job.output)
-        if (given := _threshold(job)) is not None:
-            check_thresholds(job.output.above, job.output.surely_above)
-            if out is None:
-                raise InvalidInput(
-                    f"{given} chooses the rows of a table, and no table is written; give "
-                    f"{field('out')} too"
-                )
         level = check_level(job.view.level, usual=LEVEL)
-        return cls(job, out, plot, sums, shown_by(job), level)
+        return cls(job, out, plot, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
         """Refuse output files that a stream with this definition (statistic, windows, groups)
@@ -112,16 +99,6 @@ class Outputs:
                 f"{field('plot', str(self.plot))} draws counts and sums over time, and this is "
                 f"{definition.kind}: leave it out, and draw the table"
             )
-        given = _threshold(self.job)
-        chooses = definition.shows_cells and definition.cells.named_beforehand
-        if given is not None and not (chooses and definition.domain is not None):
-            raise InvalidInput(
-                f"{given} chooses groups by their counts or sums, and {self.job.keeping.name!r} "
-                "has no listed groups with counts or sums: leave it out"
-            )
-        for every in self.sums:
-            check_sums(definition, every)
-            check_periods(definition.windows, every, definition.strategy.facts.delay)
         if self.job.view.over is not None and not definition.cells.named_beforehand:
             raise InvalidInput(
                 f"{field('over', self.job.view.over)} does not go with "
@@ -158,16 +135,12 @@ class Outputs:
             last = range(outcome.after, outcome.after + 1)
             found = read_cells(outcome.stream, definition, self.level, self.shown, last)
             return WrittenOutputs(found, drawn=False)
-        from counton.released.release_facts import facts_of
-        from counton.run.written_files import draw_release, write_release, write_table
+        from counton.run.written_files import draw_release, write_release
 
         released = read_released(outcome.stream, definition, self.level, self.shown)
         if self.out is not None:
             progress("writing the table", 0.75)
-            output = self.job.output
-            write_release(large_only(released, output.above, output.surely_above), self.out)
-        for every, path in self.sums.items():
-            write_table(released.sums(every), path, facts_of(released))
+            write_release(released, self.out)
         drawn, failed = self.plot is not None and released.drawable, None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
@@ -177,30 +150,3 @@ class Outputs:
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, drawn and failed is None, failed)
-
-
-def _threshold(job: Job) -> str | None:
-    """Return the option by which a job shows only large numbers (``above`` or ``surely_above``) and
-    its value, as words for messages; None if the job states neither.
-    """
-    for name in ("above", "surely_above"):
-        if (value := job.option(name)) is not None:
-            return field(name, value)
-    return None
-
-
-def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
-    """Return, for each period in ``sums``, the path of the file with the sums over such periods:
-    beside the table ``out``, and named by the period.
-
-    ``sums`` is a text such as "1w,1mo".
-    """
-    if out is None:
-        raise InvalidInput(
-            f"{field('sums', sums)} writes sums beside a table, and no table is written; give "
-            f"{field('out')} too"
-        )
-    named = [every.strip() for every in sums.split(",")]
-    for every in named:
-        parsed_period(every)
-    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}

@@ -264,7 +264,7 @@ def _remember(definition: Definition, job: Job) -> Definition:
     A job without outputs leaves the kept outputs unchanged.
     """
     known = options_of_job(job)
-    writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
+    writes = any(job.option(name) is not None for name in ("out", "plot"))
     anew = {name for name in known if known[name].kept in _REMEMBERED}
     if not writes:
         anew -= {option.name for option in kept_as("output", known)}

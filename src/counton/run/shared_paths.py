@@ -18,7 +18,6 @@ from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.privacy.contribution import known_unit, without_clock
 from counton.rows.paths import event_paths, is_file, refuse_among_events
-from counton.run.outputs import files_of_sums
 from counton.run.settlement import as_before, with_totals
 from counton.state import Store
 from counton.state.database import Closing, parse_address
@@ -83,7 +82,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                     raise _both(written[place], use, "reads or keeps")
     for name, job in jobs.items():
         for use in writes:
-            if use.job != name and use.what in ("out", "sums"):
+            if use.job != name and use.what == "out":
                 try:
                     refuse_among_events(job.events, use.path)
                 except InvalidInput as error:
@@ -252,14 +251,9 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
         from counton.run.written_files import beside
 
         out = Path(job.output.out)
-        tables = [("out", out)]
-        if job.output.sums is not None:
-            with suppress(CountonError):  # no period, as the job itself reports
-                tables += [("sums", path) for path in files_of_sums(job.output.sums, out).values()]
-        for what, path in tables:
-            yield _Use(name, what, path)
-            if path.suffix.lower() in (".csv", ".json"):
-                yield _Use(name, f"the description beside its {what}", beside(path))
+        yield _Use(name, "out", out)
+        if out.suffix.lower() in (".csv", ".json"):
+            yield _Use(name, "the description beside its out", beside(out))
     if job.output.plot is not None:
         from counton.run.written_files import pictures_of
 

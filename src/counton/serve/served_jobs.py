@@ -179,7 +179,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
         columns = tuple(name for name in named if name is not None)
         opened = opened.having(
-            **dict.fromkeys(("out", "plot", "sums")),
+            **dict.fromkeys(("out", "plot")),
             events=empty_inbox(columns or ("time",)),
             append=True,
             yes=True,

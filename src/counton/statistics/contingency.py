@@ -231,7 +231,7 @@ class Contingency(GridCells):
             REPLACE,
         ),
         reads=("domain",),
-        shows=("over", "sums", "integers", "nonnegative"),
+        shows=("over", "integers", "nonnegative"),
     )
 
     def __init__(

@@ -69,7 +69,7 @@ class Count(_SumOfRows):
     """
 
     card = Card(
-        shows=("sums",),
+        shows=(),
         additive=True,
         by_groups=_itself,
         keyword="count",
@@ -201,7 +201,7 @@ class Sum(_SumOfRows, ClippedValues):
     card = Card(
         besides_noise=besides_clipped,
         units=units_of_values,
-        shows=("sums",),
+        shows=(),
         additive=True,
         by_groups=_itself,
         event="value",

@@ -327,7 +327,7 @@ class Hierarchy(TableStatistic):
             REPLACE,
         ),
         reads=("domain",),
-        shows=("over", "sums", "integers", "nonnegative", "known"),
+        shows=("over", "integers", "nonnegative", "known"),
         sources=("ranges",),
     )
     mechanism = (

@@ -154,7 +154,7 @@ class Ranges(GridCells):
             REPLACE,
         ),
         reads=("domain",),
-        shows=("ask", "over", "sums"),
+        shows=("ask", "over"),
     )
 
     def __init__(

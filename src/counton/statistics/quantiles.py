@@ -316,7 +316,7 @@ class Quantiles(TableStatistic):
             LINE,
             REPLACE,
         ),
-        shows=("shares", "over", "sums"),
+        shows=("shares", "over"),
         event="value",
     )
     parts = (Part("value"),)

@@ -249,7 +249,7 @@ class Report(TallyStatistic):
         unit_word="",
         cell_column="name",
         event="row",
-        shows=("over", "sums"),
+        shows=("over",),
         reads=("size",),
         options=(
             Option(

@@ -170,7 +170,7 @@ class Card:
     column: str = "cell"
     options: tuple[Option, ...] = ()
     reads: tuple[str, ...] = ()
-    shows: tuple[str, ...] = ("over", "sums")
+    shows: tuple[str, ...] = ("over",)
     unit_word: str = "{counted}"
     on_screen: tuple[str, ...] = ()
     cell_column: str = "cell"
