@@ -186,7 +186,6 @@ NO_LAW: dict[str, str] = {
                 "counted",
                 "unit_word",
                 "on_screen",
-                "cell_column",
                 "help",
                 "keyword",
                 "label",

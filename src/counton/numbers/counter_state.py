@@ -329,7 +329,7 @@ class Checkpoint(NamedTuple):
 def write_state(form: str, fields: dict[str, Any]) -> bytes:
     """Return JSON values as bytes, after a line with the name of the format and a checksum.
 
-    >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
+    >>> read_state(write_state("notes-1", {"step": 3}), "notes-1")
     {'step': 3}
     """
     return _with_checksum(form, json.dumps(fields, sort_keys=True).encode())
@@ -371,8 +371,8 @@ def _body_of(saved: bytes, form: str, source: str) -> bytes:
     return body
 
 
-def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
-    body = _body_of(saved, form, source)
+def read_state(saved: bytes, form: str) -> dict[str, Any]:
+    body = _body_of(saved, form, "Running.checkpoint()")
     try:
         fields = json.loads(body)
     except ValueError:

@@ -395,7 +395,7 @@ class Running:
             StateError: the state is truncated, altered, or of another format version.
             WrongKey: the stream was started with another key.
         """
-        state = read_state(saved, _FORMAT, "Running.checkpoint()")
+        state = read_state(saved, _FORMAT)
         check_key(key)
         if key.fingerprint != state["key_fingerprint"]:
             raise WrongKey(

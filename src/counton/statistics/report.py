@@ -247,7 +247,6 @@ class Report(TallyStatistic):
         phrase="report of {statistics}",
         also_called=("several", "dashboard"),
         unit_word="",
-        cell_column="name",
         event="row",
         shows=("over",),
         reads=("size",),

@@ -108,7 +108,6 @@ class Card:
         unit_word: the word for the unit of its numbers; "{counted}" stands for the plural word for
             rows, "{value}" for the name of the column of values; "": unknown.
         on_screen: names of the numbers that a screen shows first.
-        cell_column: name of the table column that holds the names of cells.
         label: function that returns the label of a table row, given the names in its columns.
         besides_noise: function that returns sentences on errors other than noise, such as clipping;
             None: there are no such errors.
@@ -173,7 +172,6 @@ class Card:
     shows: tuple[str, ...] = ("over",)
     unit_word: str = "{counted}"
     on_screen: tuple[str, ...] = ()
-    cell_column: str = "cell"
     label: Callable[[Mapping[str, Any]], str] = label_of_row
     besides_noise: Callable[[Any], Sequence[str]] | None = None
     units: Callable[[str | None, str], dict[str, str]] | None = None
