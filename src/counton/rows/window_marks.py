@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import cache
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ from counton.rows.timestamps import (
 )
 
 Unknown = Literal["refuse", "drop", "discover"]
-
-UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
 
 class EventPart(Protocol):
