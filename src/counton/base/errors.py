@@ -226,9 +226,7 @@ class StateError(CountonError):
 
 
 class OldCopy(StateError):
-    """A state (database) or a ledger (the record of spent privacy loss) is not the newest: a copy
-    was restored, or two copies were continued.
-    """
+    """A state (database) is not the newest: a copy was restored, or two copies were continued."""
 
 
 class StateUnavailable(StateError):

@@ -234,7 +234,7 @@ def witness_beside(state: State | Database, key: Kept, also: State | None = None
     witness, which is kept away from the state: see `counton.state.second_witness`.
 
     Args:
-        also: path or URL of one more second witness to read, besides those that the state
+        also: path of one more second witness to read, besides those that the state
             remembers.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
@@ -270,7 +270,7 @@ def witness_remarks(
     A damaged or missing witness is not reported here: every release refuses it.
 
     Args:
-        witness: path or URL of a second witness, as named in this run.
+        witness: path of a second witness, as named in this run.
         opened: the state, if the caller has it open.
         in_file: whether a job file states the options of the run. Then there is also a remark if an
             earlier run has named the second witness's place and ``witness`` is None.
@@ -328,7 +328,7 @@ class Mark(NamedTuple):
 
 class _Look(NamedTuple):
     """Everything that a witness (the record of releases outside a state) holds, read at one moment
-    from all of its places, which are files and database rows.
+    from all of its places, which are files.
 
     Attributes:
         settings: settings that decide where the places are: the addresses in the state, and the
@@ -382,14 +382,14 @@ class Witness:
 
     @property
     def places(self) -> tuple[WitnessFile, ...]:
-        """Files or database rows of the witness (the record of releases outside the state) in which
+        """Files of the witness (the record of releases outside the state) in which
         every release is recorded.
         """
         return self._look_at_places().places
 
     @property
     def where(self) -> str:
-        """Path or URL of the first file or database that holds the witness (the record of releases
+        """Path of the first file that holds the witness (the record of releases
         outside the state), for messages.
         """
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
@@ -398,8 +398,8 @@ class Witness:
         """Return all entries of the witness (the record of releases outside the state), the latest
         steps first.
 
-        An entry has the last released step of one stream, as recorded in one of the files or
-        databases that hold the witness.
+        An entry has the last released step of one stream, as recorded in one of the files that
+        hold the witness.
         """
         return self._look().entries
 
@@ -427,8 +427,8 @@ class Witness:
     def _look_at_places(self) -> _Look:
         """Return what was last read from the places of the witness, without reading them again.
 
-        The witness is the record of releases outside the state; its places are files or database
-        rows. They are read again only if the list of places has changed.
+        The witness is the record of releases outside the state; its places are files. They are
+        read again only if the list of places has changed.
         """
         last = self._last if self._held is None else self._held
         return (
@@ -485,7 +485,7 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Name the place (path or URL) at which the second witness, a record of releases away from
+        """Name the place (path) at which the second witness, a record of releases away from
         the state, is kept from now on.
 
         Each earlier place that holds entries gets a pointer to the new place.
@@ -514,7 +514,7 @@ class Witness:
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
-        """Keep the second witness (a record of releases away from the state) at this path or URL,
+        """Keep the second witness (a record of releases away from the state) at this path,
         or where it was before if ``place`` is None.
 
         If it had no place, it is kept in the user's folder for program state. For a state on a
@@ -535,7 +535,7 @@ class Witness:
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Record, at the user's request, that those files or databases of the second witness which
+        """Record, at the user's request, that those files of the second witness which
         cannot be found are lost; return their addresses.
 
         The second witness is a record of the releases that is kept away from the state.
@@ -639,7 +639,7 @@ class Witness:
             "there is no witness, which would record the last releases: the state is on a server, "
             f"no key file is named, and {why}. An old copy of the state would not be noticed, so "
             f"nothing is released until the key is in a file, or you give {field('witness')}: a "
-            f"folder or database for the record, or {NONE!r}"
+            f"folder for the record, or {NONE!r}"
         )
 
     def _inside(self, place: State | None) -> Path | None:
@@ -672,7 +672,7 @@ class Witness:
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
 
     def refuse_missing(self) -> None:
-        """Refuse a state if a file or database of its second witness (a record of releases away
+        """Refuse a state if a file of its second witness (a record of releases away
         from the state) should exist and is missing.
 
         Raises:
@@ -777,15 +777,11 @@ class Witness:
         """
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
-    def check_shown(self, at: Mark, digest: str | None) -> bool:
+    def check_shown(self, at: Mark, digest: str | None) -> None:
         """Refuse to show a stream's last release if the witness (the record outside the state) has
         recorded another release of that step.
 
         ``digest`` is the digest of the release that would be shown.
-
-        Returns:
-            True if the witness has recorded this release, whether or not it has recorded later
-            ones; also True if it remembers only later steps.
 
         Raises:
             StateError: the witness has recorded another release of this step, or a later step
@@ -799,7 +795,6 @@ class Witness:
             known |= at.step in past or (len(past) > PAST and at.step < min(past))
         if of and of[0]["step"] > at.step and not known:
             raise other_release(at.name, self._label, at.step, of[0]["where"])
-        return known
 
     def is_later(self, at: Mark) -> bool:
         """Return True if the witness (the record outside the state) has recorded later steps of a
@@ -921,14 +916,14 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Check, before a release is committed, that every file and database of the witness (the
+        """Check, before a release is committed, that every file of the witness (the
         record of releases outside the state) can record it afterwards.
         """
         entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Return True if some file or database of the witness (the record outside the state) has
+        """Return True if some file of the witness (the record outside the state) has
         not recorded a stream's progress ``at``: its last step, or all its deletions of people.
         """
         return any(
@@ -992,7 +987,7 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessFile], StateError | None], what: str) -> None:
-        """Write to every place (file or database) of the witness, the record of releases outside
+        """Write to every place (file) of the witness, the record of releases outside
         the state.
 
         An error is raised if a place in use cannot be written. Unless the user wants no second
@@ -1032,8 +1027,7 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
     """Build the error for a step whose release in the state differs from the release that was
     recorded outside the state.
 
-    ``where`` names the record: a witness (a file of last releases) or a ledger (the record of spent
-    privacy loss).
+    ``where`` names the record: a witness, the file of last releases.
     """
     return OldCopy(
         f"step {step:,} of stream {name!r} has another release in state {state} than {where} "

@@ -287,7 +287,7 @@ def take_over(
     number of the former writer. If this fails, the former writer goes on.
 
     Args:
-        witness: path or URL at which the second witness (a record of releases away from the state)
+        witness: folder in which the second witness (a record of releases away from the state)
             is kept from now on.
 
     Raises:

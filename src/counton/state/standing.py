@@ -140,7 +140,7 @@ def for_creation(
         state: address of the state, or the open state. After an error the state is closed here;
             otherwise the caller closes it.
         key: a key, used as it is; or the place of a key; None: ``STATE.key`` beside the state.
-        named: path or URL at which the second witness (a record of releases away from the state) is
+        named: folder in which the second witness (a record of releases away from the state) is
             kept from now on.
 
     Raises:

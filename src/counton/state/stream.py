@@ -180,7 +180,7 @@ class Stream(JournalReader, Closing):
                 it only if no unit counts in both streams: the ledger then counts the larger of
                 their guarantees, and not the sum. Use it for units that are in one step of one
                 stream, such as events with one time each.
-            witness: a folder, or a database URL, away from the state, for a second witness, a
+            witness: a folder, away from the state, for a second witness, a
                 record of releases that shows old copies; None: its last place, at first
                 ``$XDG_STATE_HOME/counton``. "none": no second witness, so that nobody notices an
                 old copy of a state on a server.

@@ -101,7 +101,7 @@ def verify(
         name: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
             several keys, a list of them: each release takes the one that fits.
-        witness: folder or database URL of one more second witness (a record of releases away from
+        witness: folder of one more second witness (a record of releases away from
             the state) to read, besides those that the state remembers.
 
     Returns:
