@@ -69,7 +69,6 @@ COMMON: list[dict[str, Any]] = [
     {"id": "id"},
     {"id": "id", "revise": "1h"},
     {"out": "t.csv", "level": 0.9},
-    {"out": "t.csv", "csv_formulas": "keep"},
     PICTURE,
     {"over": 2},
     {"shares": "0.25,0.5"},
