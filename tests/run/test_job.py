@@ -24,7 +24,8 @@ from counton.numbers import design
 from counton.released.figures import totals_curves
 from counton.run import Job, commit, read_rows, resolve, run
 from counton.run.job_plan import planned_jobs
-from counton.run.runs import check_rows
+from counton.run.runs import open_stream
+from counton.run.settlement import SettledJob
 from counton.state import Store
 from counton.state.database import Database
 from counton.strategies import strategy_from_dict
@@ -49,6 +50,13 @@ def request_(tmp_path: Path) -> Job:
         until="newest",
         epsilon=Fraction(1000),  # noise that is 0 almost surely
     )
+
+
+def _check(settled: SettledJob) -> None:
+    """Refuses rows that `commit` would refuse; nothing is released."""
+    rows = read_rows(settled)
+    with open_stream(settled) as stream:
+        rows.beside(stream)
 
 
 def write(path: Path, rows: list[str]) -> None:
@@ -138,10 +146,10 @@ def test_rows_are_checked_without_being_counted(request_: Job) -> None:
     with Store(request_.keeping.state) as store:
         before = store.summary()
     with resolve(request_) as settled:
-        check_rows(settled, read_rows(settled))
+        _check(settled)
     again = request_.having(append=True, until="2013-01-01T05:00")
     with resolve(again) as settled, pytest.raises(InvalidInput, match="has been counted already"):
-        check_rows(settled, read_rows(settled))
+        _check(settled)
     with Store(request_.keeping.state) as store:
         assert store.summary() == before
 

@@ -478,6 +478,7 @@ class Promise(JobPart):
         None,
         "with within: how many rows there will be by the last step; the number must be public",
         needs="within",
+        in_file=True,
     )
     expire: bool = option(
         False,
@@ -593,11 +594,13 @@ class Users(JobPart):
         None,
         "with user: what texts call one row, as in loan; default: event",
         needs="user",
+        in_file=True,
     )
     distinct: bool = option(
         False,
         "count a user once in each window and group, however many rows the user has",
         needs="user",
+        in_file=True,
     )
     first: bool = option(
         False,

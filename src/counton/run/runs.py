@@ -200,17 +200,6 @@ def read_rows(
     return added_rows(settled, progress, now)
 
 
-def check_rows(settled: SettledJob, rows: ReadRows) -> None:
-    """Refuse rows that `commit` would refuse; nothing is released.
-
-    Raises:
-        ReplayMismatch: see `run`.
-        SumOverflow: sums would not be exact.
-    """
-    with open_stream(settled) as stream:
-        rows.beside(stream)
-
-
 def commit(
     settled: SettledJob,
     rows: ReadRows,
