@@ -24,6 +24,7 @@ OTHERS = {
     "tables/whole_numbers.py": "released estimates",
     "privacy/value_grid.py": "one number that a program gives",
     "strategies/": "noise, or what was released",
+    "tables/tree_measurement.py": "noise, or what was released",
 }
 
 

@@ -45,7 +45,7 @@ WRITTEN = "job/keywords.py"
 #: Made of any statistic, for its groups.
 APART = {"Grouped"}
 #: Below these nobody knows statistics: their words are of mathematics.
-BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
+BELOW = ("statistics", "tables", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
 _ROOM = "counton.statistics"
 #: The job of a file that says no statistic, and the first one of a new user.

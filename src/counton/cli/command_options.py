@@ -218,8 +218,8 @@ def of_statistic(name: str) -> dict[str, Any]:
     ``own`` has the options that only this statistic has. ``what`` is the statistic's name. The
     other arguments fix general options that this statistic does not have at their default values.
 
-    >>> of_statistic("count")["own"], of_statistic("count")["what"]
-    ((), 'count')
+    >>> [option.key for option in of_statistic("count")["own"]], of_statistic("count")["what"]
+    (['counts'], 'count')
     """
     from counton.job.stated_options import statistic_class
 

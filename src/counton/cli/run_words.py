@@ -120,8 +120,8 @@ def counted_column(columns: Collection[str], job: Job) -> str | None:
 
     >>> from counton.run import Job
     >>> job = Job("count", "rides.csv", "p.db", time="at", by="site", unit="car")
-    >>> counted_column(["at", "site", "count"], job)
-    "each row is counted as one; if 'count' says how many it stands for, say so: --counts ..."
+    >>> print(counted_column(["at", "site", "count"], job))
+    each row is counted as one; if 'count' says how many it stands for, say so: --counts count, ...
     >>> [counted_column(["at", one], job) is None for one in ("rides", "cars", "bus_count", "who")]
     [False, False, False, True]
     >>> counted_column(["at", "count"], job.having(by="count")) is None

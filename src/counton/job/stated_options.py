@@ -174,10 +174,10 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
     """
     own = [one.name for one in own_options(job.what) if one.column]
     given = [job.option(name) for name in ("time", "by", "user", "id", *own)]
-    if job.what == "report":
+    if (members := job.option("statistics")) is not None:
         from counton.statistics.report_members import columns_of_members
 
-        given += columns_of_members(job.option("statistics"))
+        given += columns_of_members(members)
     found = list[str]()
     for one in given:
         if one:

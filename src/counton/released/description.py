@@ -237,7 +237,7 @@ class Description:
     @property
     def subject(self) -> str:
         """Words for the counted or summed quantity, such as "number of visits"."""
-        if self.value is not None and self.what != "count":
+        if self.value is not None and not getattr(self.inner, "counts_units", False):
             return f"sum of {self.value}"
         alone = self.release == "windows"
         return self.counting.subject(self.unit, self.groups_apart, alone=alone)
