@@ -66,7 +66,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"level": "1"}, r"level is 1.0; it is the probability of an interval"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
-    ({"out": "out.xls"}, r"'out.xls' must end in one of .csv"),
+    ({"out": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
     ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
     ({"plot": "chart.gif"}, r"'chart.gif' must end in one of .png, .svg, .pdf"),
 ]

@@ -112,7 +112,7 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
             "--counts passages does not go with --unknown discover",
         ),
         ({"counts": "passage"}, "did you mean 'passages'?"),
-        ({"counts": "site"}, "has 'bridge' in column 'site'"),
+        ({"counts": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],
 )
 def test_what_does_not_go_with_counts_is_refused(

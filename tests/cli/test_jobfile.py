@@ -595,3 +595,20 @@ def test_a_row_that_a_failed_job_names_is_in_not_private(
     assert (done.code, report["failed"]) == (2, 2)
     assert "ann's cellar" in report["not_private"]["error"]
     assert "ann" not in json.dumps({**report, "not_private": None})
+
+
+@pytest.mark.parametrize(("option", "of"), [("ask", "quantiles"), ("shares", "count")])
+def test_numbers_that_a_statistic_does_not_have_are_refused_before_a_release(
+    option: str, of: str, file: Path, place: Any
+) -> None:
+    """A wrong example: to look at the numbers that are wanted after they are released."""
+    more = 'value = "paid"\nedges = "0,4,9"\n' if of == "quantiles" else ""
+    (file.parent / "visits.csv").write_text("time,paid\n2024-03-01T09:00,3\n")
+    file.write_text(
+        f'[jobs.one]\nstatistic = "{of}"\nevents = "visits.csv"\nstate = "one.db"\ntime = "time"\n'
+        f'every = "1d"\nstart = "2024-03-01"\nsteps = 9\nepsilon = 1\n{more}{option} = "0.5"\n'
+    )
+    done = place("run", str(file))
+    assert done.code == 2
+    assert f"{option} 0.5 chooses numbers that a {of} does not have" in done.err
+    assert not (file.parent / "one.db").exists()

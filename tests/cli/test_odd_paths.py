@@ -157,7 +157,7 @@ def test_no_command_waits_for_what_is_no_file(
     name: str,
     kind: str,
 ) -> None:
-    if (name, kind) == ("count", "pipe"):
+    if kind == "pipe" and (name == "count" or (command, name) == ("report", "events")):
         pytest.skip("rows may come through a pipe, as standard input does")
     if "n.toml" in COMMANDS.get(command, ""):
         Path("n.toml").write_text('[jobs.n]\nevents = "e.csv"\nstate = "s.db"\n')

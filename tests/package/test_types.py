@@ -16,8 +16,7 @@ TOOLS = os.environ.get("COUNTON_PACKAGE_TOOLS")
 #: Packages that their users import; the others need Spark, PyTorch or JAX.
 STABLE = (
     "", ".charts", ".laws", ".noise", ".numbers", ".planning", ".privacy", ".released", ".run",
-    ".state", ".statistics", ".strategies", ".strategies.lines", ".strategies.training",
-    ".strategies.trees", ".training",
+    ".state", ".statistics", ".strategies", ".tables", ".training", ".training.strategies",
 )  # fmt: skip
 
 pytestmark = [

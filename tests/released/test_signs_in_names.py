@@ -24,7 +24,7 @@ ROWS = pl.DataFrame(
 )
 KINDS: dict[str, dict[str, Any]] = {
     "count": {"by": "shop", "domain": NAMES, "release": "both"},
-    "top-k": {"by": "shop", "domain": NAMES, "top": 3},
+    "top-k": {"by": "shop", "domain": NAMES, "top": len(NAMES)},
     "hierarchy": {
         "levels": ["shop", "sex"],
         "domain": {"shop": [name for name in NAMES for _ in "fm"], "sex": ["f", "m\x0b"] * 9},

@@ -23,7 +23,7 @@ WRONG: dict[str, Any] = {
     "Arrangement": {"release": "all"},
     "Users": {"most": True},
     "RowFormat": {"clock_change": "often"},
-    "RowPolicies": {"late": "keep"},
+    "RowPolicies": {"append": "keep"},
     "OutputFiles": {"out": 5},
     "Showing": {"level": "high"},
 }

@@ -93,6 +93,12 @@ class Outputs:
         """Refuse output files that a stream with this definition (statistic, windows, groups)
         cannot have; called before a release.
         """
+        for name in ("shares", "ask"):
+            if self.job.has(name) and name not in definition.inner.card.shows:
+                raise InvalidInput(
+                    f"{field(name, self.job.option(name))} chooses numbers that a "
+                    f"{definition.what} does not have; leave it out"
+                )
         check_shown(self.shown, definition, self.level)
         if self.plot is not None and not definition.shows_cells:
             raise InvalidInput(

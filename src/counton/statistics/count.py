@@ -87,7 +87,7 @@ class Count(_SumOfRows):
 
     def __init__(self, *, counts: bool = False, unit: str | None = None) -> None:
         self._call_units(unit)
-        self.counts = self.counts_units = counts
+        self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         self.parts = (Part("counts", "count", most=MOST_COUNTED),) if counts else ()
 
