@@ -610,5 +610,5 @@ def test_numbers_that_a_statistic_does_not_have_are_refused_before_a_release(
     )
     done = place("run", str(file))
     assert done.code == 2
-    assert f"{option} 0.5 chooses numbers that a {of} does not have" in done.err
+    assert f"{option} 0.5 does not go with a {of}; leave it out" in done.err
     assert not (file.parent / "one.db").exists()

@@ -217,19 +217,18 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     if not counting.users:
         where = " in one group of one window" if definition.statistic.card.additive else ""
+        remedy = "name their column and how many of their events count: --user COLUMN --most N"
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
             said = "it counts" if definition.value is None else f"its {definition.value!r} says"
             one = f"each row stands for as many {plural(unit)} as {said}"
+            remedy = "count rows that name them: such a table does not"
         if columns.id is not None:
             one = (
                 f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
                 f"of them was counted; an id that comes again later counts as another {unit}, with "
                 f"a loss of its own"
             )
-        remedy = "name their column and how many of their events count: --user COLUMN --most N"
-        if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
-            remedy = "count rows that name them: such a table does not"
         lines += [("", one), ("", f"{people}; to protect people, {remedy}")]
     else:
         named = f"the column {columns.user!r} names the user of each event"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
+from counton.job.refusals import refuse
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
@@ -94,11 +95,8 @@ class Outputs:
         cannot have; called before a release.
         """
         for name in ("shares", "ask"):
-            if self.job.has(name) and name not in definition.inner.card.shows:
-                raise InvalidInput(
-                    f"{field(name, self.job.option(name))} chooses numbers that a "
-                    f"{definition.what} does not have; leave it out"
-                )
+            if name not in definition.inner.card.shows:
+                refuse(self.job, {name: ""}, f"a {definition.what}", "leave it out")
         check_shown(self.shown, definition, self.level)
         if self.plot is not None and not definition.shows_cells:
             raise InvalidInput(

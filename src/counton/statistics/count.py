@@ -32,10 +32,6 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
     return statistic
 
 
-#: Most events that a row stands for: more are no whole numbers of float64.
-MOST_COUNTED = 2**53
-
-
 class _SumOfRows(TallyStatistic):
     """Base class of `Count` and `Sum`: statistics whose released number is itself a sum over rows.
 
@@ -89,7 +85,7 @@ class Count(_SumOfRows):
         self._call_units(unit)
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
-        self.parts = (Part("counts", "count", most=MOST_COUNTED),) if counts else ()
+        self.parts = (Part("counts", "count", most=2**53),) if counts else ()
 
     @classmethod
     @override
@@ -103,13 +99,12 @@ class Count(_SumOfRows):
     @override
     def encode(self, *parts: Any) -> Integers:
         """Return how many events each row stands for."""
-        if self.counts:
-            return np.asarray(parts[0]).astype(np.int64)
-        return np.ones(len(parts[0]), np.int64)
+        many = parts[0] if self.counts else np.ones(len(parts[0]))
+        return np.asarray(many).astype(np.int64)
 
     @override
     def row_bounds(self) -> tuple[int, int]:
-        return (0, MOST_COUNTED) if self.counts else (1, 1)
+        return (0, self.parts[0].most) if self.counts else (1, 1)
 
 
 class DistinctUsers(Count):
