@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import counton
-from counton import Count, release
+from counton import Count, Key, PureDP, Running, release
 from counton.base.errors import InvalidInput
 from counton.job.job import Job
 from counton.run.new_stream import define
@@ -153,3 +153,34 @@ def test_files_of_new_rows_count_once_each(place: Any) -> None:
 def test_a_report_takes_no_counts() -> None:
     with pytest.raises(InvalidInput, match="counts a row more than once"):
         Report({"all": Count(counts=True)})
+
+
+def test_a_file_for_bad_rows_takes_no_count_for_one_event_too_many(place: Any) -> None:
+    """Set aside, a row would move the sum by all its events: 2^53, and in tables 2^32."""
+    bad = place.folder / "bad.csv"
+    days = {"time": "day", "every": "1d", "start": "2024-03-01", "steps": 4, "until": "2024-03-04"}
+    sites = pl.DataFrame({"site": ["bridge", "mill"]})
+    tables = {"levels": "site", "domain": sites, "value": "passages"}
+    tries: list[Any] = [("count", {"counts": "passages", **days}, 2**53)]
+    for what, said, most in (*tries, ("hierarchy", tables, 2**32)):
+        found = []
+        for many in (most, most + 2):
+            rows = [("01", "bridge", str(many)), ("02", "mill", "-1"), ("03", "mill", "2.5")]
+            state, aside = place.folder / f"{many}.db", f"quarantine:{bad}"
+            made = release(
+                what, table(place.folder, rows), state=state, epsilon=2000, bad_rows=aside, **said
+            )
+            found.append(made.table()["estimate"].round().to_list())
+            assert len(bad.read_text().splitlines()) == 3
+        assert found[0] == found[1]
+        assert max(found[0]) == most
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, 2**53 + 2, "many", None, float("nan")])
+def test_a_count_that_is_none_is_no_event_of_a_running_count(wrong: Any) -> None:
+    running = Running.start(
+        Count(counts=True), 9, PureDP(100), key=Key.generate(), name="n", batched=True
+    )
+    with pytest.raises(InvalidInput):
+        running.release_batch([3, wrong])
+    assert running.release_batch([3, 4]).table_columns()["estimate"].tolist() == [7]

@@ -333,6 +333,9 @@ def mark_part(
         finite = value.is_finite().fill_null(False)
         problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
         if one.kind == "count":
+            if reading.policies.quarantine is not None:
+                # A row set aside for one event too many would move its sum by all its events.
+                value = value.clip(upper_bound=float(one.most))
             whole = (value == value.floor()) & value.is_between(0, one.most)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number
 from counton.base.options import (
     LOWER,
@@ -23,8 +23,9 @@ from counton.base.options import (
 )
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
+from counton.privacy.value_grid import totals_and_extremes
 from counton.statistics.clipping import clipped_in_words
-from counton.statistics.statistic import Card, Statistic
+from counton.statistics.statistic import Card, Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
@@ -101,6 +102,16 @@ class Count(_SumOfRows):
         """Return how many events each row stands for."""
         many = parts[0] if self.counts else np.ones(len(parts[0]))
         return np.asarray(many).astype(np.int64)
+
+    @override
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        if not self.counts:
+            return (events,)
+        numbers, least, largest = totals_and_extremes(events, None)
+        if least < 0 or largest > self.parts[0].most:
+            span = f"{least} to {largest}"
+            raise InvalidInput(f"rows stand for {span} events; give whole numbers from 0 to 2^53")
+        return (numbers,)
 
     @override
     def row_bounds(self) -> tuple[int, int]:
