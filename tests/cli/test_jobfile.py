@@ -176,6 +176,24 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     assert (done.code, "Released 1 new window (3 of 9)" in done.out) == (0, True)
 
 
+@pytest.mark.parametrize("command", ["count", "contingency"])
+def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: Any) -> None:
+    """Rows that only a line of the job file makes readable stop no command from being saved."""
+    rows, job = place.folder / "e.csv", place.folder / "new.toml"
+    rows.write_text("time;site\n2013-01-01T01:00;a\n;b\n")
+    new, more = place.new(by="site"), list[str]()
+    if command == "contingency":
+        new, more = place.new(by=None, domain="site=a,b"), ["--columns", "site", "--move"]
+    words = [command, str(rows), *new, *more]
+    done = place.plain(*words, "--plan", "--save", str(job))
+    assert (done.code, place.state.exists()) == (2, False), done.err
+    assert f"saved as job {command}" in done.err
+    assert ("replace = true" in job.read_text()) == ("--move" in more)
+    job.write_text(f'{job.read_text()}separator = ";"\nmissing = "skip"\n')
+    done = place.plain("run", str(job), "--until", "2013-01-01T03:00")
+    assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err
+
+
 def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -> None:
     said = "the job file says until = 2024-03-04, so no run releases a later window"
     for _ in range(2):

@@ -55,8 +55,8 @@ def without_passwords() -> Iterator[None]:
         if any(item.in_file and item.key == key for item in options_of(Job).values()):
             error.possibilities = None
             error.message = (
-                f"--{key} is an option of job files alone: let --save nightly.toml write this "
-                f"command into a file, add a line {key} = ... to its job, and run counton run "
+                f"--{key} is an option of job files alone: let --plan --save nightly.toml write "
+                f"this command into a file, add a line {key} = ... to its job, and run counton run "
                 "nightly.toml"
             )
         raise

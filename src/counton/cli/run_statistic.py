@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import TextTable
@@ -61,16 +62,21 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
-        from counton.job.jobfile import last_date, save
-
-        save(job, printing.save)
-        date = last_date(job)
-        less = f", without --until {date}, which holds for this run alone" if date else ""
-        Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {printing.save}{less}")
+        save_as_asked(job, printing.save)
     if printing.json:
         print_json(report)
     if report["not_drawn"]:
         raise OSError(report["not_drawn"])
+
+
+def save_as_asked(job: Job, file: Path) -> None:
+    """Write the job into the job file that ``--save`` names, and say so."""
+    from counton.job.jobfile import last_date, save
+
+    save(job, file)
+    date = last_date(job)
+    less = f", without --until {date}, which holds for this run alone" if date else ""
+    Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {file}{less}")
 
 
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
@@ -83,6 +89,8 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
         return
     from counton.run.job_plan import planned_table
 
+    if printing.save is not None:  # first: a line of it may make the rows readable
+        save_as_asked(job, printing.save)
     words, rows = planned_table(job)  # reads public facts alone
     if printing.json:
         print_json({"released": False, **words, "errors": rows})

@@ -93,12 +93,14 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     else:
 
         def command(job: Job, out: Printing) -> None:
-            from counton.cli.run_statistic import perform
+            from counton.cli.run_statistic import perform, save_as_asked
 
             with whole_command(name, job, out):
                 if out.plan:
                     from counton.cli.job_plan_command import print_plan_of
 
+                    if out.save is not None:  # first: a line of it may make the rows readable
+                        save_as_asked(job, out.save)
                     print_plan_of(job, as_json=out.json)
                 else:
                     perform(job, out)
