@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, percent
 from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
@@ -68,28 +66,13 @@ def print_job_plan(options: PlanOptions) -> None:
 def print_plan_of(job: Job, *, as_json: bool) -> None:
     """Print what a single job would spend and publish, and its errors.
 
-    For counts and sums in time windows, all three forms of release are planned: windows, totals,
-    and both. The guarantee is equal for all three: it is found for the form that the job states. No
-    row is read, and nothing is written.
+    No row is read, and nothing is written.
     """
     planned = planned_job(job)
-    promised: dict[str, Any] = {}
-    if job.promise.within is not None:  # it would find another promise for each form
-        promised = planned.definition.guarantee.to_dict() | dict.fromkeys(
-            ("within", "least", "size")
-        )
-        del promised["guarantee"]
     form, cut = planned.definition.release, planned.definition.cut
-    plans: dict[str, PlannedJob] = {form: replace(planned, name=form)}
-    several = cut.goes_on and form in _FORMS and not cut.lags
-    if planned.definition.statistic.card.additive and several:
-        for other in _FORMS:
-            if other != form:
-                with suppress(CountonError):  # the stream exists, or has no end
-                    plans[other] = planned_job(job.having(release=other, **promised), other)
+    planned = replace(planned, name=form)
     if as_json:
-        found = {name: plan.to_dict() for name, plan in plans.items()}
-        print_json({"released": False, "release": form, "plans": found})
+        print_json({"released": False, "release": form, "plans": {form: planned.to_dict()}})
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
@@ -103,19 +86,12 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     if cut.lags:
         published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
     console.write_line(f"publishes {published}; intervals of {planned.level:.0%}:")
-    console.write_table(_table([*plans.values()], {}, None, "release"))
+    console.write_table(_table([planned], {}, None, "release"))
     _write_sizes(console, planned)
-    if len(plans) > 1:
-        console.write_line(
-            f"You asked for --release {form}; other lines show other forms for the same promise"
-        )
     if planned.bound_note is not None:
-        note = planned.bound_note.replace("most-a-window = 1", "--most-a-window 1")
-        console.write_line(f"note: {note}")
+        console.write_line(f"note: {planned.bound_note}")
 
 
-#: Series published of each window, in the order in which they are shown.
-_FORMS = ("windows", "totals", "both")
 _PUBLISHED = {
     "windows": "each window's own number",
     "totals": "the total so far after each window",
