@@ -14,6 +14,7 @@ from counton import Count, Key, PureDP, Running, release
 from counton.base.errors import InvalidInput
 from counton.job.job import Job
 from counton.run.new_stream import define
+from counton.state.store import Store
 from counton.statistics import Report
 
 ROWS = [("01", "bridge", "17"), ("01", "mill", "0"), ("02", "bridge", "5000000000"),
@@ -74,6 +75,13 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
         Count(counts=True), frame, value="passages", state=place.folder / "two.db", **said
     )
     assert as_object.table()["window_estimate"].to_list() == [*EXACT.values()]
+    # By name it is the same stream, and spends nothing more; another column is another one.
+    again = release("count", frame, counts="passages", state=place.folder / "two.db", **said)
+    assert again.table().equals(as_object.table())
+    other = frame.with_columns(lorries=pl.col("passages"))
+    release("count", other, counts="lorries", state=place.folder / "two.db", **said)
+    with Store(place.folder / "two.db") as store:
+        assert [*store.streams] == ["count_of_lorries", "count_of_passages"]
 
 
 def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
@@ -128,7 +136,7 @@ def test_a_later_run_counts_the_same_column(place: Any) -> None:
     events = table(place.folder)
     assert place.plain("count", events, *words(place, until="2024-03-03")).code == 0
     other = place.plain("count", events, *place.again, "--until", "2024-03-04", "--counts", "site")
-    assert (other.code, "created with passages" in other.err) == (2, True), other.err
+    assert (other.code, "keeps stream count_of_passages" in other.err) == (2, True), other.err
     done = place.plain("count", events, *place.again, "--until", "2024-03-04", "--json")
     assert (done.code, json.loads(done.out)["released"]) == (0, 3)
 

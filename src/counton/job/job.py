@@ -901,7 +901,8 @@ class Job(OptionRecord):
         stated: dict[str, Any] = {**more, "state": state}
         if not stated.get("name"):
             own = {**stated, **stated.get("options", {})}
-            stated["name"] = usual_name(what, own.get("value") or own.get("columns"))
+            read = own.get("value") or own.get("columns") or own.get("counts")
+            stated["name"] = usual_name(what, read)
         taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):

@@ -482,13 +482,14 @@ def _name_in(store: Store, job: Job) -> str:
     A job that states no name continues the only stream of its statistic and value that began
     without a name, such as one from before names said the statistic ("events", "statistic").
     """
-    what, columns = name_of(job.what), job.option("value") or job.option("columns")
+    what, said = name_of(job.what), ("value", "columns", "counts")
+    columns = next(filter(None, map(job.option, said)), None)
     if job.keeping.name != usual_name(job.what, columns) or job.keeping.name in store.streams:
         return job.keeping.name
     found = []
     for name, details in store.details.items():
         record = details.get("record", {})
-        usual = usual_name(what, record.get("value") or record.get("columns"))
+        usual = usual_name(what, next(filter(None, map(record.get, said)), None))
         unnamed = name in (usual, what, "events", "statistic")
         if details.get("what") == what and unnamed and (not columns or usual == job.keeping.name):
             found.append(name)
