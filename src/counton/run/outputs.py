@@ -95,7 +95,7 @@ class Outputs:
         cannot have; called before a release.
         """
         for name in ("shares", "ask"):
-            if name not in definition.inner.card.shows:
+            if self.job.has(name) and name not in definition.inner.card.shows:
                 refuse(self.job, {name: ""}, f"a {definition.what}", "leave it out")
         check_shown(self.shown, definition, self.level)
         if self.plot is not None and not definition.shows_cells:
