@@ -46,6 +46,14 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
     assert names(state) == ("count", "sum_of_paid")
 
 
+def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    first = released(state, "count", counts="paid", **NEW)
+    released(state, "count", **NEW)
+    assert names(state) == ("count", "count_of_paid")
+    assert released(state, "count", counts="paid", until="2024-03-04")[:2] == first
+
+
 @pytest.mark.parametrize("stated", [{}, {"value": "paid"}])
 def test_a_stream_that_was_called_events_goes_on(tmp_path: Path, stated: dict[str, Any]) -> None:
     state = tmp_path / "s.db"

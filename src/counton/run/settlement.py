@@ -484,14 +484,14 @@ def _name_in(store: Store, job: Job) -> str:
     """
     what, said = name_of(job.what), ("value", "columns", "counts")
     columns = next(filter(None, map(job.option, said)), None)
+    whole = columns or job.times.start  # what a new stream states, and a later run may leave out
     if job.keeping.name != usual_name(job.what, columns) or job.keeping.name in store.streams:
         return job.keeping.name
     found = []
     for name, details in store.details.items():
-        record = details.get("record", {})
-        usual = usual_name(what, next(filter(None, map(record.get, said)), None))
+        usual = usual_name(what, next(filter(None, map(details.get("record", {}).get, said)), None))
         unnamed = name in (usual, what, "events", "statistic")
-        if details.get("what") == what and unnamed and (not columns or usual == job.keeping.name):
+        if details.get("what") == what and unnamed and (not whole or usual == job.keeping.name):
             found.append(name)
     return found[0] if len(found) == 1 else job.keeping.name
 
