@@ -19,11 +19,7 @@ Integers = NDArray[np.int64]
 
 
 def read_only(array: Any) -> Any:
-    """Return a read-only view of an array; other values are returned unchanged.
-
-    >>> read_only(np.arange(3)).flags.writeable
-    False
-    """
+    """Return a read-only view of an array, and any other value unchanged."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()
@@ -35,7 +31,6 @@ def integers_to_text(array: Integers) -> str:
     """Encode integers as short ASCII text for JSON; `integers_from_text` is the inverse.
 
     Each integer takes as many bytes as the largest needs. The text holds the first bytes of all
-    integers, then the second bytes, and so on, because high bytes repeat and then compress well.
 
     >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
     [[1099511627776, -1]]
@@ -46,11 +41,7 @@ def integers_to_text(array: Integers) -> str:
 
 
 def narrowest(least: int, largest: int) -> np.dtype[Any]:
-    """Return the smallest integer type that holds all integers within bounds.
-
-    >>> narrowest(-1, 200)
-    dtype('int16')
-    """
+    """Return the smallest integer type that holds all integers within bounds."""
     widths = (w for w in (1, 2, 4, 8) if -(256**w) // 2 <= least and largest < 256**w // 2)
     return np.dtype(f"<i{next(widths)}")
 
@@ -74,16 +65,13 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
 
 
 def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
-    """Encode integers as compressed bytes, as differences along the first axis; `unpack` decodes
-    them.
-
-    Args:
-        numbers: array of any integer type, or of any type that ``read`` converts.
-        read: function that converts a part of ``numbers`` to int64; None if the numbers are
-            integers.
+    """Encode integers as compressed differences along the first axis; `unpack` decodes them.
 
     The lowest bytes of all numbers come first, then the second lowest, and so on. So numbers that
     change little, or of which few are large, take one to three bytes each.
+
+    Args:
+        read: function that converts a part of ``numbers`` to int64; None: they are integers.
 
     >>> len(pack(np.arange(10**6))) < 2000
     True
@@ -111,17 +99,9 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of the differences between consecutive rows of an array.
+    """Yield the bytes of the differences between rows: of all numbers the lowest, then the next.
 
-    First come the lowest bytes of all differences, then the second lowest, and so on. Each yielded
-    array has shape ``(planes, numbers)``: one row for each position of a byte.
-
-    Args:
-        flat: the flattened array.
-        row: length of a row.
-        blocks: parts of ``flat``, which are processed one at a time.
-        width: number of bytes of a number.
-        whole: function that converts numbers to int64.
+    Each array has shape ``(planes, numbers)``. ``blocks`` are processed one at a time.
     """
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
@@ -135,18 +115,7 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """Subtract from each number of an array the number above it, and encode the differences as
-    unsigned integers.
-
-    Small differences of either sign become small integers (zigzag encoding). The first row is
-    encoded as it is.
-
-    Args:
-        flat: the flattened array.
-        row: length of a row.
-        block: the part of ``flat`` to encode.
-        whole: function that converts numbers to int64.
-    """
+    """Return differences between consecutive rows, in zigzag encoding; the first row as it is."""
     steps = whole(flat[block])
     first = min(max(row - block.start, 0), len(steps))  # the first row is counted from 0
     # Arithmetic is modulo 2^64, as is the addition that inverts it.
@@ -166,11 +135,9 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     """Decode the bytes of `pack`.
 
     Args:
-        packed: the bytes.
         shape: shape of the result. ``()`` stands for one dimension of any length; a last size of -1
             is inferred from the bytes.
-        narrow: allow a result of one row to have a narrower type than int64, in which its sums may
-            overflow.
+        narrow: allow one row a narrower type than int64, in which its sums may overflow.
 
     Raises:
         ValueError: the bytes do not encode integers of this shape.

@@ -29,13 +29,7 @@ WHEN = ("step", "window_start", "window_end")
 
 
 class TextTable(NamedTuple):
-    """A table of texts, as a screen shows it.
-
-    Attributes:
-        columns: for each column its name, and whether it holds numbers, which are aligned to the
-            right.
-        rows: for each row the texts of its cells.
-        caption: line below the table.
+    """A table of texts: names of columns (and whether they hold numbers), rows, and a line below.
 
     >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
     [('total', '35')]
@@ -47,11 +41,7 @@ class TextTable(NamedTuple):
 
 
 def align_lines(table: TextTable) -> list[str]:
-    """Format a table as aligned lines: column names, rows, and the caption.
-
-    >>> align_lines(TextTable((("node", False), ("estimate", True)), [("total", "35")]))
-    ['node   estimate', 'total        35']
-    """
+    """Format a table as aligned lines: column names, rows, and the caption."""
     columns = [
         [name, *(row[at] for row in table.rows)] for at, (name, _) in enumerate(table.columns)
     ]
@@ -63,11 +53,9 @@ def align_lines(table: TextTable) -> list[str]:
 
 
 def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
-    """Return the columns ``names`` of a table as one-dimensional arrays of equal length. Messages
-    call the table the domain, and the columns its levels.
+    """Return the columns ``names`` of a table, one-dimensional and of equal length.
 
-    >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"])
-    [array([3, 4])]
+    Messages call the table the domain, and the columns its levels.
     """
     asked: Any = names
     if isinstance(asked, str) or not isinstance(asked, Collection) or not len(asked):
@@ -130,9 +118,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return a column as integer codes, and its sorted distinct values.
-
-    The code of a value is its position among the distinct values; -1 stands for a missing value.
+    """Return codes (places among the values; -1 if missing) and the sorted distinct values.
 
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
     (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
@@ -161,8 +147,7 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def labels_bytes(labels: NDArray[Any]) -> bytes:
-    """Encode labels with their types and lengths, for a digest: different labels give different
-    bytes.
+    """Encode labels with types and lengths, for a digest: different labels give different bytes.
 
     >>> labels_bytes(np.array(["a", 1], dtype=object))
     b'5,5;str:aint:1'
@@ -179,15 +164,7 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
 
 
 def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse column names of the caller's events that a released table needs for its own columns.
-
-    Args:
-        names: the caller's column names.
-        more: columns that this table has besides those of every released table.
-
-    Raises:
-        InvalidInput: a name is taken.
-    """
+    """Refuse names of columns that a released table, or ``more``, needs for its own columns."""
     for name in names:
         if name in (*ADDED, *WHEN, *more):
             raise InvalidInput(
@@ -197,11 +174,7 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
 
 
 def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
-    """Return a table as a polars data frame.
-
-    >>> data_frame({"state": np.array(["CA", 1], dtype=object)}).columns
-    ['state']
-    """
+    """Return a table as a polars data frame."""
     require("polars")
     import polars as pl
 
@@ -215,11 +188,7 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rows as a polars data frame.
-
-    >>> data_frame_of_rows([{"rank": 1, "std": 2.5}]).columns
-    ['rank', 'std']
-    """
+    """Return rows as a polars data frame."""
     require("polars")
     import polars as pl
 
@@ -227,11 +196,7 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
-    """Format a text and the first rows of a table as HTML for a notebook.
-
-    >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
-    '<div><pre>1 cell</pre><table><thead><tr>'
-    """
+    """Format a text and the first rows of a table as HTML for a notebook."""
     head = "".join(f"<th>{escape(shown_name(name))}</th>" for name in columns)
     shown = readable({name: values[:rows].tolist() for name, values in columns.items()})
     body = "".join(
@@ -253,8 +218,7 @@ _NOISY = (*ADDED, "value", "sum")
 def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return approximate standard deviations for each column of noisy numbers, by column name.
 
-    The deviations of a column ``x_value`` are read from ``x_std``, else from ``std``. If both are
-    missing, they are a quarter of the interval from ``x_lower`` to ``x_upper``.
+    Those of ``x_value`` are ``x_std``, else ``std``, else a quarter of ``x_lower`` to ``x_upper``.
 
     >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
     ([0.5], {})
@@ -276,11 +240,10 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-    """Format each column of a table as texts for people: no exponents, and only the digits that the
-    noise leaves meaningful.
+    """Format each column as texts, without exponents, with the digits that the noise leaves.
 
-    This is the only place that rounds published numbers. Files for machines keep every digit, so
-    that the difference of two consecutive totals is exactly the number of the window between them.
+    Nothing else rounds published numbers. Files for machines keep every digit, so that the
+    difference of two consecutive totals is exactly the number of the window between them.
     """
     errors, found = errors_of(columns), []
     for name, values in columns.items():
@@ -311,11 +274,7 @@ def _cell_text(value: Any) -> str:
 
 
 def list_in_words(names: Sequence[str]) -> str:
-    """Join names with commas and "and".
-
-    >>> list_in_words(["a", "b", "c"]), list_in_words(["a"])
-    ('a, b and c', 'a')
-    """
+    """Join names with commas and "and"."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

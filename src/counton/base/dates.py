@@ -25,7 +25,7 @@ def weekday_name(moment: date) -> str:
 def day_in_words(
     moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
 ) -> str:
-    """Return day and month of a date. On request the year is added, or the weekday.
+    """Return day and month of a date, and on request the year or the weekday.
 
     >>> friday = date(2024, 3, 29)
     >>> day_in_words(friday, weekday=True), day_in_words(friday, year=True, long=True)
@@ -38,9 +38,5 @@ def day_in_words(
 
 
 def day_and_time(moment: datetime, *, long: bool = False) -> str:
-    """Return day, month, year and time of a moment.
-
-    >>> day_and_time(datetime(2024, 3, 29, 12, 30))
-    '29 Mar 2024, 12:30'
-    """
+    """Return day, month, year and time of a moment."""
     return f"{day_in_words(moment, year=True, long=long)}, {moment:%H:%M}"

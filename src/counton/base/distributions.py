@@ -1,11 +1,7 @@
 """Noise distributions as data, and how one protected unit changes a stream's counts.
 
-A law is an exact discrete distribution on the integers, from which the noise of a node (a measured
-sum of counts) is drawn. `counton.noise` draws from it, and `counton.privacy` chooses it for the
-`Sensitivity` to one protected unit. Both import laws from here, so that neither imports the other.
-A pattern describes how one protected unit changes the counts of a stream, if the numbers of changed
-steps and cells do not say enough. Parameters are exact rationals: a float is not the number you
-meant.
+`counton.noise` draws from these laws and `counton.privacy` chooses them; neither imports the other.
+Parameters are exact rationals: a float is not the number you meant.
 """
 
 from __future__ import annotations
@@ -57,9 +53,7 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        """Exact variance of this distribution: 2q / (1-q)^2 with q = exp(-1/scale). It is below 2
-        scale^2.
-        """
+        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale). It is below 2 scale^2."""
         if self.scale * 700 <= 1:  # below 1e-300
             return 0.0
         return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
@@ -71,8 +65,7 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Discrete Gaussian distribution: P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the
-    integers.
+    """P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the integers.
 
     ``sigma_squared`` is the parameter; the true variance is never above it (Canonne, Kamath and
     Steinke 2020, Cor. 9).
@@ -95,9 +88,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Exact variance of this distribution. It is computed from a series where it differs from
-        ``sigma_squared`` in float64.
-        """
+        """Exact variance: from a series where it differs from ``sigma_squared`` in float64."""
         if self.sigma_squared * 1400 <= 1:  # below 1e-300
             return 0.0
         sigma_squared = float(self.sigma_squared)
@@ -122,13 +113,8 @@ NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[str, str]:
     """Return JSON values from which `law_from_dict` rebuilds the noise distribution exactly.
 
-    Args:
-        law: the distribution, whose noise is integers.
-        grid: size of the integer 1 in data units. If it is given, the parameters are stated in data
-            units, otherwise in units of these integers.
+    With ``grid``, the size of the integer 1 in data units, parameters are in data units.
 
-    >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
-    {'law': 'discrete Laplace', 'scale': '14/3'}
     >>> law_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
     {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
     """
@@ -144,14 +130,7 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
 
 
 def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
-    """Rebuild a noise distribution from the values of `law_to_dict`.
-
-    >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
-    DiscreteGaussian(sigma_squared=Fraction(7, 2))
-
-    Raises:
-        InvalidInput: the kind of distribution is unknown, or a parameter is out of range.
-    """
+    """Rebuild a noise distribution from the values of `law_to_dict`."""
     kind = saved.get("law")
     try:
         unit = exact(saved.get("grid", 1), "grid")
@@ -171,18 +150,14 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Largest change of the vector of all node values (the measured sums of counts) between
-    neighbouring datasets.
-
-    Node values are integers, in units of the stream's resolution.
+    """Largest change of all node values between neighbouring datasets, in the stream's resolution.
 
     Attributes:
         l1: largest 1-norm of the change.
         l2_squared: largest squared 2-norm of the change.
-        entries: the entries of the worst change as pairs (magnitude, number of entries); None: no
-            worst change is known. A change is the worst if it exceeds every possible change entry
-            by entry: no entry of the other is larger in magnitude, after its entries are reordered.
-            Log-concave noise that protects the worst change protects all of them.
+        entries: the worst change as pairs (magnitude, number of entries), or None. It exceeds every
+            possible change entry by entry, after reordering. Log-concave noise that protects the
+            worst change protects all of them.
 
     Raises:
         InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict
@@ -221,23 +196,19 @@ class Sensitivity:
 
     @property
     def most_affected(self) -> int:
-        """Largest number of node values (measured sums of counts) that can change between
-        neighbouring datasets. Changes are integers, so it is at most ``l1``.
-        """
+        """Largest number of node values that can change; at most ``l1``, as integers change."""
         if self.entries is None:
             return self.l1
         return sum(count for _, count in self.entries)
 
 
 class Run(NamedTuple):
-    """Change of some cells in consecutive steps; one part of the pattern `Runs`.
+    """Change of some cells in consecutive steps; a part of `Runs`.
 
     Attributes:
-        length: largest number of steps.
-        offset: number of steps by which this change begins after the beginning of the pattern
-            `Runs`; 0: at its beginning.
+        offset: steps by which it begins after the beginning of the pattern.
         size: largest change of a cell in each step.
-        times: largest number of cells that change in this way.
+        times: largest number of cells that change so.
         since: first step of the stream in which one of these cells can change at all.
     """
 
@@ -250,15 +221,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Pattern of the counts that one protected unit changes: some cells, each in a run of
-    consecutive steps.
+    """Cells that one protected unit changes, each in a run of consecutive steps.
 
-    Different runs change different cells. Exception: two runs may share a cell if their changes
-    have opposite signs, or if they never both occur. The norms of the change are then below those
-    of separate cells.
-
-    Raises:
-        InvalidInput: there is no run, or an amount is out of range.
+    Different runs change different cells. Two runs may share a cell if their changes have opposite
+    signs, or if they never both occur: the norms are then below those of separate cells.
 
     >>> Runs((Run(length=3), Run(length=1, times=2))).steps
     3
@@ -281,26 +247,19 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        """Length of this pattern in steps, from its beginning (offset 0) to the end of the run that
-        ends last. A run ends ``offset + length`` steps after the beginning.
-        """
+        """Steps from offset 0 to the end of the run that ends last."""
         return max(run.offset + run.length for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Pattern of a protected unit whose changes of a cell alternate in sign, such as a user who
-    comes and goes.
+    """Changes of a cell that alternate in sign, as of a user who comes and goes.
 
     Attributes:
         changes: largest number of changes of a cell.
         cells: largest number of cells that change.
-        size: largest size of one change. A sum of ``size`` patterns of size 1 is allowed too.
-        together: True if ``changes`` bounds the number of changes in all cells added up; False if
-            it bounds the number in each cell.
-
-    Raises:
-        InvalidInput: an amount is below 1 or is not an integer.
+        size: largest size of one change. Sums of ``size`` patterns of size 1 are allowed too.
+        together: whether ``changes`` bounds the changes of all cells added up, or of each cell.
     """
 
     kind: ClassVar[str] = "alternating"
@@ -319,11 +278,7 @@ class Alternating:
 
 
 def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
-    """Return the 1-norm and the squared 2-norm of a change after every entry is multiplied by
-    ``by``.
-
-    The 1-norm grows with the factor, and the squared 2-norm with its square. All code that
-    multiplies a change takes its norms from here.
+    """Return the 1-norm and the squared 2-norm of a change whose entries are multiplied by ``by``.
 
     >>> scaled_norms(2, 4, by=3)
     (6, 36)
@@ -333,8 +288,7 @@ def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
-    """Bounds on how much one protected unit changes the measurements C x, where C is a strategy's
-    matrix and x the stream of counts.
+    """Bounds on how much one protected unit changes the measurements C x.
 
     Let d be the change of x by one unit, and e_t a change of one count in step t alone. Each bound
     compares the norm of C d with the largest norm of C e_t.
@@ -344,9 +298,6 @@ class BoundedChange:
         l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
             whose columns are aligned (`counton.strategies.StreamStrategy`).
         once: True if d changes one step only; the bounds are then the norms of d itself.
-
-    Raises:
-        InvalidInput: a norm is below 1, or no integer vector has these norms.
     """
 
     kind: ClassVar[str] = "bounded"
@@ -365,11 +316,7 @@ class BoundedChange:
             )
 
     def scaled_by(self, by: int) -> BoundedChange:
-        """Return the bounds for a unit that changes every count ``by`` times as much.
-
-        >>> BoundedChange(2, 4).scaled_by(3)
-        BoundedChange(l1=6, l2_squared=36, once=False)
-        """
+        """Return the bounds for a unit that changes every count ``by`` times as much."""
         l1, l2_squared = scaled_norms(self.l1, self.l2_squared, by)
         return BoundedChange(l1, l2_squared, self.once)
 
@@ -379,11 +326,7 @@ Pattern = Runs | Alternating | BoundedChange
 
 
 def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
-    """Return JSON values from which `pattern_from_dict` rebuilds the pattern.
-
-    >>> pattern_to_dict(BoundedChange(4, 8))
-    {'pattern': 'bounded', 'l1': 4, 'l2_squared': 8}
-    """
+    """Return JSON values from which `pattern_from_dict` rebuilds the pattern."""
     if isinstance(pattern, Runs):
         return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
     if isinstance(pattern, Alternating):
@@ -394,11 +337,7 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
 
 
 def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
-    """Rebuild a pattern from the values of `pattern_to_dict`.
-
-    Raises:
-        InvalidInput: the pattern is unknown, or an amount is out of range.
-    """
+    """Rebuild a pattern from the values of `pattern_to_dict`."""
     rest = {name: value for name, value in saved.items() if name != "pattern"}
     try:
         if saved.get("pattern") == "runs":

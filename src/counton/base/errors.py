@@ -40,18 +40,15 @@ _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 def field(name: str, value: object = None) -> str:
     """Mark the name of a caller's argument in an error message, so that it can be translated.
 
-    In Python the message shows the name itself. A command line has another name for the argument,
-    which `CountonError.translate` puts in its place. With a value the message shows ``name=value``;
-    True stands for an option without a value. A value that may hold private rows is not shown:
-    `is_one` decides.
+    In Python the message shows the name, elsewhere what `CountonError.translate` puts there. With a
+    value it shows ``name=value``; True stands for an option without a value. A value that `is_one`
+    does not allow is not shown.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
     a new stream needs start; give append=True
     >>> error.translate({"start": "First window", "append": "New rows only"})
     'a new stream needs First window; give New rows only'
-    >>> error.fields
-    ('start', 'append')
     """
     text = "" if value is None or not is_one(value) else hide_secrets(str(value))
     text = re.sub("[\x02\x03\x1f]", "?", text)
@@ -59,9 +56,7 @@ def field(name: str, value: object = None) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """Hide passwords and tokens in the addresses of databases and services in a text.
-
-    The text of a key is hidden too.
+    """Hide passwords, tokens and keys in the addresses of databases and services in a text.
 
     >>> hide_secrets("postgresql://ann:x@db/visits?sslpassword=x"), hide_secrets("password = 'x y'")
     ('postgresql://ann:***@db/visits?sslpassword=***', 'password = ***')
@@ -83,8 +78,7 @@ def hide_secrets(text: str) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """Remove passwords and tokens from the address of a database or service, so that it may be
-    stored.
+    """Remove passwords and tokens from an address, so that it may be stored.
 
     >>> without_secrets("postgresql://ann:x@db/visits?password=x&sslmode=require")
     'postgresql://ann@db/visits?sslmode=require'
@@ -97,11 +91,9 @@ def without_secrets(address: str) -> str:
 
 
 def is_one(value: object) -> bool:
-    """Return whether a message may show a value: a number, text, date, path, or an object of
-    counton.
+    """Return whether a message may show a value: a number, text, date, path or object of counton.
 
-    A list, an array, a data frame or another library's object may not be shown, because it holds
-    private rows if a caller has swapped arguments.
+    A collection or another library's object holds private rows if a caller has swapped arguments.
 
     >>> is_one("visits.csv"), is_one(0.5), is_one(["ann"]), is_one({"user": "ann"})
     (True, True, False, False)
@@ -114,8 +106,7 @@ def is_one(value: object) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Return whether files and databases can hold a text: it can be encoded in UTF-8, and has no
-    NUL.
+    """Return whether files and databases can hold a text: UTF-8, and no NUL.
 
     >>> is_text("café"), is_text("caf" + chr(0xDC80)), is_text("a" + chr(0))
     (True, False, False)
@@ -133,11 +124,7 @@ def first_line(error: BaseException) -> str:
 
 
 class CountonError(Exception):
-    """Base of all errors raised by counton.
-
-    Attributes:
-        fields: names of the arguments that the message mentions, in order.
-    """
+    """Base of all errors raised by counton."""
 
     def __init__(self, message: str = "", **more: Any) -> None:
         self._message = message = hide_secrets(message)
@@ -145,25 +132,19 @@ class CountonError(Exception):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the arguments (of a function or command) that this error's message mentions, in
-        order.
-        """
+        """Names of the arguments that the message mentions, in order."""
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
     @property
     def template(self) -> str:
-        """The message of this error, in a form that another message can contain: argument names are
-        still marked, as by `field`.
-        """
+        """The message with names still marked as by `field`, to stand in another message."""
         return self._message
 
     def translate(self, names: Mapping[str, str]) -> str:
-        """Return the message with other names for the arguments that it mentions.
+        """Return the message with other names for arguments.
 
-        Args:
-            names: new name for each Python name; an argument without a new name keeps its own. A
-                key such as ``"what=count"`` is for the argument with this value: both are replaced.
-                A name such as ``"quotes ="`` is that of a line of a job file.
+        A key such as ``"what=count"`` is for the argument with this value: both are replaced. A
+        name such as ``"quotes ="`` is that of a line of a job file.
         """
 
         def name(found: re.Match[str]) -> str:
@@ -189,9 +170,7 @@ class MissingExtra(CountonError, ImportError):
 
 
 class InvalidInput(CountonError, ValueError):
-    """An argument or a value in the data is outside what is allowed; nothing was released or
-    changed.
-    """
+    """A value is outside what is allowed; nothing was released or changed."""
 
 
 class NotDrawnWarning(UserWarning):
@@ -207,46 +186,31 @@ class SumOverflow(InvalidInput):
 
 
 class NoiseAddressError(CountonError, OverflowError):
-    """A node (noisy measurement), its level or a coordinate lies outside the range of numbers for
-    which noise can be drawn.
-    """
+    """A node, its level or a coordinate lies outside the range for which noise can be drawn."""
 
 
 class WrongKey(CountonError):
-    """A key is missing, unreadable, badly protected, or not the key that belongs to a state
-    (database).
-    """
+    """A key is missing, unreadable, badly protected, or not that of the state."""
 
 
 class StateError(CountonError):
-    """A saved state is truncated, altered or of another format version.
-
-    The base class of more precise errors about states.
-    """
+    """A saved state is truncated, altered or of another format version."""
 
 
 class OldCopy(StateError):
-    """A state (database) is not the newest: a copy was restored, or two copies were continued."""
+    """A state is not the newest: a copy was restored, or two copies were continued."""
 
 
 class StateUnavailable(StateError):
-    """A state (database) cannot be reached, read or written now, because of its server, permissions
-    or space; or the server that holds the events cannot be reached.
-    """
+    """A state, or the server that holds the events, cannot be reached, read or written now."""
 
 
 class RequestMismatch(StateError):
-    """A request does not fit the state (database): it changes an option, or names something that
-    the state lacks.
-    """
+    """A request does not fit the state: it changes an option, or names what the state lacks."""
 
 
 class AlreadyEnded(RequestMismatch):
-    """A stream that has been ended releases nothing more.
-
-    Attributes:
-        step: last step of the stream.
-    """
+    """A stream that has been ended (at ``step``) releases nothing more."""
 
     def __init__(self, message: str = "", step: int = 0) -> None:
         super().__init__(message)
@@ -262,18 +226,16 @@ class StreamConflict(CountonError):
 
 
 class BudgetExceeded(CountonError):
-    """A stream would spend more privacy than the limit of the ledger (the record of spent privacy
-    loss) leaves.
-    """
+    """A stream would spend more privacy than the ledger's limit leaves."""
 
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def explain_calls(init: _Init, call: str = "") -> _Init:
-    """Return the constructor ``init``, which says how to call it when an argument is missing or
-    unknown: as the example ``call``, or else by ``best``, which chooses all arguments but the
-    first.
+    """Return ``init``, which says how to call it when an argument is missing or unknown.
+
+    It names the example ``call``, or else ``best``, which chooses all arguments but the first.
     """
 
     @wraps(init)

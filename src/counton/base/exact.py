@@ -30,11 +30,7 @@ _LONGEST_TEXT = 1000
 
 
 def shorten(value: object) -> str:
-    """Return the beginning of a value as text, for messages, if `is_one` allows to show it: a
-    number, text, date, path or object of counton.
-
-    For any other value only the type is shown, because it may be private rows if arguments are
-    swapped.
+    """Return the beginning of a value as text, for messages; only its type unless `is_one` allows.
 
     >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
     ('1e999', 'a number of thousands of digits', 'a value of type dict')
@@ -48,11 +44,7 @@ def shorten(value: object) -> str:
 
 
 def quote(value: object) -> str:
-    """Return the beginning of a value's ``repr``, for messages.
-
-    Numbers, texts, dates, paths and objects of counton are shown. For lists, arrays, frames and
-    other libraries' objects only the type is shown, because they may be private rows if arguments
-    are swapped.
+    """Return the beginning of a value's ``repr``; only its type unless `is_one` allows.
 
     >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
     ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
@@ -72,13 +64,7 @@ def short_repr(value: object) -> str:
 
 
 def quoted_numbers(values: object) -> str:
-    """Return the beginning of a parameter's list of numbers as text, for messages.
-
-    Use it only for numbers that cannot be private rows, such as a shape or the ends of an interval.
-
-    >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
-    ('(3, -1)', 'a value of type list')
-    """
+    """Return the beginning of a list of numbers that cannot be private rows, for messages."""
     plain = isinstance(values, list | tuple) and all(isinstance(one, Real) for one in values)
     return repr(values)[:80] if plain else quote(values)
 
@@ -88,10 +74,7 @@ def _by_type(value: object) -> str:
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """Convert a number to the fraction that its shortest decimal text states: 0.1 becomes 1/10.
-
-    Args:
-        name: name of the number in error messages.
+    """Convert a number to the fraction that its shortest decimal text states.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
@@ -127,8 +110,7 @@ def exact(value: Number, name: str) -> Fraction:
 
 
 def text(value: Fraction) -> str:
-    """Return the shortest exact text of a fraction: a decimal if there is one, else ``p/q``.
-    `exact` parses it.
+    """Return the shortest text that `exact` parses to a fraction: a decimal, or else ``p/q``.
 
     >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
     ('0.1', '1/3', '1e-9')
@@ -154,11 +136,7 @@ def text(value: Fraction) -> str:
 
 
 def first_digits(value: Fraction, digits: int = 3) -> str:
-    """Return the first digits of a number of any size, for messages.
-
-    >>> first_digits(Fraction(10**400, 3)), first_digits(Fraction(1, 3))
-    ('3.33e+399', '0.333')
-    """
+    """Return the first digits of a number of any size, for messages."""
     try:
         return f"{float(value):.{digits}g}"
     except OverflowError:
@@ -178,21 +156,15 @@ def readable(value: Fraction) -> str:
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:
-    """Round up to a fraction with a short denominator, with a relative error below ``2**-bits``.
-
-    This turns a computed scale or variance into a parameter of a noise distribution: more noise,
-    never less.
-    """
+    """Round up to a fraction with a short denominator, with a relative error below ``2**-bits``."""
     exponent = bits - math.frexp(value)[1] + 1
     scaled = Fraction(value) * (Fraction(2) ** exponent)
     return Fraction(math.ceil(scaled)) / (Fraction(2) ** exponent)
 
 
 def root_rounded_up(square: Fraction) -> Fraction:
-    """Return the square root of ``square``: exact if rational, else rounded up to a short fraction.
+    """Return the square root: exact if rational, else rounded up to a short fraction.
 
-    >>> root_rounded_up(Fraction(9, 4))
-    Fraction(3, 2)
     >>> 0 <= root_rounded_up(Fraction(2)) ** 2 - 2 < 1e-9
     True
     """
@@ -222,9 +194,7 @@ def float_above(value: Fraction) -> float:
 
 
 def root_above(square: Fraction) -> float:
-    """Return a float whose square is at least ``square``: the smallest such float, or the next
-    larger one.
-    """
+    """Return the smallest float whose square is at least ``square``, or the next larger one."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -234,11 +204,7 @@ def root_above(square: Fraction) -> float:
 def check_integer(
     name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
 ) -> int:
-    """Return ``value`` as an int within [low, high]; booleans and floats are refused.
-
-    >>> check_integer("arity", 4, 2, 128)
-    4
-    """
+    """Return ``value`` as an int within [low, high]; booleans and floats are refused."""
     given: Any = value
     # The type tells an int at once; for other integers Python has to ask abstract classes.
     whole = type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
@@ -255,11 +221,7 @@ def check_integer(
 
 
 def check_positive(name: str, value: Number, remedy: str) -> Fraction:
-    """Return ``value`` as an exact fraction; refuse it if it is not above 0.
-
-    >>> check_positive("clip", "0.5", "the largest gradient norm")
-    Fraction(1, 2)
-    """
+    """Return ``value`` as an exact fraction; refuse it if it is not above 0."""
     number = exact(value, name)
     if number <= 0:
         raise InvalidInput(f"{name} is {text(number)}; it must be above 0: {remedy}")
@@ -269,8 +231,7 @@ def check_positive(name: str, value: Number, remedy: str) -> Fraction:
 def check_integers(
     name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
 ) -> tuple[int, ...]:
-    """Return integers within [low, high] from a list, tuple, range or flat array; refuse more than
-    ``most``.
+    """Return integers within [low, high] from a flat collection; refuse more than ``most``.
 
     >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
     ((2, 3), ())
@@ -280,13 +241,7 @@ def check_integers(
 
 
 def check_sequence(name: str, values: Any, most: int) -> None:
-    """Refuse values that are no list, tuple, range or array, or have more than ``most`` elements.
-
-    >>> check_sequence("radix", range(10**30), 64)
-    Traceback (most recent call last):
-    ...
-    counton.base.errors.InvalidInput: more than 64 values of radix are given; give at most 64
-    """
+    """Refuse values that are no list, tuple, range or array, or more than ``most`` elements."""
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
         raise InvalidInput(f"values of {name} are {quote(values)}; give a list")
@@ -305,11 +260,7 @@ def decimals(error: float) -> int:
 
 
 def quantity(value: float, error: float, whole: bool = False) -> str:
-    """Format a number with thousands separators and as many decimals as its error allows.
-
-    Args:
-        error: possible error of the number, in the same unit.
-        whole: whether the number is an integer, such as a count.
+    """Format a number with thousands separators and as many decimals as its ``error`` allows.
 
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021), quantity(1e-40, 1e-40)
     ('58,650', '0.123', '0')
@@ -324,8 +275,7 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
 
 
 def figures(value: float) -> str:
-    """Format a number that has no noise, such as a planned std: rounded to four digits, or to an
-    integer from 10,000 on, without an exponent.
+    """Format a number without noise: four digits, or an integer from 10,000 on; no exponent.
 
     >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
     ('13.39', '31,371', '0.00002123', '0')
@@ -369,24 +319,9 @@ _DEEPEST = 64  # no array has more dimensions
 
 
 def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
-    """Return values unchanged; refuse them if an element is masked (numpy), because a mask hides
-    arbitrary numbers.
+    """Return values, or what their ``__array__`` returns; refuse masked elements of any depth.
 
-    Args:
-        values: anything that numpy converts to an array; lists may be nested.
-        what: name of the values in messages.
-        depth: levels of nested lists that are searched for masks.
-
-    Returns:
-        ``values``, or the array that their ``__array__`` returns.
-
-    >>> without_mask([1, 2], "the counts")
-    [1, 2]
-    >>> without_mask([np.ma.array([1, 777], mask=[False, True])], "the counts")
-    Traceback (most recent call last):
-    ...
-    counton.base.errors.InvalidInput: element 1 of the counts has 1 masked values, the first at
-    position 2; ...
+    A mask hides arbitrary numbers. ``what`` names the values in messages.
     """
     kind = type(values)
     if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
@@ -426,9 +361,7 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
 
 
 def name_alone(kind: type[T]) -> type[T]:
-    """Make the ``repr`` of a class's objects show the class's name and no values, because the
-    values are secret.
-    """
+    """Make the ``repr`` of a class's objects show its name alone, because the values are secret."""
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind
 
@@ -442,9 +375,5 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def with_capital(words: str) -> str:
-    """Return a text with its first letter in upper case, and all others as they are.
-
-    >>> with_capital("counts of NYC"), with_capital("")
-    ('Counts of NYC', '')
-    """
+    """Return a text with its first letter in upper case, and all others as they are."""
     return words[:1].upper() + words[1:]

@@ -18,20 +18,6 @@ MOST_SENT: Final = 0.5
 
 
 def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
-    """Refuse a sum of rows that would be too large to be computed and released exactly.
-
-    Args:
-        size: the sum, or a bound on it.
-        most: largest size allowed.
-        says: function that returns the message, with the value, the bound and the remedy.
-
-    Raises:
-        SumOverflow: the size is above the largest one allowed.
-
-    >>> refuse_overflow(3, 2, lambda: "the rows add up to 3; the bound is 2: count in larger units")
-    Traceback (most recent call last):
-    ...
-    counton.base.errors.SumOverflow: the rows add up to 3; the bound is 2: count in larger units
-    """
+    """Refuse a sum of rows that would be too large to be computed and released exactly."""
     if size > most:
         raise SumOverflow(says())

@@ -1,8 +1,6 @@
-"""Gradual expiry of privacy: the noise of each level of dyadic intervals of steps, and the delay of
-releases.
+"""Gradual expiry of privacy: the noise of each level of dyadic intervals, and the delay.
 
-A strategy for unbounded streams and its guarantee both use these definitions. They are here because
-strategies and guarantees must not import each other.
+Here, because strategies and guarantees must not import each other.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ _SIGNIFICANT_BITS = 40
 
 @dataclass(frozen=True, slots=True, init=False)
 class Expiry:
-    """The amount of noise per tree level, and the delay, of a stream whose privacy loss grows with
-    the age of the data.
+    """Noise by tree level, and delay, of a stream whose privacy loss grows with the age of data.
 
     Noise belongs to dyadic intervals of steps; an interval of level l has length 2^l. Its noise has
     the scale (Laplace) or the variance (Gaussian) of level 0, multiplied by ``factor(l)`` = (1 +
@@ -45,16 +42,13 @@ class Expiry:
 
     Attributes:
         growth: lambda in the paper. The privacy loss of an input of age d (in steps) grows like
-            log(d)^growth. A larger growth gives late releases a smaller error.
-        delay: B in the paper: each release leaves out the latest ``delay`` steps.
-        levels: number of levels in use; None uses all. With 1 level each step has independent
-            noise.
+        delay: B in the paper: releases leave out the latest ``delay`` steps.
+        levels: number of levels in use, or None. With 1 level each step has independent noise.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
     Raises:
-        InvalidInput: growth is not a number in 0..16, or delay or levels is not an integer in
-            range.
+        InvalidInput: growth is not in 0..16, or delay or levels is not an integer in range.
 
     >>> expiry = Expiry(growth=2)
     >>> [str(expiry.factor(level)) for level in range(4)]
@@ -88,11 +82,7 @@ class Expiry:
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """Return (1 + level)^(1 - growth), by which the noise parameter of level 0 is multiplied at
-        a level.
-
-        If the factor is irrational, it is rounded up by less than 2^-39 of itself.
-        """
+        """Return (1 + level)^(1 - growth), rounded up by less than 2^-39 of it if irrational."""
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
@@ -139,20 +129,12 @@ def _power_above(base: int, exponent: Fraction) -> Fraction:
 
 
 def checked_age(age: object) -> int:
-    """Return the age of an input; refuse an age that is not a number of steps.
-
-    Raises:
-        InvalidInput: the age is no integer, negative, or above 2^62.
-    """
+    """Return the age of an input, a number of steps up to 2^62; refuse any other."""
     return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
 
 
 def checked_ages(ages: object) -> list[int]:
-    """Return the ages of inputs as a list; refuse an age that is not a number of steps.
-
-    Raises:
-        InvalidInput: the ages are not a collection, or one of them is not an age.
-    """
+    """Return the ages of inputs; refuse any that is not a number of steps."""
     if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
         raise InvalidInput(
             f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"

@@ -50,19 +50,13 @@ class _Few(list[str]):
         return [self[place] for place in places.tolist()]
 
     def place(self, name: str) -> int | None:
-        """Return the first position of a name in this list of group names; None if it is
-        missing.
-        """
+        """Return the first place of a name; None if it is missing."""
         return self.index(name) if name in self else None
 
     def duplicate(self) -> str | None:
-        """Return the first group name that this list has more than once; None if there is none."""
         return next((name for name, many in Counter(self).items() if many > 1), None)
 
     def with_letter(self, letter: str) -> str | None:
-        """Return the first group name in this list that contains a letter; None if there is
-        none.
-        """
         return next((name for name in self if letter in name), None)
 
 
@@ -83,9 +77,7 @@ class _Many:
         return self._column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield the group names in parts: the position of a part's first name, and the names of the
-        part as a polars column.
-        """
+        """Yield the place of each part's first name, and the part as a polars column."""
         if self._column is not None:
             for start in range(0, len(self._column), BLOCK):
                 yield start, self._column.slice(start, BLOCK)
@@ -128,8 +120,7 @@ class _Many:
 
 
 class GroupNames(Sequence[str]):
-    """Names of groups in the order of their cells; immutable, and equal to a tuple of the same
-    names.
+    """Names of groups in the order of their cells; equal to a tuple of the same names.
 
     >>> names = GroupNames(["home", "shop", "help"])
     >>> names[1], names.index("help"), "shop" in names, names == ("home", "shop", "help")
@@ -157,27 +148,15 @@ class GroupNames(Sequence[str]):
 
     @property
     def column(self) -> pl.Series:
-        """The names as a polars column ``group``. The first call decodes all encoded blocks, and
-        then keeps the column in place of the blocks.
-        """
+        """The names as a polars column ``group``, which is then kept in place of the blocks."""
         return self._held.column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield the group names in parts: the position of a part's first name, and the names of the
-        part as a polars column. Only one block is decoded at a time.
-
-        Raises:
-            ValueError: a block cannot be decoded.
-        """
+        """Yield the place of each part's first name, and the part, decoded one at a time."""
         return self._held.parts()
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """Return the group names at these positions, in the order of the positions; one block is
-        decoded at a time.
-
-        >>> GroupNames(["home", "shop", "help"]).at([2, 0])
-        ['help', 'home']
-        """
+        """Return the names at these places; one block is decoded at a time."""
         import numpy as np
 
         return self._held.at(np.asarray(places, np.int64))
@@ -201,9 +180,7 @@ class GroupNames(Sequence[str]):
 
     @property
     def digest(self) -> str:
-        """Digest (hash) of all names of the sequence, in the blocks in which they are stored. Equal
-        names may have different digests, because their encoding may differ.
-        """
+        """Digest of the stored blocks. Equal names may be encoded, and so digested, differently."""
         if self._digest is None:
             self.blocks()
         assert self._digest is not None
@@ -211,11 +188,7 @@ class GroupNames(Sequence[str]):
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[bytes]) -> GroupNames:
-        """Build the names from their `blocks`.
-
-        Raises:
-            ValueError: a block holds no names.
-        """
+        """Build the names from their `blocks`."""
         names = cls.__new__(cls)
         names._digest, names._block = digest_of(blocks), None
         little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _LITTLE else b""
@@ -239,9 +212,7 @@ class GroupNames(Sequence[str]):
         return names
 
     def positions(self) -> pl.DataFrame:
-        """Return a table with columns ``group`` (name) and ``place`` (position), for looking up
-        many names at once by a join.
-        """
+        """A table of ``group`` (name) and ``place``, for looking up many names by a join."""
         return self.column.to_frame().with_row_index("place")
 
     def __len__(self) -> int:
@@ -265,32 +236,22 @@ class GroupNames(Sequence[str]):
         return isinstance(name, str) and self._held.place(name) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Return the position of a name in the sequence. Only positions from ``start`` to ``stop``
-        - 1 are searched; raise ValueError if the name is at none of them.
-        """
+        """Return the place of a name from ``start`` to ``stop`` - 1; raise ValueError for none."""
         place = self[start:stop]._held.place(value)
         if place is None:
             raise ValueError(f"{value!r} is not among the names")
         return start + place
 
     def first_repeated(self) -> str | None:
-        """Return the first name that the sequence has more than once; None if there is none.
-
-        >>> GroupNames(["home", "shop", "blog", "shop"]).first_repeated()
-        'shop'
-        """
+        """Return the first name that the sequence has more than once; None if there is none."""
         return self._held.duplicate()
 
     def first_with(self, letter: str) -> str | None:
-        """Return the first name that contains a letter; None if there is none.
-
-        >>> GroupNames(["home", "shop"]).first_with("s")
-        'shop'
-        """
+        """Return the first name that contains a letter; None if there is none."""
         return self._held.with_letter(letter)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the position of each given name in this sequence; -1 for a name that it lacks.
+        """Return the place of each name; -1 for a name that is missing.
 
         >>> GroupNames(["home", "shop"]).places(["shop", "blog", "home"]).tolist()
         [1, -1, 0]
@@ -305,9 +266,6 @@ class GroupNames(Sequence[str]):
         return joined["place"].cast(int).fill_null(-1).to_numpy()
 
     def plus(self, *others: Sequence[str]) -> GroupNames:
-        """Return a new sequence of group names: these names, followed by the names of each given
-        sequence.
-        """
         if not any(others):
             return self
         import polars as pl
@@ -328,7 +286,7 @@ class GroupNames(Sequence[str]):
         return NotImplemented
 
     def __hash__(self) -> int:
-        """Return the hash of a tuple of these names, because the tuple compares equal."""
+        """Return the hash of a tuple of these names, which compares equal."""
         return hash(tuple(self))
 
     def __repr__(self) -> str:

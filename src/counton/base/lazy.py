@@ -16,15 +16,10 @@ from counton.base.errors import MissingExtra
 def attach(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__``, so that its public names are
-    imported on first use.
+    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__`` for imports on first use.
 
-    The public names are read from the package's file. Each is there once, as ``from counton.x
-    import Y as Y`` under ``if TYPE_CHECKING``.
-
-    Args:
-        package: name of the package.
-        file: path of its ``__init__.py``.
+    Public names stand once in ``file``, as ``from counton.x import Y as Y`` under ``if
+    TYPE_CHECKING``.
 
     >>> import counton.statistics
     >>> load, names, public = attach("counton.statistics", counton.statistics.__file__)
@@ -52,8 +47,6 @@ def attach(
 
 def homes_of(module: ast.Module) -> dict[str, str]:
     """Map each public name of a package to the module that defines it.
-
-    The names are those that the package's file imports for type checkers.
 
     >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
     {'Key': 'counton.noise'}
@@ -91,16 +84,7 @@ NEEDED = {
 
 
 def require(module: str) -> None:
-    """Import an optional module; if that fails, raise an error that says how to install it.
-
-    Args:
-        module: a key of `NEEDED`.
-
-    Raises:
-        MissingExtra: the module is not installed, or cannot be imported.
-
-    >>> require("matplotlib")
-    """
+    """Import an optional module, a key of `NEEDED`; if that fails, say how to install it."""
     try:
         import_module(module)
     except ImportError as error:
@@ -108,38 +92,20 @@ def require(module: str) -> None:
 
 
 def require_installed(module: str) -> None:
-    """Raise an error if an optional module is not installed; do not import it.
-
-    Args:
-        module: a key of `NEEDED`.
-
-    Raises:
-        MissingExtra: it is not installed.
-
-    >>> require_installed("polars")
-    """
+    """Raise an error if an optional module is not installed; do not import it."""
     if find_spec(module) is None:
         raise missing(module, ModuleNotFoundError(name=module))
 
 
 def software() -> str:
-    """Return the name and version of this package. Finding the version is slow.
-
-    >>> software().startswith("counton ")
-    True
-    """
+    """Return the name and version of this package. Finding the version is slow."""
     from importlib.metadata import version
 
     return f"counton {version('counton')}"
 
 
 def missing(module: str, error: ImportError) -> MissingExtra:
-    """Build the error that says how to install an optional module.
-
-    >>> print(missing("polars", ModuleNotFoundError("No module named 'polars'", name="polars")))
-    event files and data frames need polars, which is not installed: install counton's extra 'cli'
-    (in a checkout: pip install '.[cli]')
-    """
+    """Build the error that says how to install an optional module."""
     need, extra = NEEDED[module]
     absent = isinstance(error, ModuleNotFoundError) and error.name == module
     why = "is not installed" if absent else f"cannot be imported ({error})"

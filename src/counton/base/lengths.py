@@ -21,8 +21,7 @@ _DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
 
 
 def days_in(length: str) -> float:
-    """Return the approximate number of days in a length of time such as "2w". A month counts as 31
-    days.
+    """Return the approximate number of days in a length such as "2w"; a month counts as 31.
 
     >>> days_in("2w"), days_in("12h")
     (14, 0.5)

@@ -106,12 +106,7 @@ VENUES: Final = {
 
 
 def paper_of(sources: Iterable[str]) -> str | None:
-    """Return one text with references to the refereed papers that describe a mechanism.
-
-    The result is None if a source is no refereed paper, or if there is no source.
-
-    Args:
-        sources: names of references or theorems, which together cover all parts of the mechanism.
+    """Return references to the refereed papers that describe a mechanism; None if others do.
 
     >>> paper_of(["elders"])
     'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs
@@ -127,9 +122,6 @@ def paper_of(sources: Iterable[str]) -> str | None:
 
 def origin_of(sources: Iterable[str]) -> str:
     """Name the refereed papers that describe a mechanism, or else the theorems that prove it.
-
-    Args:
-        sources: names of references or theorems; empty if the author names none.
 
     >>> origin_of(["smooth"])
     'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual

@@ -1,8 +1,7 @@
 """Options of jobs and statistics. Each option is described once, as an `Option`.
 
-From it the command line gets an option, a job file a key, and the schema and the documentation a
-text. Options of every job are fields of `counton.run.Job`; options of one statistic stand in that
-statistic's file. A statistic reads the stated values through `Statement`.
+From it come an option of the command line, a key of a job file, a schema and documentation. Options
+of every job are fields of `counton.run.Job`; those of one statistic stand in its file.
 """
 
 from __future__ import annotations
@@ -36,35 +35,30 @@ class Option:
 
     Attributes:
         name: name in Python.
-        help: meaning, in one line.
         kind: form of the value; "number" is a float, "text" any text or exact number.
         word: name in commands and files if it differs from ``name``; without dashes.
-        heading: section of the help.
-        default: value if the option is not stated. For a statistic's own options the default is in
-            `Statistic.from_spec`, because a later run takes the first run's value.
-        argument: whether a command takes it by position, without a name.
-        several: whether a list of texts is allowed too.
-        by_name: whether a table of values by name is allowed too.
-        nested: whether the values in that table by name are tables too.
+        default: value if not stated. A statistic's own are in `Statistic.from_spec`, because a
+            later run takes the first run's value.
+        argument: whether a command takes it by position.
+        several, by_name, nested: whether a list of texts, a table by name, a table of tables is
+            allowed too.
         exact: whether any exact number is allowed, also as text.
-        column: if the value names a column of the rows, what that column holds: numbers, labels, or
-            true and false. "": it names no column.
+        column: what the column holds that it names: numbers, labels, or true and false.
         needed: whether a new stream must state it.
-        kept: how the stream's state stores the value; see `Kept`.
+        kept: how the state stores the value; see `Kept`.
         choices: allowed words; empty: any.
-        file: whether it may name a file; a job file names files relative to its own folder.
-        words: Python type that is allowed besides text: "length" a `timedelta`, "moment" a `date`
-            or `datetime`, "columns" a list of names.
-        served: whether a job that is sent to a counton service may state it.
-        nightly: whether the command that runs all jobs of a file may override it for all of them.
-        usual: if there is no default, the value that has the same effect as leaving it out.
-        needs: name of another option without which this option has no effect; "": none.
-        instead: names of options that this one replaces: a job states it, or them.
+        file: whether it may name a file, relative to the job file's folder.
+        words: Python type allowed besides text: "length" a `timedelta`, "moment" a `date` or
+            `datetime`, "columns" a list of names.
+        served: whether a job sent to a service may state it.
+        nightly: whether the command that runs all jobs may override it for all.
+        usual: without a default, the value that has the effect of leaving it out.
+        needs: the option without which this one has no effect.
+        instead: options that this one replaces.
         bounds: least and largest value, as whole numbers or lengths of time.
-        often: whether the short help, which fits one screen, shows it.
-        in_file: whether only job files and Python state it, and no command.
-        other: function that checks a value that is not a text, and raises an error for a wrong one;
-            None: ``kind`` decides.
+        often: whether the short help shows it.
+        in_file: whether only job files and Python state it.
+        other: check of a value that is not a text; None: ``kind`` decides.
 
     >>> Option("longest", "length of the longest word, in letters", "whole").key
     'longest'
@@ -104,15 +98,7 @@ class Option:
 
 
 class OwnColumns(NamedTuple):
-    """Names of the columns that a statistic reads, in the order in which it expects their values.
-
-    Attributes:
-        names: names of all these columns.
-        numbers: names of the columns that hold numbers.
-
-    >>> OwnColumns(("paid",), ("paid",)).numbers
-    ('paid',)
-    """
+    """Columns that a statistic reads, in this order, and those of them that hold numbers."""
 
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
@@ -158,11 +144,10 @@ class Statement(ABC):
         """Name of the statistic that the job computes."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return the stated value of an option; None if it is not stated."""
         return self.options.get(name)
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Return the values of those named options that the job states, by name."""
+        """Return the values of those named options that the job states."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:
@@ -180,10 +165,7 @@ class Statement(ABC):
         return found
 
     def require_names(self, name: str) -> tuple[str, ...]:
-        """Return the names that the job states for an option, in a list or as text with commas.
-
-        Raise an error if the option is not stated.
-        """
+        """Return the stated names of an option, from a list or text with commas; refuse none."""
         (given,) = self.require(name)
         return split_names(given)
 
@@ -191,15 +173,7 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """Return the options of one statistic of a report, a job that computes several statistics
-        of the same rows.
-
-        Args:
-            statistic: name of the statistic.
-            options: its own options.
-            by: its column of groups; None: there is none.
-            domain: its declared groups.
-        """
+        """Return the options of one statistic of a report: its own, its groups and their column."""
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:
@@ -209,42 +183,27 @@ class Statement(ABC):
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
         """Return the tree (`counton.tables.Tree`) whose leaves the job declares.
 
-        Args:
-            levels: columns of the tree's levels, from the root down.
-            value: column of values, which only private rows have, so that a declaration with it is
-                refused; None: no such column.
+        ``levels`` are columns from the root down. A file with the column ``value``, which only
+        private rows have, is refused.
         """
 
     @abstractmethod
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """Return the values that the job declares for each of ``columns``, by column name. A file
-        that has the column ``value``, which only private rows have, is refused.
-        """
+        """Return the declared values of each column; refuse a file with the column ``value``."""
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
-        """Refuse a file of declared groups that has the column ``value``, a column of counts,
-        because it probably holds private rows.
-        """
+        """Refuse declared groups with a column of counts: the file probably holds private rows."""
 
 
 def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Split a text of names at commas and trim them; the names in a list are only trimmed.
-
-    >>> split_names("from, to"), split_names(["from", "to"])
-    (('from', 'to'), ('from', 'to'))
-    """
+    """Split a text at commas and trim the names; those of a list are only trimmed."""
     names = given.split(",") if isinstance(given, str) else given
     return tuple(str(one).strip() for one in names)
 
 
 def check_value(option: Option, value: Any) -> None:
-    """Refuse a value of a wrong type, or a word that is not among the choices.
-
-    >>> check_value(Option("top", "how many", "whole"), "3")
-    Traceback (most recent call last):
-    counton.base.errors.InvalidInput: top is '3', of type str; give a whole number, as ...
-    """
+    """Refuse a value of a wrong type, or a word that is not among the choices."""
     text = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
     if option.kind == "flag":
         fits, wanted = isinstance(value, bool), "True or False"
@@ -279,10 +238,7 @@ def check_value(option: Option, value: Any) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """Refuse a text that is not UTF-8, or holds NUL, because no file or database can store it.
-
-    >>> check_text("name", "visits")
-    """
+    """Refuse a text that is not UTF-8, or holds NUL, because no file or database can store it."""
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(
             f"{field(name)} is {value[:80]!r}, which is not valid UTF-8 (it has NUL, or a byte of "
@@ -291,20 +247,13 @@ def check_text(name: str, value: object) -> None:
 
 
 def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    """Build the error for a field whose value has a wrong type.
-
-    The message names the field, the wanted type and, if it may be shown (`is_one`), the value.
-    """
+    """Build the error for a value of a wrong type; it shows the value if `is_one` allows."""
     found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
     return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
 
 
 def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
-    """Return numbers from a list, or from text with commas.
-
-    >>> numbers_of("0.5,0.9", "shares")
-    [0.5, 0.9]
-    """
+    """Return numbers from a list, or from text with commas."""
     try:
         return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
     except ValueError as error:
@@ -345,12 +294,6 @@ TABLE_COLUMNS = Option(
 def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
     """Refuse an argument that a function does not have, with the nearest name that it has.
 
-    Args:
-        function: name of the function.
-        names: names of the given arguments.
-        known: names of the arguments that it has.
-        where: where its arguments are listed, for the message.
-
     >>> refuse_unknown("plan", ["strategy"], ["horizon", "strategies"], "help(plan)")
     Traceback (most recent call last):
     ...
@@ -367,9 +310,7 @@ def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], wh
 
 
 def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """Decorate a function so that an argument which it does not have is refused with the nearest
-    name.
-    """
+    """Make a function refuse unknown arguments with the nearest name that it has."""
     known = [*inspect.signature(call).parameters]
     name = call.__name__
 
@@ -382,13 +323,11 @@ def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
 
 
 def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
-    """Return a decorator for a function with ``**keywords``, which makes its signature list each
-    keyword by name.
+    """Return a decorator that lists each keyword of ``**keywords`` in a function's signature.
 
     Args:
-        keys: TypedDict that declares the keywords and their types.
-        defaults: default value of each keyword; a keyword that is missing here has the default
-            None.
+        keys: TypedDict of the keywords.
+        defaults: their defaults; of a missing one None.
 
     >>> from typing import TypedDict
     >>> class Look(TypedDict, total=False):

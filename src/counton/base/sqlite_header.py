@@ -1,8 +1,7 @@
 """Reading of the header of a SQLite file, through SQLite itself.
 
-If a process opens a SQLite file directly and closes it, POSIX drops all locks that its connections
-hold on that file. Other processes then take the file for unused, and delete a log that is in use.
-So only SQLite opens the file.
+If a process opens and closes a SQLite file itself, POSIX drops all locks of its connections on that
+file, and others then delete a log that is in use. So only SQLite opens the file.
 """
 
 from __future__ import annotations
@@ -22,16 +21,10 @@ class Header(NamedTuple):
 
 
 def sqlite_header(path: Path) -> Header | None:
-    """Read the header of a SQLite file; return None for any other file. No lock is taken, and no
-    file is made.
+    """Read the header of a SQLite file; None for any other. No lock is taken, no file is made.
 
     Raises:
         OSError: the file is missing or unreadable, or is a folder.
-
-    >>> with closing(sqlite3.connect("visits.db")) as made:
-    ...     _ = made.execute("PRAGMA application_id = 7")
-    >>> sqlite_header(Path("visits.db")).application_id
-    7
     """
     found = path.stat()
     if stat.S_ISDIR(found.st_mode):

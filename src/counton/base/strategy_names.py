@@ -1,7 +1,7 @@
 """Names of strategies for streams, in options and in plans.
 
-Each name is written here once. `counton.planning` decides how strategies of each kind are built and
-when they are considered. A job that names a kind is not planned.
+`counton.planning` decides how strategies of a kind are built and when they are considered. A job
+that names a kind is not planned.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 
 class KindOfStrategy(NamedTuple):
-    """Name of a kind of strategy that plans compare.
+    """A kind of strategy that plans compare.
 
     Attributes:
-        name: name in options; several kinds of one class share it.
+        name: name in options, shared by kinds of one class.
         words: name in plans.
-        windows: True if the strategy releases each step's own number, False if running totals.
+        windows: whether it releases each step's own number, not totals.
     """
 
     name: str

@@ -1,12 +1,10 @@
 """Assignment of rows to steps: by windows of time, all rows to one step, or steps without times.
 
-`Windows`, `RevisedWindows`, `Once` and `PlainSteps` share one interface, so that callers need not
-distinguish them. Window k is step k.
+`Windows`, `RevisedWindows`, `Once` and `PlainSteps` share one interface. Window k is step k.
 
-Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
-Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
-on the day the clocks change); windows of days, weeks and months follow the local calendar. This
-module reads no rows.
+Times are integers, microseconds since 1970-01-01 UTC: no comparison depends on a time zone. Windows
+of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also on the
+day the clocks change); windows of days, weeks and months follow the local calendar.
 """
 
 from __future__ import annotations
@@ -43,11 +41,7 @@ _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
 def load_zone(name: str) -> ZoneInfo:
-    """Return the time zone with an IANA name.
-
-    >>> load_zone("America/New_York").key
-    'America/New_York'
-    """
+    """Return the time zone with an IANA name."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
@@ -57,21 +51,12 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def microseconds(time: datetime) -> int:
-    """Return the microseconds from 1970-01-01 UTC to an aware datetime, exactly.
-
-    >>> microseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC))
-    2000000
-    """
+    """Return the microseconds from 1970-01-01 UTC to an aware datetime, exactly."""
     return (time - EPOCH) // _MICROSECOND
 
 
 def moment(us: int) -> datetime:
-    """Return the UTC datetime that is ``us`` microseconds after 1970-01-01; the inverse of
-    `microseconds`.
-
-    >>> moment(2_000_000).isoformat()
-    '1970-01-01T00:00:02+00:00'
-    """
+    """Return the UTC datetime that is ``us`` microseconds after 1970-01-01."""
     return EPOCH + timedelta(microseconds=us)
 
 
@@ -109,8 +94,9 @@ def parse_time(text: str, timezone: str) -> datetime:
 def _calendar_edges(
     start: datetime, steps: int, timezone: str, amount: int, unit: str
 ) -> NDArray[np.int64]:
-    """Return the edges of ``steps`` windows of ``amount`` days, weeks or months (``unit``), which
-    end at local times of a time zone: microseconds since 1970, shape ``(steps + 1,)``.
+    """Return the edges of windows of ``amount`` days, weeks or months, at local times.
+
+    They are microseconds since 1970, of shape ``(steps + 1,)``.
     """
     zone = load_zone(timezone)
     first = start.astimezone(zone)
@@ -137,8 +123,7 @@ def _calendar_edges(
 
 
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first moment, in UTC, at which the clocks of a time zone show this local time or a
-    later time.
+    """Return the first moment, in UTC, at which clocks show this local time or a later one.
 
     Clocks that are set forward skip some times, in many zones midnight, where a day begins.
     """
@@ -159,27 +144,23 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True)
 class Windows:
-    """Consecutive windows of time: ``steps`` windows of length ``every``, from ``start`` on. Each
-    window contains its beginning, and not its end. A window of days or longer begins when local
-    clocks first show the time of its beginning or, if clocks skip this time, a later time. So each
-    moment is in exactly one window.
+    """Consecutive windows of time, with their beginning and without their end.
+
+    A window of days or longer begins when clocks first show its beginning or, where they skip it, a
+    later time. So each moment is in exactly one window.
 
     Args:
         start: beginning of window 1, an aware datetime.
-        every: length, a whole number and a unit: ``s``, ``m``, ``h`` (absolute time), ``d``, ``w``,
-            ``mo`` (calendar of ``timezone``).
-        steps: number of windows.
-        timezone: IANA name of the time zone.
+        every: length: a number of ``s``, ``m``, ``h`` (absolute time), ``d``, ``w``, ``mo``
+            (calendar of ``timezone``).
+        timezone: an IANA name.
 
     Raises:
-        InvalidInput: the length is unreadable, there are no steps, the start is naive, or a window
-            ends after the year 9999.
+        InvalidInput: no length, no steps, a naive start, or an end after the year 9999.
 
     >>> windows = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 24, "UTC")
     >>> windows.ended_by(microseconds(datetime(2013, 1, 1, 3, 30, tzinfo=UTC)))
     3
-    >>> moment(int(windows.ends(range(24, 25))[0])).isoformat()
-    '2013-01-02T00:00:00+00:00'
     """
 
     start: datetime
@@ -200,13 +181,7 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """Return windows up to the year 9999, for a stream without an end.
-
-        If windows are days or longer, there are at most 40,000.
-
-        >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
-        40000
-        """
+        """Return windows up to the year 9999; of days or longer at most 40,000."""
         probe = cls(start, every, 1, timezone)
         room = microseconds(_LATEST) - microseconds(start)
         amount, unit = probe._length
@@ -256,23 +231,14 @@ class Windows:
         return microseconds(self.start)
 
     def _edges(self) -> NDArray[np.int64]:
-        """Return the beginnings of all calendar windows, and the end of the last, in microseconds
-        since 1970: shape ``(steps + 1,)``.
+        """The edges of calendar windows in microseconds since 1970, of shape ``(steps + 1,)``.
 
         The array is cached, and shared by all objects whose windows have equal edges.
         """
         return _calendar_edges(self.start, self.steps, self.timezone, *self._length)
 
     def local(self, time: int | datetime) -> datetime:
-        """Convert a moment to the windows' time zone.
-
-        Args:
-            time: an aware datetime, or microseconds since 1970-01-01 UTC.
-
-        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24, "Europe/Berlin")
-        >>> windows.local(windows.start).isoformat()
-        '2024-03-01T01:00:00+01:00'
-        """
+        """Convert a moment (datetime, or microseconds since 1970 UTC) to the windows' time zone."""
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
@@ -281,18 +247,12 @@ class Windows:
         return self.local(time).isoformat()
 
     def to_the_minute(self, time: int | datetime) -> str:
-        """Return a moment as text, without seconds if the windows last whole minutes.
-
-        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 9)
-        >>> windows.to_the_minute(1_709_286_312_345_678)
-        '2024-03-01 09:45+00:00'
-        """
+        """Return a moment as text, without seconds if the windows last whole minutes."""
         seconds = self.length is not None and self.length % 60_000_000
         return self.local(time).isoformat(" ", "auto" if seconds else "minutes")
 
     def until(self, time: int | datetime) -> str:
-        """Describe in words the moment up to which rows are counted; midnight is described as the
-        end of the day before.
+        """Describe the moment up to which rows count; midnight is the end of the day before.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
         >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
@@ -313,11 +273,10 @@ class Windows:
 
     @property
     def pieces(self) -> tuple[int, int] | None:
-        """The largest equal pieces of time such that each window consists of whole pieces. A
-        database or Spark may count the rows of one piece together first.
+        """Offset and length, in microseconds, of the largest pieces that make up all windows.
 
-        The result is the offset and the length of the pieces, in microseconds; None: a window would
-        have more than 31 pieces.
+        A database or Spark may count the rows of a piece first. None: a window would have more than
+        31.
 
         >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
         (0, 3600000000)
@@ -329,17 +288,11 @@ class Windows:
         return (0, length) if most <= _PIECES * length else None
 
     def starts(self, steps: range) -> NDArray[np.int64]:
-        """Return the beginnings of some windows in microseconds since 1970: shape
-        ``(len(steps),)``.
-        """
+        """Return the beginnings of windows in microseconds since 1970: ``(len(steps),)``."""
         return self.ends(range(steps.start - 1, steps.stop - 1))
 
     def ends(self, steps: range | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ends of some windows, in any order, in microseconds since 1970: shape
-        ``(len(steps),)``.
-
-        An end is the first microsecond after the window.
-        """
+        """Return the ends of windows in microseconds since 1970: the first one after each."""
         if isinstance(steps, range):
             steps = np.arange(steps.start, steps.stop, dtype=np.int64)
         return self._edges()[steps] if self.length is None else self._origin + steps * self.length
@@ -348,9 +301,9 @@ class Windows:
         """Return a polars expression for the number of the window in which each moment lies.
 
         Args:
-            us: name of the column of moments, in microseconds since 1970. A value at or below
-                `NO_MOMENT` stands for a row without a valid time, and encodes the reason. The
-                expression then gives the value minus `NO_MOMENT`, which is at most 0.
+            us: column of microseconds since 1970. A value at or below `NO_MOMENT` stands for a row
+                without a valid time, and encodes the reason; the expression then gives the value
+                minus `NO_MOMENT`, which is at most 0.
         """
         column = pl.col(us)
         if self._even is not None:
@@ -367,8 +320,7 @@ class Windows:
 
     @cached_property
     def _even(self) -> tuple[int, int] | None:
-        """Start of window 0 (in microseconds since 1970) and common length of all windows (in
-        microseconds); None if lengths differ.
+        """Start of window 0 and common length, in microseconds; None if lengths differ.
 
         Windows of days have a common length in a zone that never changes its clocks.
         """
@@ -378,8 +330,7 @@ class Windows:
         return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the window of each moment (in microseconds since 1970), in an array
-        of the same shape.
+        """Return the number of each moment's window, in an array of the same shape.
 
         The number is at most 0 before window 1, and ``steps + 1`` after the last window.
         """
@@ -402,28 +353,21 @@ class Windows:
 
     @property
     def lags(self) -> int:
-        """Number of later windows that must end before a window's number is final; 0 if each window
-        is released only once.
-        """
+        """Number of later windows until a number is final; 0 if each is released once."""
         return 0
 
     @property
     def remembered_days(self) -> int:
-        """Number of days for which users and row ids are remembered. Older rows are not counted."""
+        """Days for which users and row ids are remembered. Older rows are not counted."""
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:
-        """Return the first window that is not final after ``released`` steps.
-
-        The result is 1 if windows are released only once: none of them is then treated as final.
-        """
+        """Return the first window not final after ``released`` steps; 1 if released once."""
         return 1
 
     @property
     def provisional(self) -> str | None:
-        """Sentence that says how long released numbers may still change; None if they are final at
-        once.
-        """
+        """Sentence on how long numbers may change; None if they are final at once."""
         return None
 
     @property
@@ -432,13 +376,9 @@ class Windows:
         return PERIODS.get(self.every)
 
     def windows_within(self, per: str | None) -> float:
-        """Return how many windows a period contains at most: the ratio of their lengths, rounded
-        up.
+        """Return how many windows ``per`` contains at most; infinite for None, the whole stream.
 
-        A month counts as 31 days.
-
-        Args:
-            per: length of the period; None: the whole stream, for which the result is infinite.
+        The ratio of lengths is rounded up. A month counts as 31 days.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
@@ -447,11 +387,7 @@ class Windows:
         return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
 
     def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
-        """Return the windows as JSON values.
-
-        Args:
-            local: state the start in the windows' time zone instead of UTC.
-        """
+        """Return the windows as JSON values, the start in UTC or in local time."""
         start = self.local(self.start) if local else self.start.astimezone(UTC)
         return {
             "every": self.every,
@@ -461,34 +397,24 @@ class Windows:
         }
 
     def when(self, step: int) -> dict[str, str]:
-        """Return the end of a step's window as text, under the key ``window_end``; empty if steps
-        have no times.
-        """
+        """Return a step's ``window_end`` as text; empty if steps have no times."""
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def long(self, steps: int) -> str:
-        """Return the total length of ``steps`` windows as the text of an option's value, such as
-        "3d".
-        """
+        """Return the length of ``steps`` windows as the text of an option, such as "3d"."""
         amount, unit = self._length
         return f"{amount * steps}{unit}"
 
     def count(self, steps: int) -> str:
-        """Return a number of steps in words, such as "30 windows of 1d"."""
         return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
 
     def progress(self, steps: int) -> str:
-        """Describe in words how many windows are released, and up to which moment."""
+        """Describe how many windows are released, and up to which moment."""
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
         return f"{steps:,} windows{until}"
 
     def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        """Return facts about the windows as pairs of name and value; empty if there are no windows
-        of time.
-
-        Args:
-            horizon: last step of the stream; None if the stream has no end.
-        """
+        """Return facts on the windows as pairs (name, value), up to the last step ``horizon``."""
         number = "no end:" if horizon is None else f"{self.steps:,}"
         start = self.local(self.start).isoformat()
         windows = f"{number} windows of {self.every} from {start}"
@@ -519,13 +445,12 @@ class Windows:
 class RevisedWindows(Windows):
     """Windows whose numbers are released again with late rows, until they are final.
 
-    Step t is the release after window t. It releases new versions of the windows t - ``lags`` to t.
-    A row counts in the window of its own time, in all versions from its arrival on; a row that
-    arrives after the last version is not counted. A row arrives at the first step that is released
-    by the run which reads the row, but not before the step of the row's own window.
+    Step t is the release after window t, of new versions of the windows t - ``lags`` to t. A row
+    counts in the window of its own time, in all versions from its arrival on; after the last one it
+    is not counted. It arrives at the first step released by the run that reads it, but not before
+    the step of its own window.
 
-    Args:
-        versions: number of versions of a window: one at its end, and one with each later window.
+    ``versions`` is the number of versions: one at the end, and one with each later window.
 
     >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=15)
     >>> days.lags, days.first_open(20), days.remembered_days
@@ -542,8 +467,9 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Number of days for which rows are remembered, so that a row that is delivered twice
-        counts once. It is longer than the time in which a window is released again for late rows.
+        """Days for which rows are remembered, so that a row delivered twice counts once.
+
+        It is longer than the time in which a window is released again.
         """
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
@@ -554,16 +480,12 @@ class RevisedWindows(Windows):
     @property
     @override
     def provisional(self) -> str | None:
-        """Sentence that says how long a number is provisional, and what happens to rows that come
-        later.
+        """Sentence on how long a number is provisional, and what becomes of later rows.
 
         >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
         >>> print(days.provisional)
         the number of a day is provisional for 7 more days, in which rows of that day still come in
         and are added to it. Then it is final, and rows that come later are in no day
-        >>> short = RevisedWindows(days.start, "5s", 30, versions=3)
-        >>> "for 2 more windows of 5s, in which" in str(short.provisional)
-        True
         """
         length = "window of {length}"
         one = self.period if self.period else length.format(length=self.every)
@@ -597,15 +519,10 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """Return how many further windows end while a window is still released again for late rows.
-
-    Args:
-        revise: length of time after the window's end in which it is released again.
-        every: length of a window.
+    """Return how many windows end in ``revise``, the time in which a window is released again.
 
     Raises:
-        InvalidInput: the text is not a length, less than a window, or not a whole number of
-            windows.
+        InvalidInput: not a length, less than a window, or not a whole number of windows.
 
     >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
     (14, 14, 48, 2)
@@ -631,11 +548,7 @@ def lags_in(revise: str, every: str) -> int:
 
 
 class Once(Windows):
-    """One step and no windows of time: all rows belong to the step.
-
-    >>> Once().steps, Once().step_of(np.array([0, 5])).tolist()
-    (1, [1, 1])
-    """
+    """One step and no windows of time: all rows belong to the step."""
 
     noun = "step"
     goes_on = False
@@ -689,11 +602,7 @@ class Once(Windows):
 
 
 class PlainSteps(Once):
-    """Steps without times: a program passes the numbers of each step, not rows.
-
-    >>> PlainSteps().span(range(1, 8)), PlainSteps().progress(7)
-    ('steps 1 to 7', '7 steps')
-    """
+    """Steps without times: a program passes the numbers of each step, not rows."""
 
     goes_on = True
     unprotected = Windows.unprotected
