@@ -328,9 +328,7 @@ def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: s
         assert place("export", str(file), *words).code == 2
 
 
-_ASKS = (
-    ("export",), ("answer", "--total", "all"), ("publish",), ("publish", "--remove"), ("end",),
-)  # fmt: skip
+_ASKS = ("export",), ("publish",), ("publish", "--remove"), ("end",)
 _OF_ALL = (("methods",), ("verify",), ("forget", "ann", "--yes"))
 
 

@@ -16,7 +16,7 @@ from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.released.stream_words import statistic_in_words
 from counton.run import methods
-from counton.run.exports import released_in
+from counton.run.exports import export
 from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
@@ -89,7 +89,7 @@ def test_a_file_says_the_same_without_its_state(place: Any) -> None:
 def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: Any) -> None:
     with Stream.create(place.state, "visits", Binary(9), ZCDP("0.5")) as stream:
         stream.release_many([3, 0, 5])
-    check_short_methods(released_in(place.state))
+    check_short_methods(export(place.state))
     said = place("methods", str(place.state)).out
     assert said.startswith("The total 'visits' so far was published 3 times. ")
     assert "zero-concentrated differential privacy with a parameter of 0.5" in said

@@ -46,7 +46,6 @@ COMMANDS = {
     "backup": "s.db --out b.db",
     "key": "new.key",
     "export": "s.db --out x.csv",
-    "answer": "t.parquet",
     "methods": "s.db",
     "publish": "s.db --to p.db",
     "verify": "s.db",

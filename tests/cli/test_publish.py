@@ -237,7 +237,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     state, out = str(place.state), str(place.folder / "dashboards.db")
     old = place.folder / "old.db"
     place.count(place.write("e.csv", ROWS[:3]))
-    for command in ("export", "show", "answer", "methods"):
+    for command in ("export", "show", "methods"):
         done = place(command, state)
         assert "old copy" not in done.out + done.err
     shutil.copy(place.state, old)
@@ -247,8 +247,6 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         ("export", state),
         ("show", state),
         ("show", state, "--json"),
-        ("answer", state),
-        ("answer", state, "--json"),
         ("methods", state),
         ("end", state, "--name", "count", "--drop-waiting"),
     ):

@@ -474,7 +474,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
         assert "Fraction" not in said
         assert "3 steps of 1 value: " in said
     for name in ("counts", "means"):
-        told = json.loads(place("answer", state, "--name", name, "--json").out)
+        told = json.loads(place("export", state, "--name", name, "--json").out)
         assert "law" not in told["about"]["terms"]
         assert told["about"]["noise"]["std"] < 100
         assert "added or removed" in told["about"]["protected"]

@@ -38,13 +38,13 @@ def test_names_of_groups_steer_no_terminal(
     state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--out", out)
     for said in (
         counton("count", events, *stream, *domain, *state),
-        counton("answer", out),
-        counton("answer", out, "--difference", f"{NAME},home"),
-        counton("answer", out, "--difference", "none,home"),
+        counton("export", out),
+        counton("export", out, "--groups", f"{NAME},home"),
+        counton("export", out, "--groups", "none"),
         counton("methods", out),
     ):
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
-    assert r"shop\x1b]0;x\x07\x9b2J\u202e" in counton("answer", out)
+    assert r"shop\x1b]0;x\x07\x9b2J\u202e" in counton("export", out)
 
 
 def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,7 @@ def test_examples_of_a_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page_on_a_server.read_text(encoding="utf-8")
-    for folder in ("deploy", "examples", "proofs"):
+    for folder in ("deploy", "examples", "proofs", "recipes"):
         if f"{folder}/" in text:
             (tmp_path / folder).symlink_to(ROOT / folder)
     assert run_page(text, page.name, tmp_path, forked_commands) == len(

@@ -9,12 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import counton
 from counton import ZCDP, PureDP
 from counton.base.errors import InvalidInput, StateError
-from counton.cli.app import app
 from counton.numbers import jointly
 from counton.numbers.contrasts import Answer
 from counton.privacy import Guarantee
@@ -90,20 +88,6 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         InvalidInput, match="belong to different streams, because their terms differ"
     ):
         counton.read([state.with_suffix(".parquet") for state in states])
-
-
-def test_the_command_compares_two_shops(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("one.parquet", "two.parquet")]
-    for file in files:
-        run_of("count", file.with_suffix(".db"), PureDP("0.1"), out=str(file))
-    given = [str(files[0]), "--difference", "home,home", "--json", "--with"]
-    found = CliRunner().invoke(app, ["answer", *given, str(files[1])])
-    assert found.exit_code == 0, found.output
-    alone = [counton.read(file).numbers.number_of("home").std for file in files]
-    assert json.loads(found.stdout)["std"] == pytest.approx(math.hypot(*alone))
-    same = CliRunner().invoke(app, ["answer", *given, str(files[0].with_suffix(".db"))])
-    assert same.exit_code == 2
-    assert "seems to be the same" in same.output
 
 
 def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound(

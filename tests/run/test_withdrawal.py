@@ -91,12 +91,6 @@ def published_again(state: Path, folder: Path) -> str:
     return read(folder / "public.db").methods()
 
 
-def answered(state: Path, folder: Path) -> str:
-    export(state, folder / "t.csv")
-    call("answer", str(folder / "t.csv"), "--total", "all", "--out", str(folder / "a.csv"))
-    return (folder / "a.csv.json").read_text("utf-8")
-
-
 DOORS: dict[str, Door] = {
     "full methods": of_release(lambda found: found.methods(full=True)),
     "description": of_release(Release.describe),
@@ -105,7 +99,6 @@ DOORS: dict[str, Door] = {
     "chart": of_export(name="t.svg", beside="t.svg"),
     "new published database": published,
     "published again": published_again,
-    "answers": answered,
 }
 
 
@@ -134,14 +127,6 @@ def test_versions_say_why(tmp_path: Path) -> None:
     )
     end_stream(state, "days", withdrawn=WORDS)
     assert f"WITHDRAWN: {WORDS}" in of_export("--versions")(state, tmp_path)
-
-
-def test_answers_from_a_file_print_why(tmp_path: Path) -> None:
-    state, file = tmp_path / "s.db", tmp_path / "t.csv"
-    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
-    end_stream(state, "days", withdrawn=WORDS)
-    export(state, file)
-    assert f"note: WITHDRAWN: {WORDS}" in call("answer", str(file), "--total", "all")
 
 
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])

@@ -124,9 +124,9 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
 def test_a_token_is_needed_where_reading_is_not_public(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answered(*words: str) -> tuple[str, str]:
-        """What `counton answer` prints, and what it says besides."""
-        monkeypatch.setattr("sys.argv", ["counton", "answer", *words, "--json"])
+    def shown(url: str) -> tuple[str, str]:
+        """What `counton show` prints, and what it says besides."""
+        monkeypatch.setattr("sys.argv", ["counton", "show", url, "--json"])
         with suppress(SystemExit):
             main()
         told = capsys.readouterr()
@@ -144,27 +144,22 @@ def test_a_token_is_needed_where_reading_is_not_public(
         assert read(url).table().equals(table)
         with pytest.raises(CountonError, match="is not a stream of that service"):
             read(url.replace("visits", "others"))
-        assert json.loads(answered(url)[0])
+        assert json.loads(shown(url)[0])
         monkeypatch.setenv("VAULT", service.tokens["read"])
         monkeypatch.delenv("COUNTON_TOKEN")
         for given in (service.tokens["read"], "env:VAULT"):
             assert read(url, token=given).table().equals(table)
-            assert json.loads(answered(url, "--token", given)[0])
         for given, says in (
             (service.tokens["write"], "for another purpose"),
-            ("env:NOTHING", "--token names the environment variable 'NOTHING', which is not set"),
-            ("\u00e9", "--token has characters that are not allowed in a token"),
+            ("env:NOTHING", "token names the environment variable 'NOTHING', which is not set"),
+            ("\u00e9", "token has characters that are not allowed in a token"),
         ):
-            out, said = answered(url, "--token", given)
-            assert not out
-            assert says in said
-            assert given in ("env:NOTHING", "\u00e9") or given not in said
-        out, said = answered(url)
+            with pytest.raises(CountonError, match=says) as refused:
+                read(url, token=given)
+            assert given in ("env:NOTHING", "\u00e9") or given not in str(refused.value)
+        out, said = shown(url)
         assert not out
-        assert "give --token, or set COUNTON_TOKEN" in said
-        out, said = answered(str(tmp_path / "visits.db"), "--token", "env:VAULT")
-        assert not out
-        assert "is not the address of a service" in said
+        assert "give token, or set COUNTON_TOKEN" in said
 
 
 def test_before_the_first_release_the_service_says_so(tmp_path: Path) -> None:

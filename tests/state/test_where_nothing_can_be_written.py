@@ -22,7 +22,7 @@ from counton.state.backup import back_up
 from counton.strategies import Binary
 
 #: What reads a state; what would write it.
-READS = ("show", "answer", "verify", "methods", "ledger", "export --out {}/x.csv",
+READS = ("show", "verify", "methods", "ledger", "export --out {}/x.csv",
          "backup --out {}/b.db", "publish --to {}/p.db")  # fmt: skip
 WRITES = ("ledger --limit-epsilon 9", "end --name count")
 #: Mounts a folder so that nothing can be written in it, in a name space of its own.

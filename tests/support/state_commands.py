@@ -37,7 +37,6 @@ _OTHERS = {
     "plan": "{night}",
     "show": "{state}",
     "export": "{state} --name visits",
-    "answer": "{state} --name visits --difference home,shop",
     "methods": "{state}",
     "publish": "{state} --key {key} --name visits",
     "ledger": "{state}",
@@ -51,7 +50,6 @@ _OTHERS = {
 #: Further words.
 _MORE = {
     "publish in a file": "publish {state} --name visits --to {folder}/public.db",
-    "answer from it": "answer {folder}/public.db --difference home,shop",
     "show it": "show {folder}/public.db",
 }
 #: With what a command ends, if not with 0: the state has a service.

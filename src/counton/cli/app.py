@@ -135,7 +135,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
         "export_commands.perform",
         ("show_options.ExportOptions", "show_options.FitOptions"),
     ),
-    "answer": (READ, "answer_command.perform", ("show_options.AnswerOptions",)),
     "methods": (READ, "export_commands.print_methods", ("show_options.MethodsOptions",)),
     "publish": (READ, "export_commands.print_published", ("show_options.PublishOptions",)),
     "verify": (KEEP, "look_commands.print_verification", ("keep_options.VerifyOptions",)),

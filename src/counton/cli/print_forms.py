@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from typing_extensions import override
@@ -103,16 +101,6 @@ class Console:
             self._file.flush()
         except BrokenPipeError:
             close_output()
-
-    def write_folded(self, text: str) -> None:
-        """Print lines, wrapped to the width of the screen; continuation lines are indented."""
-        for line in printable(text).split("\n"):
-            begin = re.match(r"(\w+: +| +|)", line)
-            below = " " * (0 if begin is None else len(begin[0]))
-            width = self.terminal.width
-            lines = wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""]
-            for one in lines:
-                self.write_line(one)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print pairs of a name and words side by side; words without a name continue the pair

@@ -273,21 +273,6 @@ def export(
     return Release(found)
 
 
-def released_in(
-    state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
-) -> Release:
-    """Read all releases of a stream of events from its state; no key is needed.
-
-    Args:
-        state: path of a SQLite file, or a database URL.
-        name: name of the stream; needed if the state has several.
-        level: probability with which each interval holds; None: the level of the stream's last job.
-    """
-    with Store(state) as store:
-        reader = store.reader(only_name(store.streams) if name is None else name)
-        return Release(_with_doubt(reader, _of_stream(reader, level)))
-
-
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
     """Add a warning to a release if its state (database) may be an old copy that was restored."""
     doubt = reader.doubt()

@@ -288,7 +288,7 @@ def _nothing(connection: Connection, place: str) -> str:
     if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "
-            f"(counton publish), or ask the state (counton answer)"
+            f"(counton publish), or read the state (counton show)"
         )
     return (
         f"{place} has no table {_STREAMS}, so nothing is published there: publish a stream there "
@@ -321,7 +321,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
         if is_state(file):
             raise RequestMismatch(
                 f"{place} is a state, which is secret and not for readers: publish its streams to "
-                "another file (counton publish), or ask the state (counton answer)"
+                "another file (counton publish), or read the state (counton show)"
             )
         read_only = partial(_connection_of, f"{file.as_uri()}?mode=ro")
         connections = Connections(read_only, is_sqlite=True)

@@ -1,0 +1,38 @@
+"""Compare groups of a released file: by how much one exceeds another, with intervals that hold
+together for all pairs.
+
+    python recipes/compare.py orders.parquet north,south north,west
+    python recipes/compare.py paid.parquet north,south --of mean --steps 2:3
+
+``counton.read`` takes a database that ``counton publish`` wrote, and the address of a stream of a
+service, as well. `difference` may be `ratio` or `change` (in per cent); `Release` lists the other
+questions: shares, totals, sums of each week, the pattern of a day.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import counton
+from counton.numbers import Answer, jointly
+
+
+def compared(
+    release: counton.Release, pairs: list[str], of: str | None = None, steps: str | None = None
+) -> list[Answer]:
+    """Return an answer for each pair of groups, such as ``"north,south"``."""
+    named = [pair.split(",") for pair in pairs]
+    return jointly([release.difference(one, other, of=of, steps=steps) for one, other in named])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", help="released table, published database or service address")
+    parser.add_argument("pairs", nargs="+", help="two groups with a comma between: north,south")
+    parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
+    parser.add_argument("--steps", help="steps 2:3, or days 2024-03-18:2024-03-24")
+    given = parser.parse_args()
+    found = counton.read(given.file)
+    print(found.describe().splitlines()[0])
+    for answer in compared(found, given.pairs, given.of, given.steps):
+        print(answer.describe())

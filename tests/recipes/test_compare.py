@@ -1,0 +1,47 @@
+"""The recipe ``recipes/compare.py`` compares groups of a released file, for all pairs together."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+
+import counton
+from counton import PureDP, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "compare.py"
+ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid": [1, 7] * 20})
+TIMES = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02"}
+
+
+def answered(*words: object) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, str(RECIPE), *map(str, words)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None:
+    file, state = tmp_path / "t.csv", tmp_path / "s.db"
+    given = {"by": "shop", "domain": "a,b,c", "state": state, "out": file, "unit": "sale"}
+    release("count", ROWS, guarantee=PureDP(1), **given, **TIMES)
+    state.unlink()
+    _, one, two = answered(file, "a,b", "a,c")
+    for pair, said in (("a minus b", one), ("a minus c", two)):
+        assert re.match(rf"{pair}: \S+, and with probability 95% between", said)
+    alone = counton.read(file).difference("a", "b")
+    ends = [float(end) for end in re.findall(r"(-?[\d.]+)", one.replace("\u2212", "-"))[-2:]]
+    assert ends[1] - ends[0] > alone.upper - alone.lower  # two intervals hold together
+
+
+def test_a_number_of_each_group_is_compared(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    given = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1, "by": "shop"}
+    given |= {"domain": "a,b", "state": tmp_path / "s.db", "out": file, "unit": "sale"}
+    release("average", ROWS, guarantee=PureDP(100), **given, **TIMES)
+    _, said = answered(file, "b,a", "--of", "mean", "--steps", "1:1")
+    assert said.startswith("mean of b minus mean of a (1 March 2024): 6.0")
