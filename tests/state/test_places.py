@@ -1,11 +1,11 @@
-"""Every place that a witness ever had is asked: all short histories of homes, names and copies.
+"""Every place of a witness is asked: all short histories of homes, names and copies.
 
 A history is runs, each under a home and with a place that it names or none, then a copy of the
 state and of all that lies beside it, more runs, the copy put back, and more runs. Each run counts
-other rows. Either a run is refused, or no step is ever released from two data sets; and no place
-that was used is forgotten. Without a copy that is put back no run is refused. Of the histories of
-four runs every seventh is tried, and on a server every third of three runs: each slip below shows
-in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
+other rows. Either a run is refused, or no step is ever released from two data sets; and a place
+that is forgotten has no file any more. Without a copy that is put back no run is refused. Of the
+histories of four runs every seventh is tried, and on a server every third of three runs: each slip
+below shows in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from counton.base.errors import (
     StateUnavailable,
 )
 from counton.noise import Key
-from counton.noise.witness import parse_entries
-from counton.state import Store, key_and_witness, second_witness, verify
+from counton.noise import witness as witness_module
+from counton.noise.witness import WitnessFile, parse_entries
+from counton.state import Store, verify
 from counton.state.inbox import Inbox
 from counton.state.key_and_witness import Mark, Witness, witness_beside, witness_remarks
-from counton.state.second_witness import HOME, LEFT, LOST, NAMED, NONE
+from counton.state.second_witness import HOME, LOST, NAMED, NONE
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
 
@@ -119,7 +120,8 @@ class World:
         named = [at for at in known if known[at] == NAMED]
         self.used |= {self.address(run.named)} if run.named is not None else set()
         self.used |= set() if named else {f"{self.folder / run.home}/counton"}
-        assert self.used <= known.keys() or self.forgets, (self.used, known)
+        left = [file for at in self.used - known.keys() for file in Path(at).glob("*.witness")]
+        assert not left or self.forgets, (left, known)
         for step in range(1, len(self.counted) + 1):
             data = self.shown.setdefault(step, set())
             data.add(tuple(self.counted[:step]))
@@ -176,13 +178,8 @@ def test_no_history_on_a_server_releases_a_step_twice(
         tried(World(tmp_path / str(number), monkeypatch, server), history)
 
 
-def _no_pointer(patch: pytest.MonkeyPatch) -> None:
-    right = second_witness.onward_entry
-
-    def onward_entry(identity: str, label: str, _: list[str]) -> dict[str, Any]:
-        return right(identity, label, [])
-
-    patch.setattr(key_and_witness, "onward_entry", onward_entry)
+def _left_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WitnessFile, "move_to", lambda *_: None)
 
 
 def _homes_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -197,8 +194,8 @@ def _homes_forgotten(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("slip", "history"),
     [
-        (_no_pointer, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
-        (_no_pointer, [Run("H1", "W1"), COPY, Run("H1", "W2"), BACK, Run("H1", "W1")]),
+        (_left_behind, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
+        (_left_behind, [Run("H1", "W1"), COPY, Run("H1", "W2"), BACK, Run("H1", "W1")]),
         (_homes_forgotten, [Run("H1", None), COPY, Run("H2", None), BACK, Run("H1", None)]),
     ],
 )
@@ -351,9 +348,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
 
     fresh(1)
     for _ in range(2):
-        with pytest.raises(
-            OldCopy, match=r"no witness here has seen who wrote the state last.*witness.*confirm it"
-        ):
+        with pytest.raises(StateUnavailable, match="is missing"):
             fresh(2)
     fresh(2, witness=NONE)
     fresh(3)  # it is remembered
@@ -488,13 +483,92 @@ def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):
         night(file, rows, **({} if named is None else {"witness": named}))
-    known = places_of(file)
-    assert known == {one: LEFT, two: NAMED}
-    (file_of_one,), (file_of_two,) = ([*Path(at).iterdir()] for at in (one, two))
-    (pointer,) = [
-        entry["onward"] for entry in parse_entries(file_of_one.read_bytes()) if "onward" in entry
-    ]
-    assert pointer == [two]
-    shutil.rmtree(one)  # nobody needs it any more
+    assert places_of(file) == {two: NAMED}
+    assert not [*Path(one).iterdir()]
+    (file_of_two,) = Path(two).iterdir()
     night(file, 6)
     assert max(entry["step"] for entry in parse_entries(file_of_two.read_bytes())) == 6
+
+
+def test_a_place_by_another_name_stays(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    night(file, 1, witness=tmp_path / "w")
+    night(file, 2, witness=tmp_path / "link")
+    night(file, 3)
+    (kept,) = (tmp_path / "w").iterdir()
+    assert max(entry["step"] for entry in parse_entries(kept.read_bytes())) == 3
+
+
+@pytest.mark.parametrize("before", ["begin", "move_to", "_remember"])
+def test_a_process_killed_while_the_witness_moves(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Before the new file, before the earlier one is gone, or before the state says so."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    night(file, 1, witness=one)
+    old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    night(file, 2)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Witness if before == "_remember" else WitnessFile, before, dies)
+        with pytest.raises(KeyboardInterrupt):
+            night(file, 3, witness=two)
+    newest = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
+        path.write_bytes(data)
+    refused = f"{two}/.* records that step 2|{one}/.* (is missing|records that step 2)"
+    for more in ({}, {"witness": two}):
+        with pytest.raises(StateError, match=refused):
+            night(file, 9, **more)
+    for path, data in zip((file, Path(f"{file}.key.witness")), newest, strict=True):
+        path.write_bytes(data)
+    if before == "_remember":
+        with pytest.raises(StateUnavailable, match="is missing"):
+            night(file, 9)
+    night(file, 3, witness=two)
+    assert places_of(file) == {str(two): NAMED}
+    assert not [*one.iterdir()]
+
+
+def test_a_move_that_was_cut_short_is_no_witness(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new place does not stand for the earlier one, which went on and is not mounted."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    night(file, 1, witness=one)
+    old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(WitnessFile, "move_to", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            night(file, 2, witness=two)
+    night(file, 2)
+    for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
+        path.write_bytes(data)
+    one.rename(tmp_path / "away")
+    with pytest.raises(StateUnavailable, match="is missing"):
+        night(file, 9, witness=two)
+
+
+def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process moves it between the opening of the file and its lock."""
+    old, new = (WitnessFile(tmp_path / name / "a.witness", second=True) for name in ("old", "new"))
+    entry = {"key": "k", "state": "s", "stream": "a", "step": 1, "digest": "d"}
+    old.begin([entry])
+    new.begin([{**entry, "stream": "b"}])
+    lock = witness_module._lock
+
+    def late(descriptor: int) -> None:
+        monkeypatch.setattr(witness_module, "_lock", lock)
+        old.move_to(new)
+        lock(descriptor)
+
+    monkeypatch.setattr(witness_module, "_lock", late)
+    with pytest.raises(FileNotFoundError):
+        old.note({**entry, "step": 2}, lambda _: True)
+    assert [known["step"] for known in new.read()] == [1, 1]

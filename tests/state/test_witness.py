@@ -322,22 +322,25 @@ def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path
 def test_a_place_that_another_process_names_is_told_at_the_next_release(
     state: str, tmp_path: Path
 ) -> None:
-    key, away = tmp_path / "my.key", tmp_path / "away"
+    key, away, back = tmp_path / "my.key", tmp_path / "away", tmp_path / "back"
     Key.generate().save(key)
-    away.mkdir()
     for name in "ab":
         create(state, key, name)
+
+    def knows(place: Path) -> dict[str, int]:
+        (file,) = place.glob("*.witness")
+        return {one["stream"]: one["step"] for one in parse_entries(file.read_bytes())}
+
     with Stream.open(state, "b", key=key) as opened_before:
         Stream.open(state, "a", key=key, witness=away).close()
         opened_before.release(3)
+        assert knows(away)["b"] == 3
     with Store(state) as store:
-        Stream.open(state, "a", key=key, witness=tmp_path).close()
+        Stream.open(state, "a", key=key, witness=back).close()
         with Stream.open(store, "a", key=key) as opened_after:
             opened_after.release(3)
-    for place, name in ((away, "b"), (tmp_path, "a")):
-        (file,) = place.glob(f"{'[0-9a-f]' * 32}.witness")
-        known = {one["stream"]: one["step"] for one in parse_entries(file.read_bytes())}
-        assert known[name] == 3
+            assert knows(back)["a"] == 3
+    assert not [*away.iterdir()]
 
 
 @pytest.mark.slow

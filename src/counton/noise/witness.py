@@ -183,6 +183,21 @@ class WitnessFile:
             sync_folder(folder.parent)
         WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
 
+    def move_to(self, new: WitnessFile) -> None:
+        """Merge the entries of this witness (record of last releases) into another file, and remove
+        this one. Whoever waits for its lock meanwhile finds it gone.
+
+        Raises:
+            OSError: a file cannot be read, written or removed.
+            ValueError: the content is no list of entries.
+        """
+        if self.path.samefile(new.path):  # by another name of its folder
+            return
+        with _alone_with(self.path) as (_, before):
+            new.begin([entry for entry in parse_entries(before) if entry["stream"]])
+            self.path.unlink()
+            sync_folder(self.path.parent)
+
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
         """Write an entry (the last released step of a stream); if it contradicts a known entry,
         return the step of that entry instead.
@@ -324,10 +339,15 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
     """Open a witness file (the record of last releases) and lock it for one writer; yield its
     descriptor and content.
+
+    Raises:
+        FileNotFoundError: there is none, or another process removed it before the lock.
     """
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
+        if not os.path.samestat(os.fstat(descriptor), path.stat()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         yield descriptor, file.read()
 
 
@@ -388,7 +408,6 @@ def _is_entry(entry: Any) -> bool:
         and all(_is_of(one, int, str) for one in past)
         and isinstance(entry.get("forgotten", 0), int)
         and _are(int, entry.get("writers", []))
-        and _are(str, entry.get("onward", []))
         and (seen is None or _is_of(seen, int, int))
         and ("past" in entry) is ("writers" in entry) is ("forgotten" in entry)
     )

@@ -47,14 +47,13 @@ from counton.noise.witness import PAST, Entries, WitnessFile, witness_of
 from counton.state.database import Database, parse_address, state_file
 from counton.state.second_witness import (
     HOME,
-    LEFT,
     LOST,
     NAMED,
     NONE,
     SecondPlaces,
     address_of,
     default_folder,
-    onward_entry,
+    first_entry,
     place_at,
 )
 from counton.state.sql import Connection
@@ -452,7 +451,6 @@ class Witness:
             None if database is None else database.identity,
             {} if database is None else dict(database.witnesses),
             self._entries_of,
-            server=self._on_server,
             also=None if database is None else self._also,
         )
         marks += [(one.place, one.mark) for one in second.found.values()]
@@ -463,7 +461,7 @@ class Witness:
             {**entry, "where": where}
             for where, known_there in found
             for entry in known_there
-            if "onward" not in entry
+            if "moving" not in entry
         ]
         entries.sort(key=lambda entry: -int(entry["step"]))
         self._last = _Look(settings, marks, second, tuple(places), entries)
@@ -488,11 +486,11 @@ class Witness:
         """Name the place (path) at which the second witness, a record of releases away from
         the state, is kept from now on.
 
-        Each earlier place that holds entries gets a pointer to the new place.
+        The new place takes the entries of each earlier place, whose file is removed.
 
         Args:
-            connection: a transaction that writes the state. The pointers are written before it
-                commits, so that they lead to the new place even if the commit fails.
+            connection: a transaction that writes the state. The earlier files are removed before it
+                commits, so that no copy of the state finds them any more.
 
         Raises:
             StateError: a place cannot be read or written.
@@ -504,13 +502,20 @@ class Witness:
             return
         look = self._look()
         if address != NONE:
-            self._begin(address, look)
             known.pop(NONE, None)
-            for one in look.second.found.values():
-                if one.address != address and one.entries and not one.onward and one.note != LOST:
-                    onward = onward_entry(database.identity, self._label, [address])
-                    self._write(one.place, [onward])
-                    known[one.address] = LEFT
+            old = [one for one in look.second.found.values() if one.entries and one.note != LOST]
+            old = [one for one in old if one.address != address]
+            self._begin(address, look, moving=bool(old))
+            new = place_at(address, database.identity)
+            for one in old:
+                try:
+                    one.place.move_to(new)
+                except _FAILS as error:
+                    raise self._unwritten(one.place, error, _NOTHING_RELEASED) from None
+                known.pop(one.address, None)
+            self._write(new, [first_entry(database.identity, self._label)])
+            for one in look.second.gone_places:
+                known.pop(one.address, None)
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
@@ -525,7 +530,6 @@ class Witness:
         database, look = self._state(), self._look()
         second = look.second
         known = dict(database.witnesses)
-        known |= {one.address: NAMED for one in second.kept_places if one.note not in (HOME, NAMED)}
         home = None if second.home is None else second.found.get(str(second.home))
         wanted = home is not None and not (second.named_addresses or second.none_wanted)
         if home is not None and wanted and (home.note != HOME or not home.entries):
@@ -545,11 +549,12 @@ class Witness:
         self._remember(connection, {**self._state().witnesses, **lost})
         return tuple(lost)
 
-    def _begin(self, address: str, look: _Look) -> None:
+    def _begin(self, address: str, look: _Look, *, moving: bool = False) -> None:
         """Begin the second witness at one more address, with copies of its entries for this state.
 
         The second witness is a record of the releases that is kept away from the state, at one or
-        several addresses. ``look`` holds the entries found at its other addresses.
+        several addresses. ``look`` holds the entries found at its other addresses; ``moving`` says
+        that some of these are removed next.
         """
         database = self._state()
         known = [
@@ -557,7 +562,7 @@ class Witness:
             for entry in reversed(look.entries)
             if entry.get("identity") == database.identity
         ]
-        first = onward_entry(database.identity, self._label, [])
+        first = first_entry(database.identity, self._label, moving=moving)
         self._write(place_at(address, database.identity), [first, *known])
 
     def _write(self, place: WitnessFile, entries: Entries) -> None:
@@ -931,7 +936,6 @@ class Witness:
                 (one["key"], one["stream"], one["step"]) != at[:3]
                 or one["forgotten"] < at.forgotten
                 for one in self._entries_of(place)
-                if "onward" not in one
             )
             for place in self.places
         )

@@ -7,11 +7,11 @@ recognised. A place is where a witness is kept: the user's folder for program st
 In it each state has a file named by the state's identity. Copies share the identity, so a reader
 needs no key.
 
-A state remembers every place that it ever had, and reads all of them. If a new place is named,
-releases are no longer noted in the earlier ones; each gets an entry that points to the new place.
-So even an old copy of the state finds all later places from those it remembers. If a place is
-missing that should exist, nothing is released until it is back, or until the user says that it is
-lost: it may be on a disk that is not mounted.
+A state remembers the places that it has, and reads all of them. If a new place is named, it takes
+the witness: the earlier files are removed, and then the state remembers the new place alone. So an
+old copy of the state looks for a file that is gone. If a place is missing that should exist,
+nothing is released until it is back, until a run names the place that took it, or until the user
+says that it is lost: it may be on a disk that is not mounted.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from counton.noise.witness import Entries, WitnessFile
 Place = str | os.PathLike[str]
 
 #: Kinds of places that a state remembers: the user's folder; a place that a run named; a place
-#: that a later one has replaced; a place that the user has declared lost.
-HOME, NAMED, LEFT, LOST = "home", "named", "left", "lost"
+#: that the user has declared lost.
+HOME, NAMED, LOST = "home", "named", "lost"
 #: Given as the place by a user who wants no second witness.
 NONE = "none"
-#: Stands in place of a key's fingerprint in an entry that points to later places.
-_PLACES = "places"
+#: Stands in place of a key's fingerprint in the entry that begins a file.
+_BEGINNING = "beginning"
 
 
 def default_folder() -> Path | None:
@@ -64,20 +64,17 @@ def address_of(place: Place) -> str:
     return text if text == NONE else os.path.abspath(text)
 
 
-def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry that points from a former place of the second witness to the places that
-    replace it.
-
-    The second witness is the record of releases away from the state. The entry is written to the
-    former place.
+def first_entry(identity: str, label: str, *, moving: bool = False) -> dict[str, Any]:
+    """Build the entry that begins a file of a second witness, the record of releases away from the
+    state.
 
     Args:
         identity: identity of the state.
         label: address of the state, for messages.
-        onward: addresses of the later places.
+        moving: whether an earlier file, which the new one is to replace, is not removed yet.
     """
-    texts = {"key": _PLACES, "state": label, "identity": identity, "stream": "", "digest": ""}
-    return {**texts, "step": 0, "onward": onward}
+    texts = {"key": _BEGINNING, "state": label, "identity": identity, "stream": "", "digest": ""}
+    return {**texts, "step": 0, "moving": moving}
 
 
 class SecondPlace(NamedTuple):
@@ -99,16 +96,16 @@ class SecondPlace(NamedTuple):
     entries: Entries
 
     @property
-    def onward(self) -> list[str]:
-        """Addresses of later places of the second witness (the record of releases away from the
-        state) that replace this one, as recorded here.
+    def whole(self) -> bool:
+        """True if this place holds the second witness (the record of releases away from the state),
+        and no earlier place is still to be removed.
         """
-        return [to for entry in self.entries for to in entry.get("onward", ())]
+        return bool(self.entries) and not any(entry.get("moving") for entry in self.entries)
 
 
 class SecondPlaces:
     """All places (files) of a state's second witness, the record of releases away
-    from the state. The state stores the addresses of some places; these places point to others.
+    from the state. The state stores their addresses.
 
     The folder of the current user is read too.
 
@@ -116,16 +113,15 @@ class SecondPlaces:
         identity: identity of the state; None if the state is not open: then no places are read.
         known: the state's note on each remembered place, by address: see `SecondPlace`.
         read: function that reads the entries of a place.
-        server: whether the state is on a server. The folders of users on other machines cannot be
-            read then; `Witness.unseen` notices what these machines wrote.
         also: address of one more place to read.
 
     Attributes:
         none_wanted: whether the user has said that there shall be no second witness.
         home: the user's folder for program state; None if the user has no home.
         found: all places that were read, by address.
-        kept_places: places in use: those that no later place has replaced.
-        missing_places: places that should exist and do not.
+        kept_places: places in use.
+        gone_places: places that the state remembers and that are not there.
+        missing_places: the same, but none if the place ``also`` has taken the witness from them.
         noted_places: places in which every release is recorded before anybody is shown it.
         named_addresses: addresses of places in use that a run has named.
     """
@@ -136,14 +132,12 @@ class SecondPlaces:
         known: Mapping[str, str],
         read: Callable[[WitnessFile], Entries],
         *,
-        server: bool,
         also: str | None,
     ) -> None:
         self.none_wanted = known.get(NONE) == NAMED or also == NONE
         self.home = default_folder()
         self.found: dict[str, SecondPlace] = {}
-        todo = [*known, *(str(one) for one in (self.home, also) if one is not None)]
-        for address in todo:
+        for address in [*known, *(str(one) for one in (self.home, also) if one is not None)]:
             if address in self.found or address == NONE or identity is None:
                 continue
             place, note = place_at(address, identity), known.get(address)
@@ -151,24 +145,17 @@ class SecondPlaces:
             # Nothing is read from a user's folder that belongs to somebody else, as under ``sudo``.
             others = not os.access(place.path.parent, os.X_OK)
             entries = [] if note is None and others else read(place)
-            one = self.found[address] = SecondPlace(address, place, note, mark, entries)
-            todo += one.onward
-        led_to = {to for one in self.found.values() for to in one.onward}
-        to_be = [
-            one
-            for one in self.found.values()
-            if one.note in (HOME, NAMED) or (one.address in led_to and one.note != LOST)
-        ]
-        # All places point on if a process was killed on the way back to an earlier place.
-        self.kept_places = [one for one in to_be if not one.onward] or to_be
-        # Homes of other machines, which this machine does not see.
-        elsewhere = server or self.none_wanted
+            self.found[address] = SecondPlace(address, place, note, mark, entries)
+        self.kept_places = [one for one in self.found.values() if one.note in (HOME, NAMED)]
         there = [
             one
             for one in self.kept_places
-            if one.entries or not (elsewhere and one.note == HOME and one.address not in led_to)
+            if one.entries or not (self.none_wanted and one.note == HOME)
         ]
-        self.missing_places = [one for one in there if not one.entries]
+        # A process was killed between the removal of the earlier file and its commit.
+        moved = also in self.found and self.found[also].whole
+        self.gone_places = [one for one in there if not one.entries]
+        self.missing_places = [] if moved else self.gone_places
         self.noted_places = [one.place for one in there]
         self.named_addresses = [one.address for one in self.kept_places if one.note != HOME]
 
