@@ -1,8 +1,4 @@
-"""Statistics of streams: counts, sums, means, quantiles, rankings, tables, words and graphs.
-
-A statistic says which cells an event changes, how much one protected unit changes the cells, and
-how its numbers are computed from released cells.
-"""
+"""Statistics of streams: counts, sums, means, quantiles, rankings, tables, words and graphs."""
 
 from __future__ import annotations
 

@@ -54,25 +54,22 @@ _LARGEST_SUM = 2**62
 class Average(ClippedValues):
     """The mean, the sum and the number of clipped values.
 
-    An event is a number. Values outside the bounds are clipped, which biases the mean. Values are
-    rounded to the nearest multiple of the resolution. NaN is refused.
+    An event is a number, rounded to the nearest multiple of the resolution; values outside the
+    bounds are clipped, which biases the mean. NaN is refused.
 
     Args:
-        lower, upper: bounds of the values, multiples of ``resolution``.
-        resolution: values are rounded to its multiples.
-        number: the public number of values in each step. Then only their sum is released, and
+        lower, upper: multiples of ``resolution``.
+        number: the public number of values in each step: only their sum is released, and
             neighbouring datasets differ in one value that is replaced. None: the number is private,
-            and neighbouring datasets differ in one value that is added or removed.
-        unit: the word for one protected unit; None: "event", or the word of the saved stream that
-            is continued.
+            and one value is added or removed.
+        unit: the word for one protected unit.
 
     Raises:
         InvalidInput: `Contribution.values` refuses the bounds or the resolution, or ``number`` is
             below 1.
 
-    Source: "Constant matters", section 5 (running average) with a public number of values; comments
-    at the beginning of this file prove the sensitivity of the two noisy sums (cells) and the
-    interval of the mean.
+    Source: "Constant matters", section 5, for a public number of values; comments at the beginning
+    of this file prove the sensitivity of the two cells and the interval of the mean.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
@@ -133,9 +130,7 @@ class Average(ClippedValues):
 
     @property
     def width(self) -> int:
-        """Length of the interval to which values are clipped (upper bound minus lower bound), in
-        multiples of the resolution.
-        """
+        """Upper bound minus lower bound, in multiples of the resolution."""
         return int((self.upper - self.lower) / self.resolution)
 
     @property
@@ -161,13 +156,8 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number to which the error in a plan refers: the sum of values or the number of
-        values.
-
-        A plan of a stream states the standard deviation of this number. It is the sum if the number
-        of values is public, otherwise the number of values. (The error of a mean also depends on
-        the number of values.) The `ErrorScale` has words for the number, and its error divided by
-        the error of one cell.
+        """The number whose standard deviation a plan states: the sum if the number of values is
+        public, otherwise the number of values.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'
@@ -220,12 +210,7 @@ class Average(ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return how far each clipped value lies above the lower bound, in multiples of the
-        resolution.
-
-        If the number of values is public, `entries` adds the lower bound back, because the sum of
-        the clipped values themselves is released.
-        """
+        """Return each clipped value minus the lower bound, in multiples of the resolution."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(
@@ -252,12 +237,10 @@ class Average(ClippedValues):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the mean, or the number named ``"sum"`` or ``"count"``, computed from the released
-        noisy sums (cells).
+        """Return the mean, ``"sum"`` or ``"count"`` from the released cells.
 
-        If the number of values is public, the count is exact. If the number is private, the mean is
-        a ratio of two estimates, clipped to the bounds; it is halfway between the bounds if the
-        released number is not positive.
+        With a private number the mean is a ratio of two estimates, clipped to the bounds; it is
+        halfway between the bounds if the released number is not positive.
         """
         asked = "mean" if name is None else name
         if asked not in self.number_names:
@@ -314,15 +297,11 @@ class Average(ClippedValues):
 
 
 class SumBesideNumber(Average):
-    """The sum and the number of clipped values in each group, for groups whose names are not
-    declared.
+    """The sum and the number of clipped values in each group, for groups that are not declared.
 
-    A group is shown if its noisy number of values is large enough. Noise is added to the same two
-    sums as in `Average`. If the lower bound is 0, the sum is as accurate as if it were measured
-    alone; otherwise its noise is larger by at most the square root of 2.
-
-    Args:
-        lower, upper, resolution, unit: see `Average`.
+    A group is shown if its noisy number of values is large enough. The cells are those of
+    `Average`: if the lower bound is 0, the sum is as accurate as if it were measured alone;
+    otherwise its noise is larger by at most the square root of 2.
 
     >>> seconds = SumBesideNumber(0, 60, resolution=1)
     >>> seconds.number_names, seconds.row_total
@@ -357,11 +336,8 @@ class SumBesideNumber(Average):
 
 
 def undeclared_variant(statistic: Statistic) -> Statistic:
-    """Convert a statistic to the variant that can be counted in groups whose names are not
-    declared.
-
-    Such a group is shown once its noisy number of rows is large enough. So a `Sum` becomes a
-    `SumBesideNumber`, which also counts rows. Any other statistic is returned unchanged.
+    """Return the variant that can be counted in groups whose names are not declared:
+    `SumBesideNumber` for a `Sum`, any other statistic itself.
 
     >>> from counton.statistics import Count, Sum
     >>> undeclared_variant(Sum(0, 60, resolution=1)), undeclared_variant(Count())
@@ -374,16 +350,9 @@ def undeclared_variant(statistic: Statistic) -> Statistic:
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Return the range of the true ratio x / (x + y), given noisy x and y: its smallest and its
-    largest possible value.
-
-    The noisy point is (``above``, ``below``). The true point (x, y) has x, y >= 0. It is assumed to
-    lie on a line through the origin whose distance from the noisy point is at most ``distance``.
-    The range always includes the possible ratio that is nearest to the noisy ratio.
-
-    >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
-    >>> low.tolist(), high.tolist()
-    ([0.0, 1.0], [1.0, 1.0])
+    """Return the smallest and largest x / (x + y) with x, y >= 0 on a line through the origin at
+    most ``distance`` from the noisy point; always with the possible ratio nearest to the noisy
+    ratio.
     """
     radius = np.hypot(above, below)
     near = radius <= distance

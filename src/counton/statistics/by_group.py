@@ -24,11 +24,7 @@ from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 class GroupedReading(Reading):
     """The released numbers of a statistic in each of several groups.
 
-    Args:
-        statistic: the statistic of all groups, a `Grouped`.
-        cells: the released cells of all groups.
-        read: function that computes the numbers from one group's cells; None: the usual function of
-            the statistic.
+    ``read`` computes the numbers from one group's cells; None: as the statistic does.
     """
 
     statistic: Grouped
@@ -75,12 +71,12 @@ class GroupedReading(Reading):
 class Grouped(TallyStatistic):
     """A statistic that is counted separately in each of several declared groups.
 
-    An event is a pair (group, event of the statistic). A row belongs to one group, so a unit
-    changes the cells no more than without groups.
+    An event is a pair (group, event of the statistic). A row belongs to one group, so groups do not
+    increase the change by a unit.
 
     Args:
-        of: the statistic, or its dict from `statistic_to_dict`.
-        groups: names of all possible groups.
+        of: the statistic, or its `statistic_to_dict`.
+        groups: names of all groups.
 
     Raises:
         InvalidInput: the order of events matters for the statistic, or names are not texts or occur
@@ -125,9 +121,7 @@ class Grouped(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one unit changes the cells of all groups; groups do not
-        increase it.
-        """
+        """Return the bound of the inner statistic; groups do not increase it."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
@@ -142,7 +136,7 @@ class Grouped(TallyStatistic):
         return self.inner.error_of
 
     def with_inner(self, inner: Statistic) -> Self:
-        """Return a copy with the same groups that counts the statistic ``inner`` in each group."""
+        """Return a copy with the same groups of another statistic."""
         return type(self)(inner, self.groups)
 
     @override
@@ -201,10 +195,7 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """Converter from events (pairs of a group and an event) to exact changes of the groups' cells.
-
-    It stores no sums: the stream's `Counter` keeps them.
-    """
+    """Exact changes of the groups' cells. It stores no sums: the stream's `Counter` keeps them."""
 
     _statistic: Grouped
 
@@ -232,26 +223,18 @@ class _ByGroup(Sums):
 
 
 def inner_of(statistic: Statistic) -> Statistic:
-    """Return the statistic that is counted in each group; a statistic without groups is returned
-    itself.
-    """
+    """Return the statistic that is counted in each group, or the statistic itself."""
     return statistic.inner if isinstance(statistic, Grouped) else statistic
 
 
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """Return the statistics that a report combines, by name. The result is empty if the statistic
-    is not a report.
-    """
+    """Return the statistics that a report combines, by name; empty for others."""
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
     return found
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Adapt a statistic to a stream that counts at most ``most`` rows of each person.
-
-    Only a report (several statistics of the same rows) has to be adapted: a copy is returned. Any
-    other statistic is returned unchanged.
-    """
+    """Return a copy of a report for at most ``most`` rows of each person; others unchanged."""
     if isinstance(statistic, Grouped):
         return statistic.with_inner(for_people(statistic.inner, most))
     report: Any = statistic
@@ -260,11 +243,9 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Bound how much all rows of one person change the cells of a report (several statistics of the
-    same rows) or of a report in several groups.
+    """Bound the 1-norm and squared 2-norm of the change by all rows of one person of a report.
 
-    The result is the 1-norm and the squared 2-norm of the change, where up to ``most`` rows of a
-    person count. It is None for a statistic that is not a report.
+    Up to ``most`` rows of a person count. None for a statistic that is not a report.
     """
     report: Any = inner_of(statistic)
     found: tuple[int, int] | None = None

@@ -4,9 +4,6 @@ Other packages add statistics by entry points, in the group ``counton.statistics
 
     [project.entry-points."counton.statistics"]
     above = "our_statistics:Above"
-
-This makes the statistic a command with help, a key of job files, a live page, a Spark job and an
-answer file, like a statistic of counton's own.
 """
 
 from __future__ import annotations
@@ -69,8 +66,7 @@ def _others() -> dict[str, str]:
 
 
 def keywords() -> tuple[str, ...]:
-    """Return the command names of all statistics: first of counton's own, then of statistics in
-    other packages.
+    """Return the command names of all statistics, counton's own first.
 
     >>> keywords()[:3]
     ('count', 'sum', 'average')
@@ -79,7 +75,7 @@ def keywords() -> tuple[str, ...]:
 
 
 def is_keyword(name: object) -> TypeGuard[str]:
-    """Return True if a statistic of counton or of another package has this command name.
+    """Return whether a statistic has this command name.
 
     >>> is_keyword("average"), is_keyword("Average")
     (True, False)

@@ -1,7 +1,4 @@
-"""A contingency table with all its margins (sums over columns), over time.
-
-Margins and cells add up at every step.
-"""
+"""A contingency table with all its margins over time; margins and cells add up at every step."""
 
 from __future__ import annotations
 
@@ -48,11 +45,9 @@ class ContingencyReading(GridReading):
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the range of cells that a name selects in each column of the table: the index of
-        the first cell, and the index after the last cell, both of shape ``(columns, 1)``.
+        """Return the first cell, and the cell after the last, on each axis: shape ``(columns, 1)``.
 
-        The name has a value for each column, or None to sum over that column. If it is a text, a /
-        separates the values, and a * sums over a column.
+        A / separates the values of a text, a * sums over a column.
         """
         this = self.statistic
         given = name
@@ -95,11 +90,9 @@ class ContingencyReading(GridReading):
         return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
 
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the margin of some columns: the counts of all combinations of their values, with
-        intervals.
+        """Return the counts of all combinations of some columns' values, with intervals.
 
-        Without columns it is the total. Margins agree exactly: summing a margin over one of its
-        columns gives the margin of its other columns.
+        Without columns it is the total. Margins agree exactly.
 
         Raises:
             InvalidInput: a column is unknown, or named twice.
@@ -148,11 +141,9 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Return lower and upper ends of the intervals of all counts, clipped to possible
-            values.
+            """Return both ends of the intervals of all counts, clipped to possible values.
 
-            The intervals are computed from the counts before adjustment. Each holds with
-            probability ``level``.
+            They are computed from the counts before adjustment.
             """
             low, high = map(np.asarray, released.interval(level))
             return clip_to_possible(low, high, fit)
@@ -160,11 +151,10 @@ class ContingencyReading(GridReading):
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Return the cells adjusted to whole or non-negative numbers; all margins are sums of these
-        cells.
+        """Return the cells adjusted to whole or non-negative numbers; margins are sums of them.
 
-        The total is rounded first. It is divided among the values of the first column, each part
-        among the values of the next column, and so on (`whole_numbers`).
+        The total is rounded first, then divided among the values of the first column, each part
+        among the values of the next, and so on (`whole_numbers`).
         """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits
@@ -178,7 +168,6 @@ class ContingencyReading(GridReading):
 
 
 def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
-    """Return the label of a table row, such as "sex f, smokes no"."""
     told = [f"{name} {value}" for name, value in names.items() if value is not None]
     return ", ".join(told) or "total"
 
@@ -186,17 +175,14 @@ def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
-    An event is a tuple with a value for each column, such as ("f", "no"). With ``counts`` an event
-    is a pair such as (("f", "no"), 3), which counts 3 times.
+    An event is a tuple with a value for each column, such as ("f", "no"); with ``counts`` a pair
+    such as (("f", "no"), 3), which counts 3 times.
 
     Args:
-        columns: for each column, by name, its possible values, which are public; or a list of pairs
-            of a name and values.
-        equal: True for the same accuracy of all margins; False for the least total error of all
-            margins.
+        columns: the public values of each column, by name; or pairs of a name and values.
+        equal: the same accuracy of all margins, instead of the least total error.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the matrix by which the table's counts are measured, as `Grid.to_dict` describes it;
-            None: the best one.
+        grid: the matrix of the measured sums, as `Grid.to_dict` describes it; None: the best one.
 
     Raises:
         InvalidInput: values that are not texts or occur twice, or more than a million margins.
@@ -298,7 +284,6 @@ class Contingency(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence that describes how the table of counts is measured with noise."""
         return (
             f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
             f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "

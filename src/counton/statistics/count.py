@@ -34,10 +34,7 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """Base class of `Count` and `Sum`: statistics whose released number is itself a sum over rows.
-
-    There is one sum for all rows, or one for each group.
-    """
+    """Base class of `Count` and `Sum`, whose released numbers are themselves sums over rows."""
 
     places = 1
 
@@ -50,10 +47,9 @@ class Count(_SumOfRows):
     """Number of events: each row is one, or stands for as many as a column says.
 
     Args:
-        counts: True if each row has a whole number of events that it stands for. The protected unit
+        counts: True if each row has a whole number of events that it stands for; the protected unit
             is one of these events, not the row.
-        unit: the word for one row; None: "event", or the word of the saved stream that is
-            continued.
+        unit: the word for one row.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -140,32 +136,22 @@ class DistinctUsers(Count):
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """Return a tuple of one sentence, which says how clipping biases the statistic's number."""
+    """Return a sentence that says how clipping biases the number."""
     number = f"the {clipped.card.keyword or 'number'}"
     return (clipped_in_words(clipped.lower, clipped.upper, number),)
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of measurement of each number of a statistic of values.
-
-    The result is ``{"": column, "count": rows}``: the number "count" is in ``rows``, and all other
-    numbers (the name "") are in the unit of ``column``. Without a column the result is empty.
-
-    Args:
-        column: name of the column of values; None: there is no column.
-        rows: the plural word for rows.
-    """
+    """Return the unit of each number: "count" in ``rows``, others ("") in that of ``column``."""
     return {} if column is None else {"": column, "count": rows}
 
 
 class ClippedValues(TallyStatistic):
-    """Base class of statistics of one column, whose values are clipped to bounds and rounded to
-    multiples of a resolution.
+    """Base class of statistics of one column, clipped to bounds and rounded to a grid.
 
     Attributes:
         bounds: the contribution bound of one value, as from `Contribution.values`.
-        lower, upper: values beyond these are clipped.
-        resolution: values are rounded to its multiples.
+        lower, upper, resolution: see there.
     """
 
     parts = (Part("value"),)
@@ -173,9 +159,6 @@ class ClippedValues(TallyStatistic):
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
     ) -> None:
-        """Set the bounds to which values are clipped, and the resolution to which they are
-        rounded.
-        """
         self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
         assert self.bounds.value_bounds is not None
         self.lower, self.upper, self.resolution = self.bounds.value_bounds
@@ -192,10 +175,7 @@ class ClippedValues(TallyStatistic):
 class Sum(_SumOfRows, ClippedValues):
     """Sum of values that are clipped to bounds and rounded to multiples of a resolution.
 
-    Args:
-        lower, upper, resolution: see `Contribution.values`.
-        unit: the word for one row; None: "event", or the word of the saved stream that is
-            continued.
+    ``lower``, ``upper`` and ``resolution`` are those of `Contribution.values`.
 
     Raises:
         InvalidInput: as `Contribution.values`.
@@ -253,17 +233,13 @@ class Sum(_SumOfRows, ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the values, clipped to the bounds, in multiples of the resolution."""
+        """Return the clipped values in multiples of the resolution."""
         return self.bounds.to_grid(parts[0])
 
 
 def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> Statistic:
-    """Return `Count` or `Sum` for a stream whose description does not name its statistic.
-
-    Args:
-        keyword: "sum" for a sum; anything else is a count.
-        counts: for a count, whether a column says how many events each row stands for.
-        held: the contribution bound of the stream, which has the bounds of a sum's values.
+    """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
+    has the bounds of a sum's values.
     """
     if keyword != Sum.card.keyword:
         return Count(counts=counts)

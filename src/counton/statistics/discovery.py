@@ -1,10 +1,6 @@
-"""The cells of a stream: declared groups (`Declared`), or groups that are found in the data
-(`Discovery`).
+"""The cells of a stream: declared groups (`Declared`), or groups found in the data (`Discovery`).
 
-Both classes have the same methods. Callers ask ``named_beforehand`` where names that nobody
-declared need another treatment: they are secret until they are shown, and their number grows.
-
-If nobody declared the groups, each group has its own counter, with noise from the first step on. A
+An undeclared group has its own counter, with noise from the first step on. A
 group is shown from the first release on in which its noisy count reaches a threshold. A group with
 rows of one unit only is shown with probability at most delta, summed over all groups of the unit
 and over all releases. This delta is added to the guarantee of the counters.
@@ -71,15 +67,12 @@ _NEVER = 2**63 - 1
 
 
 class ComparedCells(NamedTuple):
-    """The cells of a group whose sum `Discovery` compares with a threshold, to decide whether the
-    group is shown.
+    """The cells of a group whose sum decides whether the group is shown.
 
     Attributes:
         places: number of cells of a group.
-        row: how much one row adds to the sum of the group's cells, the same for every row.
+        row: how much every row adds to their sum.
 
-    >>> ComparedCells().of_groups(np.array([[3, 9, 12]])).tolist()
-    [[3, 9, 12]]
     >>> ComparedCells(2, 60).of_groups(np.array([[20, 40, 60, 0]])).tolist()
     [[60, 60]]
     """
@@ -88,11 +81,7 @@ class ComparedCells(NamedTuple):
     row: int = 1
 
     def of_groups(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of the cells of each group: shape ``(steps, groups, ...)``.
-
-        Args:
-            values: shape ``(steps, groups * places, ...)``.
-        """
+        """Return each group's sum; ``values`` has the shape ``(steps, groups * places, ...)``."""
         steps, _, *versions = values.shape
         return np.asarray(values.reshape(steps, -1, self.places, *versions).sum(axis=2))
 
@@ -115,56 +104,39 @@ class Declared:
     compared: ClassVar[ComparedCells] = ONE_CELL
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return None: the noisy counts of declared groups have the guarantee of the stream, and no
-        delta is spent on finding groups.
-
-        Args:
-            guarantee: the guarantee of the stream.
-        """
+        """Return None: no delta is spent on finding groups."""
         return None
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of the cells of one step.
-
-        Args:
-            own: function that returns the shape of the declared cells.
-        """
+        """Return the shape of the declared cells of one step."""
         return own()
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return None: there is no rule to save, because declared groups need not be found."""
+        """Return None: there is no rule to save."""
         return None
 
     def how(self, groups: int, plural: str) -> str:
-        """Return the number of groups in words, such as "12 pages" if ``plural`` is "pages"."""
+        """Return the number of groups in words, such as "12 pages"."""
         return f"{groups:,} {plural}"
 
     def chance(self, terms: Design) -> float | None:
-        """Return None: declared groups are always shown, so there is no probability to bound."""
+        """Return None: there is no probability to bound."""
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return ``groups``, words for the groups, unchanged: there is nothing to add, since
-        declared groups are not found in a column.
-        """
+        """Return ``groups`` unchanged."""
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Return None: nothing is said on how groups are found, because they are declared."""
+        """Return None."""
         return None
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return None: declared groups are always shown, so there is no threshold that their counts
-        must reach.
-        """
+        """Return None: there is no threshold."""
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Raise `InvalidInput`: declared groups are always shown and have no threshold.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Raise `InvalidInput`: declared groups have no threshold."""
         raise InvalidInput(
             f"{terms.name!r} shows all groups that were listed, so no group is hidden: ask for the "
             "number of a group"
@@ -214,20 +186,14 @@ class Discovery:
         compared: ComparedCells = ONE_CELL,
     ) -> Discovery:
         """Return the rule with the smallest thresholds under which a group with rows of one unit
-        only is shown with probability at most ``delta``.
-
-        The probability is for all groups of the unit, all ``steps`` and all windows in a release
+        only is shown with probability at most ``delta``, for all its groups, ``steps`` and windows
         together.
 
         Args:
-            strategy: the correlation of the noise over time.
-            law: noise distribution of a node.
-            steps: number of steps.
-            contribution: the bound on one unit's change.
-            delta: the probability.
+            strategy, law: the noise over time, and of a node.
             rows: largest number of rows of one unit; it matters if ``contribution`` is a pattern of
-                changes over the steps (`Contribution.of_pattern`).
-            compared: the cells of a group whose sum is compared with the threshold.
+                changes (`Contribution.of_pattern`).
+            compared: the cells of a group that are compared.
         """
         if law.variance == 0:
             raise InvalidInput(
@@ -249,23 +215,15 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noisy counts alone: the stream's ``guarantee`` without the
-        delta that is spent on showing groups.
-        """
+        """Return the guarantee of the noisy counts alone, without the delta of showing groups."""
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of the cells of one step: one cell for each group, for the largest
-        number of groups that may be found. ``own``, a function for declared cells, is not used.
-        """
+        """Return the shape of a step's cells for the largest number of found groups."""
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the rule by which groups are shown as JSON values, from which `cells_from_dict`
-        rebuilds it.
-
-        The values are delta, margin, groups, change and, if a group has several cells, compared.
-        """
+        """Return the rule as JSON values, from which `cells_from_dict` rebuilds it."""
         found = asdict(self)
         if self.compared == ONE_CELL:
             del found["compared"]
@@ -274,21 +232,15 @@ class Discovery:
         return found
 
     def how(self, groups: int, plural: str) -> str:
-        """Return words that say when a group is shown. They state no number of groups, since it is
-        not known; both arguments are ignored.
-        """
+        """Return words that say when a group is shown; they state no number of groups."""
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return words on how groups are found: in the values of the column ``by``, and when each
-        is shown.
-        """
+        """Return words on where groups are found, and when each is shown."""
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
-        """Describe how groups are found: the threshold that their noisy count must reach, and
-        delta, the probability with which a group with rows of one ``unit`` only is shown.
-        """
+        """Describe the threshold, and the delta for groups with rows of one ``unit`` only."""
         number = "estimate" if self.compared.places == 1 else "estimated number of rows"
         return (
             f"found in the events; a group is shown once its {number} reaches {self.change:,} "
@@ -297,9 +249,7 @@ class Discovery:
         )
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest and the highest threshold of all steps: the noisy number of rows at
-        which a group is shown.
-        """
+        """Return the lowest and highest number of rows at which a group is shown."""
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
         found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
@@ -328,12 +278,10 @@ class Discovery:
         return self.groups * total * _ROUNDING
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Return the smallest sum of a group's released cells that shows it: int64, shape
-        ``(len(steps),)``.
+        """Return the least sum of a group's cells that shows it: int64, ``(len(steps),)``.
 
-        If each step releases new versions of several windows' counts, because rows arrive late, the
-        shape is ``(len(steps), versions)``. For windows before the first, the threshold is so large
-        that no count reaches it.
+        If each step releases several windows, the shape is ``(len(steps), versions)``; for windows
+        before the first, no count reaches the threshold.
         """
         assert isinstance(terms.law, DiscreteLaplace)
         versions = terms.strategy.facts.versions
@@ -350,8 +298,7 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def sums_draws(strategy: StreamStrategy) -> bool:
-    """Return True if the noise of a strategy's releases is a sum of draws of one distribution. Only
-    then can the thresholds be computed at which undeclared groups are shown.
+    """Return True if every release's noise is a sum of draws, so that thresholds can be computed.
 
     >>> from counton.strategies import Binary, SqrtToeplitz
     >>> sums_draws(Binary(7)), sums_draws(SqrtToeplitz(7))
@@ -363,17 +310,10 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the noise variance of one cell at each step. Discovery needs it for the thresholds
-    that a group's released count must reach before the group is shown.
-
-    Args:
-        strategy: the correlation of the noise over time.
-        law: noise distribution of a node.
-        steps: the steps.
+    """Return the noise variance of one cell at each step.
 
     Returns:
-        Shape ``(len(steps),)``; if each step releases new versions of several windows' counts,
-        ``(len(steps), versions)``.
+        Shape ``(len(steps),)``, or ``(len(steps), versions)`` for versions of several windows.
 
     >>> from counton.strategies import WindowVersions, Binary
     >>> law = DiscreteLaplace(Fraction(3))
@@ -392,12 +332,9 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Return how many released counts of one group have noise that is a sum of n draws, for every
-    n.
+    """Return how many released counts of a group have noise of n draws, by n.
 
-    The result is a mapping from n to the number of counts. A count is the sum of ``places`` cells.
-    If a window's count is released again as rows arrive late, each version is a released count of
-    its own.
+    A count is the sum of ``places`` cells. Each version of a window's count is one of its own.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -424,11 +361,7 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     """Bound the probability that the noise of any released count of a group reaches the margin
     (union bound).
 
-    Args:
-        law: distribution of one draw.
-        counts: the result of `draws`: a mapping from n to the number of released counts whose noise
-            is a sum of n draws.
-        margin: the margin in standard deviations of each count's noise.
+    ``counts`` is the result of `draws`; the margin is in standard deviations of each count's noise.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
@@ -463,9 +396,7 @@ def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """Return the guarantee of the noisy counts alone, if groups are found in the data: ``PureDP``
-    with the epsilon of the (epsilon, delta)-guarantee of the stream.
-
+    """Return the guarantee of the noisy counts alone: `PureDP` with the epsilon of the stream's.
     Showing a group spends the delta.
     """
     if not isinstance(guarantee, ApproxDP):
@@ -478,21 +409,15 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each cell the index of the first release that shows it; -1 if none does.
-
-    A release shows a cell if the cell's count reaches the threshold.
+    """Return for each cell the first release whose count reaches the threshold; -1 if none does.
 
     Args:
-        values: released counts, shape ``(steps, cells)``; or ``(steps, cells, versions)`` if each
-            step releases the counts of several windows. It is then enough if one of these counts
-            reaches its threshold.
+        values: shape ``(steps, cells)``, or ``(steps, cells, versions)``: one of the versions is
+            then enough.
         thresholds: shape ``(steps,)``, or ``(steps, versions)``.
 
     >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()
     [1, 0]
-    >>> versions = np.array([[[3, 9], [1, 2]], [[4, 5], [8, 2]]])
-    >>> first_shown(versions, np.array([[8, 11], [8, 11]])).tolist()
-    [-1, 1]
     """
     reached: NDArray[np.bool_] = values >= thresholds[:, None]
     if reached.ndim > 2:
@@ -506,7 +431,7 @@ DECLARED = Declared()
 
 
 def cells_from_dict(kept: Mapping[str, Any] | None) -> Cells:
-    """Rebuild `Declared` or `Discovery` from the result of its `to_dict`."""
+    """Rebuild the result of `to_dict`."""
     if kept is None:
         return DECLARED
     return Discovery(**{**kept, "compared": ComparedCells(*kept.get("compared", ()))})

@@ -52,25 +52,20 @@ class Distinct(Statistic):
     - ``Distinct(stay=24, changes=4)`` counts users active within the last 24 steps. An event is a
       user, who is active from this step on, until 24 steps pass without an event.
 
-    The protected unit is one user with all events. Only a user's own events decide how this user
-    counts, so no other user's count changes.
-
-    - If users are counted so far, a user adds 1 in one step: no bound is needed.
-    - If users are counted in windows, a user adds 1 in one step of each of at most ``windows``
-      windows. Further windows do not count the user. Without ``windows`` the protected unit is a
-      user's events within one window.
-    - If active users are counted, a user changes the number by +1, -1, +1, ... at most ``changes``
-      times. Further changes are not counted: the user stays active or inactive. Coming while
-      active, and going while not active, is no change. With ``stay``, choose an even number of
-      changes, which leaves nobody active for ever.
+    The protected unit is one user with all events, which alone decide how this user counts.
+    - Counted so far, a user adds 1 in one step: no bound is needed.
+    - In windows, a user adds 1 in one step of each of at most ``windows`` windows; further ones do
+      not count. Without ``windows`` the protected unit is a user's events within one window.
+    - Active users change the number by +1, -1, +1, ... at most ``changes`` times; then the user
+      stays active or inactive. Coming while active, and going while not active, is no change. With
+      ``stay``, an even number of changes leaves nobody active for ever.
 
     Args:
-        window: number of steps of a window; None: all steps are one window.
+        window: number of steps of a window; None: one window.
         windows: largest number of windows in which a user counts.
         changes: largest number of times that a user comes or goes; None: users only come.
         stay: number of steps that a user stays active after an event.
-        unit: the word for one user; None: "user", or the word of the saved stream that is
-            continued.
+        unit: the word for one user.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay
@@ -154,12 +149,11 @@ class Distinct(Statistic):
 
 
 class _Users(Exact):
-    """The exact record of each user; users have numbers in the order in which they were first seen.
+    """Two numbers of each user, in the order in which users were first seen.
 
-    A record is two numbers. With ``changes`` they are the number of counted changes (odd if the
-    user is active) and, with ``stay``, the step of the last event. Otherwise they are the last
-    window in which the user was seen, counted from 1, and the number of windows in which the user
-    counted.
+    With ``changes``: the number of counted changes (odd if active) and, with ``stay``, the step of
+    the last event. Otherwise: the last window in which the user was seen, from 1, and the number of
+    windows counted.
     """
 
     def __init__(self, statistic: Distinct) -> None:
@@ -183,10 +177,8 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the present state, to which `undo` goes back if the next events are undone.
-
-        It consists of the step, the number of users, and two arrays that are still empty: the users
-        whom the next events change, and the old records of these users.
+        """Return what `undo` needs: step, number of users, and two empty arrays for changed users
+        and their old records.
         """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
@@ -254,15 +246,10 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Select the events that count if each user counts once in each window of steps.
+        """Return the indices of the events that count, once a window for each user, and 1 for each.
 
-        Args:
-            own: for each event, the row of its user in ``did``.
-            steps: step of each event.
-            did: records of the users, of shape ``(users, 2)``; they are updated.
-
-        Returns:
-            Indices of the events that count, and 1 for each of them.
+        ``own``: each event's row in ``did``, the records of shape ``(users, 2)``, which are
+        updated.
         """
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
         first = np.ones(len(own), bool)  # the first event of a user in a window
@@ -279,15 +266,8 @@ class _Users(Exact):
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Select the events that count if users come and go.
-
-        Args:
-            own: for each event, the row of its user in ``did``.
-            come: for each event, True if the user comes, False if the user goes.
-            did: records of the users, of shape ``(users, 2)``; they are updated.
-
-        Returns:
-            Indices of the events that count, and +1 or -1 for each of them.
+        """Return the indices of the events that change anything, and +1 or -1 for each;
+        `_count_visits` describes ``own`` and ``did``.
         """
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]
@@ -303,14 +283,7 @@ class _Users(Exact):
         return counted, np.where(come[counted], 1, -1)
 
     def _count_stays(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
-        """Return the change of the number of active users in each step, if users go ``stay`` steps
-        after their last event.
-
-        Args:
-            users: number of each event's user.
-            steps: step of each event.
-            count: number of steps.
-        """
+        """Return the change in each step if users go ``stay`` steps after their last event."""
         stay = self._statistic.stay
         assert stay is not None
         for step in [step for step in self._due if step <= self._step]:
@@ -345,15 +318,7 @@ class _Users(Exact):
         return made, last
 
     def _change(self, made: int, comes: bool) -> tuple[int, int]:
-        """Let a user come or go, if that changes anything and the limit of changes is not reached.
-
-        Args:
-            made: the user's number of counted changes so far.
-            comes: True if the user comes, False if the user goes.
-
-        Returns:
-            The user's new number of counted changes, and the change of the total (-1, 0 or 1).
-        """
+        """Return the new number of counted changes, and the change of the total (-1, 0 or 1)."""
         if comes == (made % 2 == 1) or made == self._statistic.changes:
             return made, 0
         return made + 1, 1 if comes else -1
@@ -384,9 +349,5 @@ class _Users(Exact):
 
 
 def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each number of an ascending array, how many equal numbers come before it.
-
-    >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
-    [0, 1, 2, 0, 0, 1]
-    """
+    """Return, for each number of an ascending array, how many equal numbers come before it."""
     return np.arange(len(ascending)) - np.searchsorted(ascending, ascending)

@@ -1,4 +1,4 @@
-"""Checks of events that a program passes: how many there are in each step."""
+"""Checks of events: how many there are in each step."""
 
 from __future__ import annotations
 
@@ -23,17 +23,10 @@ def ends_of(
     batched: bool,
     name: str,
 ) -> NDArray[np.int64]:
-    """Return, for each step, the number of events up to its end: int64 of shape ``(steps,)``.
+    """Return the number of events up to the end of each step: int64, ``(steps,)``.
 
-    This is ``stops``, after checking it. If ``stops`` is None, all events form one step in a
-    batched stream, otherwise each event is a step.
-
-    Args:
-        statistic: the statistic that takes the events.
-        events: the events of all steps.
-        stops: for each step the number of events up to its end.
-        batched: True if a step may have any number of events.
-        name: name of the stream, for the message.
+    This is ``stops``, checked. Without it all events form one step if ``batched``, otherwise each
+    is a step.
     """
     count = count_events(statistic, events)
     if stops is None:
@@ -64,7 +57,7 @@ def ends_of(
 
 
 def count_events(statistic: Statistic, events: Events) -> int:
-    """Return the number of events; a value that is no sequence raises an error."""
+    """Return the number of events."""
     text = isinstance(events, str) and statistic.card.of_letters
     if not text and (
         isinstance(events, (str, bytes, bytearray, Mapping, Set))

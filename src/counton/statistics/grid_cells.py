@@ -1,12 +1,11 @@
 """Counts of labelled cells, in a line or in a table of several columns, over time.
 
-An integer matrix for each column (axis) is applied to each step's exact counts. The resulting sums
-("measured sums") are counted over time like any other cells. This is the strategy of the Kronecker
-product C_time x C_1 x ... x C_d. An event is in one cell of one step, so the sensitivities of all
-matrices multiply.
+An integer matrix for each axis is applied to each step's exact counts, and these measured sums are
+counted over time: the strategy C_time x C_1 x ... x C_d. An event is in one cell of one step, so
+the sensitivities multiply.
 
-Every published number is a difference of running sums over the cells, which are rounded to
-multiples of one power of 2. So the counts of boxes of cells add up exactly, and so do steps.
+Published numbers are differences of running sums, rounded to multiples of one power of 2. So boxes
+of cells add up exactly, and so do steps.
 """
 
 from __future__ import annotations
@@ -50,11 +49,7 @@ _MOST_CELLS = 2**26
 
 
 def table_arguments(stated: Statement) -> dict[str, Any]:
-    """Return the arguments ``counts`` and ``neighbours`` of a table, from the options of a job.
-
-    Raises:
-        InvalidInput: an option makes no sense for a table, such as one on groups.
-    """
+    """Return the arguments of a table from a job; refuse options that make no sense for it."""
     reasons = {
         "by": "divides rows into groups, and here groups must be a column of the table",
         "other": "adds a group, and a table has no groups",
@@ -76,10 +71,7 @@ def table_arguments(stated: Statement) -> dict[str, Any]:
 
 
 class GridReading(Reading):
-    """Released counts in boxes of cells, at one step or between two steps.
-
-    A box is a range of consecutive cells on each axis.
-    """
+    """Released counts in boxes of cells: a range of consecutive cells on each axis."""
 
     statistic: GridCells
 
@@ -89,11 +81,9 @@ class GridReading(Reading):
 
     @cached_property
     def sums(self) -> Integers:
-        """Released prefix sums of the cells along every axis, as integer multiples of a unit.
-
-        The unit is a power of two, 2^-16 or larger. Prefix sums begin with 0, so an axis with n
-        cells has n + 1 prefix sums. For a reading between two steps, the sums published at the
-        first step are subtracted from the sums published at the second step.
+        """Released prefix sums of the cells along every axis, in units of 2^-16 or a larger power
+        of two. An axis with n cells has n + 1. Between two steps they are differences of published
+        sums.
         """
         now, *before = (
             rounded_sums(
@@ -111,7 +101,7 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a count that is summed over a box of cells."""
+        """Largest rounding error of a box."""
         # The sum adds a rounded number for each corner, at one step or, between two steps, at both.
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
@@ -129,12 +119,7 @@ class GridReading(Reading):
         return float(self.sums.ravel()[-1] * 2.0**-self._bits)
 
     def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Return the counts in boxes of cells, and the standard deviations of their noise.
-
-        Args:
-            low, high: first cell of each box, and the cell after its last, on each axis: shape
-                ``(axes, boxes)``.
-        """
+        """Return counts and standard deviations of boxes ``[low, high)``: ``(axes, boxes)``."""
         value = np.zeros(low.shape[1], np.int64)
         for corner in itertools.product((0, 1), repeat=len(low)):
             ends = tuple(high[axis] if upper else low[axis] for axis, upper in enumerate(corner))
@@ -143,12 +128,7 @@ class GridReading(Reading):
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Return half-widths of the intervals of counts in boxes of cells.
-
-        ``low`` and ``high`` are the first cell of each box, and the cell after its last, on each
-        axis: shape ``(axes, boxes)``. The half-widths are exact if each cell is measured itself,
-        with one draw of noise.
-        """
+        """Return half-widths of boxes; exact if each cell itself has one draw of noise."""
         # If each measured sum has one draw of noise, they come from the distribution of a sum of
         # discrete draws: exact if cells are measured themselves; otherwise, if noise is narrow, too
         # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
@@ -176,11 +156,7 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
-        """Return the counts in boxes of cells with their intervals.
-
-        ``low`` and ``high`` are the first cell of each box, and the cell after its last, on each
-        axis: shape ``(axes, boxes)``.
-        """
+        """Return the counts of boxes with their intervals."""
         estimate, std = self.boxes(low, high)
         return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
 
@@ -202,21 +178,13 @@ class GridReading(Reading):
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the first cell, and the cell after the last, of the box that a name selects.
-
-        Both have shape ``(axes, 1)``.
-        """
+        """Return both ends of the box that a name selects, each of shape ``(axes, 1)``."""
 
 
 class GridCells(TableStatistic):
-    """Counts of labelled cells on one or several axes; base class of `Ranges` and `Contingency`.
+    """Counts of labelled cells on several axes; base class of `Ranges` and `Contingency`.
 
-    Attributes:
-        columns: for each axis, by name, the labels of its cells in order.
-        counts: True if an event has a number that says how often it counts.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
-            "replace" if one event is replaced by another in the same step.
-        unit: the word for one protected unit.
+    ``columns`` has the labels of each axis by its name.
     """
 
     def __init__(
@@ -267,7 +235,7 @@ class GridCells(TableStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The arguments that all kinds of tables of cells have; each kind adds its own."""
+        """The arguments that all kinds of tables of cells have."""
         grid = {} if self._measurement is None else {"grid": self._measurement.to_dict()}
         return {**self._common(), **grid}
 
@@ -294,7 +262,7 @@ class GridCells(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each axis of the table, a mapping from labels to the indices of their cells."""
+        """Index of the cell of each label, by axis."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     @override
@@ -314,11 +282,8 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, from which the index of the row's cell and the number of
-        times that the row counts can be computed: int64 of shape ``(rows,)``.
-
-        The integer is the index of the cell or, with ``counts``, the index plus the number of times
-        multiplied by the number of cells. It is -1 if a label is missing or not declared.
+        """Return a row's cell or, with ``counts``, the cell plus the times multiplied by the number
+        of cells; -1 for an unknown label.
         """
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
@@ -337,11 +302,8 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return the standard deviations of the count in one cell and of the total of all cells,
-        the smaller one first.
-
-        They are multiples of the standard deviation of one measured sum, which gets one draw of
-        noise.
+        """Return the standard deviations of one cell and of the total, the smaller one first, for a
+        standard deviation of 1 of a measured sum.
         """
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
@@ -350,26 +312,15 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return the number of bits after the binary point to which published counts of a table are
-        rounded.
-
-        Args:
-            first: standard deviation of one noisy sum, from which counts are computed, at the first
-                step.
+        """Return how many bits after the point are published; ``first``: a measured sum's standard
+        deviation at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         return fraction_bits(first * self._box_stds()[0])
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows for which published counts are exact in float64.
-
-        Counts must stay below 2^53 rounding units.
-
-        Args:
-            first, last: standard deviation of one noisy sum, from which counts are computed, at the
-                first and at the last step.
-        """
+        """Return the largest number of rows below 2^53 rounding units."""
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
     @override
@@ -392,11 +343,7 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round up each entry of ``draws``, the number of noise draws in a sum, to a coarser value.
-
-    This saves time: the distribution of a sum of n draws is computed once for each different n.
-    More draws make intervals wider, never too narrow.
-    """
+    """Round numbers of draws up to few values: intervals become wider, never too narrow."""
     if len(np.unique(draws)) <= _SIZES:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)

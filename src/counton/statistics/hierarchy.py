@@ -1,13 +1,11 @@
 """Counts at all nodes of a public tree, over time; children add up to their parents.
 
-An integer matrix C_tree (`counton.tables`) is applied to each step's exact counts of
-leaves. The resulting cells are counted over time like any others, which is the strategy of the
-Kronecker product C_time x C_tree. An event is in one leaf of one step, so the sensitivities of both
-matrices multiply.
+An integer matrix C_tree (`counton.tables`) is applied to each step's exact counts of leaves, and
+the cells are counted over time: the strategy C_time x C_tree. An event is in one leaf of one step,
+so the sensitivities multiply.
 
 Estimates are rounded to multiples of one power of 2, so that children add up to their parents
-exactly at every step. The count between two steps is the difference of the two published counts, so
-it adds up too.
+exactly at every step, and between two published steps.
 """
 
 from __future__ import annotations
@@ -64,8 +62,7 @@ _ON_SCREEN = 12
 
 
 class HierarchyReading(Reading):
-    """Released counts of all nodes at one step, or between two steps; children add up to their
-    parents.
+    """Released counts of all nodes; children add up to their parents.
 
     The name of a number is the path of its node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the
     total.
@@ -79,11 +76,7 @@ class HierarchyReading(Reading):
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
-        """Released counts of all nodes in rounding units: one integer array for each level of the
-        tree.
-
-        The unit is a power of two, 2^-16 or larger.
-        """
+        """Released counts by level, in units of a power of two, 2^-16 or larger."""
         found, *before = (
             self.statistic.measuring.share_to_nodes(
                 np.asarray(release.value, np.float64), self._bits
@@ -96,15 +89,12 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's count.
-
-        It is two rounding units for a count at one step, and four for a difference of two steps.
-        """
+        """Largest rounding error: two units at one step, four for a difference of steps."""
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
     def estimates(self) -> tuple[Floats, ...]:
-        """Released counts of all nodes, one array for each level of the tree, the total first."""
+        """Released counts of all nodes, one array for each level, the total first."""
         return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
 
     @property
@@ -126,10 +116,7 @@ class HierarchyReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """Return the released count of a node.
-
-        ``name`` is the path of the node, or one text such as "CA/Napa"; None is the total.
-        """
+        """Return a node's count, by its path or a text such as "CA/Napa"; None is the total."""
         tree, path = self.statistic.tree, () if name is None else name
         try:
             level, place = tree.find(path)
@@ -146,9 +133,7 @@ class HierarchyReading(Reading):
         return found.at(0, parts)
 
     def _node_counts(self, level: int, places: Integers) -> ClosedForm:
-        """Return the released counts of the nodes with these indices in one level, with their
-        intervals.
-        """
+        """Return the counts of some nodes of one level with their intervals."""
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
         return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
@@ -159,17 +144,14 @@ class HierarchyReading(Reading):
 
     @property
     def stds(self) -> tuple[Floats, ...]:
-        """Standard deviation of the noise of every node, one array for each level of the tree."""
+        """Standard deviation of every node's noise, one array for each level."""
         return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
 
     def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """Return a weighted sum of nodes' released counts, and the standard deviation of its noise.
+        """Return a weighted sum of nodes' counts, and its standard deviation.
 
-        Args:
-            nodes: paths of nodes; or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is
-                the difference of two nodes.
-
-        Raises:
+        ``nodes`` are paths, or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is a
+        difference.
             InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
                 weight that is not a finite number.
         """
@@ -199,17 +181,14 @@ class HierarchyReading(Reading):
         integers: bool = False,
         nonnegative: bool = False,
     ) -> AdjustedHierarchy:
-        """Return the table after adjusting it to what is public: known totals, whole numbers, no
-        negative numbers.
+        """Return the table with known totals, whole numbers or no negative numbers.
 
         Adjusted counts add up too. They depend only on the release and on public statements, so
-        they cost no privacy. Known totals are imposed by least squares with the exact covariance,
-        which makes the other counts more accurate. Without negative numbers small counts are
-        biased: see `AdjustedHierarchy.notes`.
+        they cost no privacy. Known totals are imposed by least squares with the exact covariance.
+        Without negative numbers small counts are biased: see `AdjustedHierarchy.notes`.
 
         Args:
-            known: public totals by the path of the node (``()`` is the root): numbers that are
-                known without the release, never the exact counts that it protects.
+            known: public totals by the path of the node, never the exact counts that are protected.
 
         Raises:
             InvalidInput: a node that is not in the tree; known totals that contradict each other,
@@ -219,9 +198,7 @@ class HierarchyReading(Reading):
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return the table of counts after adjusting it to public constraints, such as known totals
-        or whole numbers. `adjust` explains them.
-        """
+        """Return the adjusted table; see `adjust`."""
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
@@ -234,8 +211,7 @@ class HierarchyReading(Reading):
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the table of one level of the tree: its name columns, estimate, std, lower and
-        upper.
+        """Return the names, estimate, std, lower and upper of one level.
 
         Raises:
             InvalidInput: there is no level of this name, or a probability is outside (0, 1).
@@ -257,22 +233,19 @@ class HierarchyReading(Reading):
 class Hierarchy(TableStatistic):
     """Counts at every node of a tree, over time; children add up to their parents.
 
-    An event is the path of a leaf, such as ``("CA", "Napa")``. With ``counts`` an event is a pair
-    such as (("CA", "Napa"), 3), which counts 3 times.
+    An event is the path of a leaf, such as ``("CA", "Napa")``; with ``counts`` a pair such as
+    (("CA", "Napa"), 3), which counts 3 times.
 
     Args:
-        tree: the tree of all possible leaves, which is public, or its `Tree.to_dict`.
+        tree: the public tree of all leaves, or its `Tree.to_dict`.
         targets: wanted standard deviations by the name of a level; only their ratios matter. A
-            level without a target takes the target of the nearest level above it; if no level above
-            has a target, the target of the nearest level below it. None: equal at every level.
-        counts: True if an event states how many times it counts. Then the protected unit is not the
-            whole event, but a single count of it.
-        measurement: the cells to which noise is added, as `TreeStrategy.to_dict` describes them.
-            None: the cells that reach the targets at the least cost.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
-            "replace" if one event is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event", or the word of the saved stream that
-            is continued.
+            level without one takes that of the nearest level above, or else below. None: equal.
+        counts: True if an event states how many times it counts; the protected unit is a single
+            count.
+        measurement: the cells that get noise, as `TreeStrategy.to_dict`; None: those that reach the
+            targets at the least cost.
+        neighbours: "add_remove", or "replace" within the same step.
+        unit: the word for one protected unit.
 
     Raises:
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
@@ -423,10 +396,8 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """Return the hierarchy measured such that its standard deviations equal the targets, and
-        the smallest rho with which this is possible.
-
-        The rho is for a single release. None: there are no targets.
+        """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
+        for it in a single release; None without targets.
 
         Raises:
             InvalidInput: no noise meets the targets.
@@ -463,10 +434,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Joint distribution of the noise of all nodes' counts: variances and covariances.
-
-        They are multiples of the noise variance of one measured cell.
-        """
+        """Joint distribution of all nodes' noise, for variance 1 of a measured cell."""
         return self.measuring.strategy.joint_law(1.0)
 
     @property
@@ -477,9 +445,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each level of the tree, a mapping from labels of nodes to indices among the level's
-        labels.
-        """
+        """For each level, the index of each label."""
         return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
@@ -506,10 +472,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _node_lookups(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level of the tree, a lookup table that finds a node from its parent and its
-        label.
-
-        It has three entries: sorted keys (parent * number of labels + label), the node of each key,
+        """For each level: sorted keys (parent * number of labels + label), the node of each key,
         and the number of labels.
         """
         found = []
@@ -524,9 +487,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> tuple[Integers, Integers]:
-        """For each node, level by level, its index among all leaves (nodes without children), or -1
-        for nodes with children; and for each level, where its nodes begin.
-        """
+        """Each node's index among all leaves, or -1; and where each level's nodes begin."""
         begins = np.cumsum([0, *self.tree.sizes])
         numbers = np.full(begins[-1], -1, np.int64)
         leaves = [begin + at for begin, at in zip(begins, self.tree.leaves, strict=False)]
@@ -535,12 +496,8 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, from which the index of the row's leaf and the number of
-        times that the row counts can be computed: int64 of shape ``(rows,)``.
-
-        A leaf is a node without children. The integer is the index of the leaf or, with ``counts``,
-        the index plus the number of times multiplied by the number of leaves. It is -1 if the row's
-        path names no leaf.
+        """Return a row's leaf or, with ``counts``, the leaf plus the times multiplied by the number
+        of leaves; -1 if the path names no leaf.
         """
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
@@ -572,10 +529,8 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the number of bits after the binary point to which published counts are rounded.
-
-        Args:
-            first: standard deviation of one cell's noise at the first step.
+        """Return the number of bits after the point of published counts; ``first``: a cell's
+        standard deviation at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         least = min(float(part.min()) for part in self.law.variances)
@@ -583,12 +538,8 @@ class Hierarchy(TableStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows for which published counts are exact in floats.
-
-        Counts must stay below 2^53 rounding units.
-
-        Args:
-            first, last: standard deviation of a cell's noise at the first and at the last step.
+        """Return the largest number of rows below 2^53 rounding units; ``first``, ``last``: a
+        cell's standard deviation at the first and last step.
         """
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
@@ -604,8 +555,7 @@ class Hierarchy(TableStatistic):
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Parse standard deviations that are wanted for levels of a tree; a mapping or None is returned
-    unchanged.
+    """Parse wanted standard deviations; a mapping or None is returned unchanged.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -634,13 +584,8 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the wanted noise variance of each level of a tree, and the unit of these variances.
-
-    Variances are multiples of ``unit ** 2``. The unit is the largest wanted standard deviation if
-    ``relative`` is True, otherwise 1. Without targets, all variances and the unit are 1.
-
-    Returns:
-        The variances as a list, and ``unit``.
+    """Return each level's wanted variance as a multiple of ``unit ** 2``, and ``unit``: the largest
+    wanted standard deviation if ``relative``, otherwise 1. Without targets all are 1.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0
@@ -683,8 +628,7 @@ def wanted_variances(
 
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
-    """Return the nodes of a weighted sum and their weights, which are 1 unless a mapping states
-    them.
+    """Return the nodes of a weighted sum, and their weights, 1 by default.
 
     >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])
@@ -730,9 +674,7 @@ def _level_table(
 def _sum_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
-    """Return a text table of the total, the largest nodes one level below, and the sum of all
-    others.
-    """
+    """Return a table of the total, the largest nodes below it, and the sum of all others."""
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])

@@ -1,6 +1,4 @@
-"""Counts of the cells of a line over time, such as hours of a day; the count in every interval is
-accurate.
-"""
+"""Counts of the cells of a line over time; the count in every interval is accurate."""
 
 from __future__ import annotations
 
@@ -41,19 +39,15 @@ _LISTED = 8
 
 
 class RangesReading(GridReading):
-    """Released counts in intervals of cells at one step, or between two steps.
+    """Released counts in intervals of cells.
 
-    The name of a number is a pair of labels: the first cell, and the cell after the last one. None
-    stands for the beginning or the end of all cells. A single label names one cell.
+    A number's name is a pair of labels, the first cell and the cell after the last; None stands for
+    the beginning or the end. A single label names one cell.
     """
 
     statistic: Ranges
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the first cell, and the cell after the last, of the interval that a name selects.
-
-        The name is a pair of labels, one label, or a text of indices such as "0:24".
-        """
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -81,10 +75,7 @@ class RangesReading(GridReading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the counts of all cells, or of the requested intervals such as "0:24".
-
-        "0:24" is the interval of cells 0 to 23.
-        """
+        """Return the counts of all cells, or of requested intervals: "0:24" is cells 0 to 23."""
         if request.ask is not None:
             ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
             low, high = ends[:1], ends[1:]
@@ -101,22 +92,20 @@ class RangesReading(GridReading):
 class Ranges(GridCells):
     """Counts in any interval of a line of cells, such as the hours of a day, over time.
 
-    An event is the label of its cell, such as an hour of the day. With ``counts`` an event is a
-    pair such as ("09", 3), which counts 3 times.
+    An event is the label of its cell; with ``counts`` a pair such as ("09", 3), which counts 3
+    times.
 
     Args:
-        labels: labels of all cells in order, which are public; or the number of cells, whose labels
-            are then 0, 1, 2, ...
-        name: name of what the labels are, such as "hour".
+        labels: public labels of all cells in order; or their number, with labels 0, 1, 2, ...
+        name: what the labels are, such as "hour".
         workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (intervals that
             begin at the first cell), "nodes" (the nodes of a tree over the cells) or "subsets"
             (random sets of cells).
-        line: name of the strategy for the cells. None: the strategy with the least total error over
-            the workload, among independent cells, differences of neighbours (Haar), hierarchies
-            and, up to 256 cells, dense matrices. In a stream of one step all strategies are tried.
+        line: name of the strategy for the cells. None: the one with the least total error, among
+            independent cells, differences of neighbours (Haar), hierarchies and, up to 256 cells,
+            dense matrices. In a stream of one step all strategies are tried.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the strategy for the cells, given in full as `Grid.to_dict` describes it, not by name;
-            None: ``line`` decides.
+        grid: the strategy in full, as `Grid.to_dict`; None: ``line`` decides.
 
     Raises:
         InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
@@ -231,7 +220,6 @@ class Ranges(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence that describes how the counts of the cells are measured with noise."""
         return (
             f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
             f"every interval is a linear function of them."
@@ -244,11 +232,7 @@ class Ranges(GridCells):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Return a copy with the best strategy for the cells under this guarantee.
-
-        In a stream of one step the kind of noise is known beforehand, so all strategies are
-        compared.
-        """
+        """Return a copy with the best strategy; for one step all strategies are compared."""
         if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
@@ -297,10 +281,7 @@ class Ranges(GridCells):
         return ErrorScale.over(what, below)
 
     def interval_of(self, text: str) -> tuple[int, int]:
-        """Parse an interval: return the index of its first cell, and of the cell after its last.
-
-        Args:
-            text: the interval, such as 0:24 for cells 0 to 23.
+        """Return the first cell, and the cell after the last, of an interval such as "0:24".
 
         Raises:
             InvalidInput: the text is no interval, or the interval reaches beyond the last cell.

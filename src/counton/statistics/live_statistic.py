@@ -1,4 +1,4 @@
-"""A running statistic of a stream: it takes events, releases numbers, and can be saved."""
+"""A running statistic of a stream."""
 
 from __future__ import annotations
 
@@ -50,10 +50,7 @@ _NEAR = 16
 
 
 class _CellNoise:
-    """Integer noise of requested cells: one draw for each cell and each node of the strategy.
-
-    A node is a sum over steps that gets independent noise. Cells are in the requested order.
-    """
+    """Noise of requested cells, in their order: one draw for each cell and node."""
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
@@ -73,16 +70,9 @@ class _CellNoise:
 
 
 class Running:
-    """A running statistic: it takes the events of each step, and releases the statistic's numbers.
+    """A running statistic, made by `Running.start`: it takes the events of each step.
 
-    `Running.start` makes it. All releases together satisfy one guarantee. The object holds exact
-    counts: keep it secret.
-
-    Attributes:
-        statistic: the statistic.
-        batched: True if a step may have any number of events.
-        design: the public parameters of the releases: strategy, guarantee, noise distribution and
-            shape.
+    All releases together satisfy one guarantee. The object holds exact counts: keep it secret.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Distinct
@@ -101,7 +91,6 @@ class Running:
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Store the parts of a running statistic. Users call `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, self.key_fingerprint = source.design, source.key_fingerprint
@@ -119,7 +108,7 @@ class Running:
 
     @property
     def step(self) -> int:
-        """Number of the last step that this stream has released; 0 before the first."""
+        """Number of the last released step; 0 before the first."""
         return self._step
 
     @classmethod
@@ -137,17 +126,12 @@ class Running:
         """Begin a stream of a statistic.
 
         Args:
-            statistic: the statistic.
-            horizon: number of steps.
-            guarantee: the guarantee for all releases together.
-            key: the secret from which the noise is computed; never start two streams with one key
-                and one name.
-            name: name of the stream.
-            strategy: how noise is correlated over time; None: the planner's choice.
+            guarantee: for all releases together.
+            key: never start two streams with one key and one name.
+            strategy: None: the planner's choice.
             batched: True if a step may have any number of events (`release_batch`). Otherwise it
-                has at most one event, and exactly one if events are letters. If an event is
-                missing, pass `None` in its place, because all other events must stay in their
-                steps.
+                has at most one, and exactly one letter; pass `None` for a missing event, because
+                all others must stay in their steps.
 
         Raises:
             InvalidInput: an argument is missing or out of range.
@@ -174,8 +158,8 @@ class Running:
     def release(self, event: Any) -> Reading:
         """Take one event as a step, and release the statistic's numbers.
 
-        An interruption, such as Ctrl-C or a lack of memory, leaves everything as it was before. If
-        that is impossible, because the events are half counted, all further releases are refused.
+        An interruption leaves everything as it was before. If that is impossible, because events
+        are half counted, all further releases are refused.
 
         Raises:
             InvalidInput: not an event of this statistic, or an event that breaks its bounds;
@@ -191,18 +175,16 @@ class Running:
     def release_batch(self, events: Events) -> Reading:
         """Take any number of events as one step, and release the statistic's numbers.
 
-        If the stream is not ``batched``, a step has one event or none. ``release_batch([])`` is a
-        step without events.
+        If the stream is not ``batched``, a step has one event or none.
 
         Raises:
-            InvalidInput: as `release`, or more events than a step of this stream may have, or none
-                if each step has one letter.
+            InvalidInput: as `release`, or a wrong number of events.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
         return self.release_batches(events, [count_events(self.statistic, events)])[0]
 
     def release_many(self, events: Events) -> Readings:
-        """Take each event as a step of its own, and release all these steps, or none of them.
+        """Take each event as a step, and release all these steps, or none.
 
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
@@ -210,13 +192,11 @@ class Running:
         return self._release(events, np.arange(1, count_events(self.statistic, events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
-        """Take consecutive steps with any number of events each, and release all these steps, or
-        none of them.
+        """Take consecutive steps with any number of events, and release all of them, or none.
 
         Args:
-            events: the events in the order in which they happened.
-            stops: for each step the number of events up to its end. If the stream is not
-                ``batched``, a step has one event or none (exactly one letter).
+            events: in the order in which they happened.
+            stops: for each step the number of events up to its end, as in `release_batch`.
 
         Raises:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
@@ -251,11 +231,10 @@ class Running:
         return readings
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add events to the exact counts, and return the change of each cell in each step.
+        """Count events, and return the change of each cell in each step.
 
-        The caller must then release, and afterwards keep the counts or undo them. If an
-        interruption prevents both, all further releases are refused, because a unit must not be
-        counted twice.
+        The caller must then release, and keep the counts or undo them; if an interruption prevents
+        both, further releases are refused, because a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -304,19 +283,13 @@ class Running:
         return steps
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return the released values of the cells with these indices at a step, of shape
-        ``(cells,)``.
-
-        A value is a function of key, cell and step, so it is the same each time.
-        """
+        """Return the released values of some cells at a step: a function of key, cell and step."""
         # Cells with numbers close to each other cost one call of the noise.
         alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return alone
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return the released values of the cells with these indices, of shape ``(steps,
-        cells)``.
-        """
+        """Return the released values of some cells, of shape ``(steps, cells)``."""
         strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
@@ -329,9 +302,7 @@ class Running:
         return self.design.to_data(values)
 
     def describe(self) -> str:
-        """Describe the statistic, the protected unit, neighbouring datasets, the guarantee and the
-        strategy.
-        """
+        """Describe the statistic, the protected unit, the guarantee and the strategy."""
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
@@ -340,14 +311,10 @@ class Running:
         )
 
     def reading(self, step: int | None = None) -> Reading:
-        """Return the released numbers of an earlier step, for statistics whose cells are computed
-        on request.
-
-        They equal the numbers released at that step.
+        """Return the numbers of an earlier step, for statistics computed on request.
 
         Raises:
-            InvalidInput: the step is not released; or all cells of the statistic were released, so
-                that the caller must keep what `release` returned.
+            InvalidInput: the step is not released, or all cells of the statistic were.
         """
         if not self._step:
             raise InvalidInput(
@@ -363,9 +330,7 @@ class Running:
         return found
 
     def checkpoint(self) -> bytes:
-        """Return the state of the stream as bytes, from which `resume` continues.
-
-        They hold exact counts: keep them secret.
+        """Return the state, from which `resume` continues. It holds exact counts: keep it secret.
 
         Raises:
             StateError: within a release, or after an interruption that left events half counted.
@@ -387,9 +352,7 @@ class Running:
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
-        """Continue the stream of ``saved``, the bytes that `checkpoint` returned.
-
-        Further releases equal the releases of a stream that was never interrupted.
+        """Continue from `checkpoint`; releases equal those without an interruption.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.
@@ -434,15 +397,12 @@ def counter_of(
     contribution: Contribution | None = None,
     found: tuple[tuple[int, ...], Guarantee] | None = None,
 ) -> Counter:
-    """Return a counter (`Counter`) that adds noise to the statistic's cells, before the first step.
+    """Return a counter that adds noise to the statistic's cells.
 
     Args:
-        strategy, guarantee, key, name, batched: as in `Running.start`.
-        contribution: a bound on how much one protected unit changes the cells, instead of the
-            statistic's own bound; None: the statistic's bound.
-        found: None if groups are declared. If groups are found in the rows, a pair: the shape of
-            the cells of all possible groups, and the guarantee that the noise must give. (The
-            choice of groups spends the rest of ``guarantee``.)
+        contribution: None: the statistic's bound.
+        found: if groups are found in the rows, the shape of all possible groups' cells, and the
+            guarantee of the noise. (The choice of groups spends the rest.)
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
@@ -460,7 +420,7 @@ def counter_of(
 
 
 def _entry_of(statistic: Statistic, *, batched: bool) -> dict[str, Any]:
-    """Return a statistic's entry in the design of a stream, from which the noise is derived."""
+    """Return a statistic's entry in the design, from which the noise is derived."""
     return {**statistic_to_dict(statistic), "batched": batched}
 
 
@@ -472,9 +432,7 @@ def _design_on_demand(
     name: str,
     batched: bool,
 ) -> Design:
-    """Return the public parameters of a stream whose cells are computed on request, without a
-    counter.
-    """
+    """Return the design of a stream whose cells are computed on request."""
     if strategy.facts.delay or strategy.facts.workload != "totals":
         raise InvalidInput(
             f"strategy {strategy!r} does not release totals without delay, but numbers computed on "
@@ -489,12 +447,8 @@ def _design_on_demand(
 
 
 def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
-    """Rebuild the statistic of a stream from a dict. The second result is True if a step may have
-    any number of events.
-
-    Args:
-        saved: the dict ``statistic`` of the stream's `Design`; None for plain counts, which raises
-            an error.
+    """Rebuild a statistic, and whether it is batched, from its entry in a `Design`; None, as of
+    plain counts, raises an error.
     """
     if saved is None:
         raise RequestMismatch(
@@ -506,17 +460,10 @@ def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """Return the standard deviation of a released number, in data units, and words that say which
-    number this is.
+    """Return the standard deviation of a released number in data units, and words for it.
 
-    Args:
-        terms: design of the stream.
-        step: number of the step.
-        since: the step after which events count; None: all events so far count.
-
-    Returns:
-        The standard deviation, and words such as "the number of values"; None instead of words for
-            plain counts and sums.
+    The words are such as "the number of values"; None for plain counts and sums. ``since``: the
+    step after which events count; None: all so far count.
     """
     std = float(terms.errors.std(step) if since is None else terms.errors.window_std(since, step))
     if terms.statistic is None:

@@ -1,4 +1,4 @@
-"""Base class of tables: statistics that choose the measured sums with the least error."""
+"""Base class of tables, which choose the measured sums with the least error."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ _MOST_COUNTED = 2**32
 
 
 class TableStatistic(TallyStatistic):
-    """Base class of statistics whose released numbers form a table, such as counts by cell.
+    """Base class of statistics whose released numbers form a table.
 
-    If rows have no times, the table is released once; otherwise after every step.
-
-    A measurement is the integer matrix that converts exact counts to the cells that get noise.
-    Unless the caller states one, the best measurement for the kind of noise is chosen. In streams
-    of several steps the matrix has smaller entries, because exact counts grow larger there.
+    If rows have no times, the table is released once. A measurement is the integer matrix from
+    exact counts to the cells that get noise; by default the best one for the kind of noise. In
+    streams of several steps its entries are smaller, because exact counts grow larger there.
     """
 
     counts_rows = True
@@ -52,31 +50,18 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
-        """Return the measurement matrix with the least error for a kind of noise.
-
-        Args:
-            norm: 1 for Laplace noise, 2 for Gaussian noise.
-            horizon: number of steps; None: unknown or no end.
-        """
+        """Return the best measurement for Laplace (1) or Gaussian (2) noise."""
 
     @cached_property
     def measurement(self) -> Any:
-        """The matrix that is applied to exact counts before noise is added.
-
-        Until `settle` has chosen it for the guarantee, it is the best one for Laplace noise.
-        """
+        """The matrix of the measured sums; until `settle`, the best one for Laplace noise."""
         return self._measurement or self._choose(1)
 
     def _with_measurement(self, measurement: Any) -> Self:
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """Return a copy of the statistic with the measurement matrix of least error for a kind of
-        noise.
-
-        ``norm`` is 1 for Laplace and 2 for Gaussian noise, ``horizon`` the number of steps (None:
-        unknown or no end).
-        """
+        """Return a copy with the best measurement for this kind of noise."""
         return self._with_measurement(self._choose(norm, horizon))
 
     @override
@@ -97,18 +82,16 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """The error that the best measurement matrix minimises.
-
-        It is the square root of the mean variance of the statistic's numbers if each measured cell
-        has noise with variance 1.
+        """The error that the best measurement minimises: the square root of the mean variance of
+        the numbers, for variance 1 of a cell.
         """
         return self.error_of.mean
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Return a copy with the measurement of least error under a guarantee.
+        """Return a copy with the measurement of least error.
 
-        If the guarantee allows both Laplace and Gaussian noise, the best measurement for each is
-        found, and the one with the smaller error is taken.
+        Of the best ones for Laplace and for Gaussian noise, the one with the smaller error is
+        taken.
         """
         if self._measurement is not None:
             return self
@@ -127,42 +110,22 @@ class TableStatistic(TallyStatistic):
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
-        """Set the neighbouring relation and the protected unit.
-
-        The unit is one event. With ``counts`` an event counts several times; then the unit is not
-        the whole event, but a single count of it.
-        """
+        """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _common(self) -> dict[str, Any]:
-        """Return the parameters that all tables have, as JSON values, without default values."""
         return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
-        """Return the contribution bound of a unit that changes the measured cells in one step.
-
-        Args:
-            moved: bounds on the 1-norm and the squared 2-norm of the change.
-            words: a clause that describes the change.
-        """
+        """Return the bound of a unit that changes the measured cells by ``moved`` in one step."""
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
-        """Split an event into its value and the number of times that the event counts. Without
-        ``counts`` the event itself is the value, and it counts once.
-
-        Args:
-            event: the event.
-            named: the words for the value in error messages.
-
-        Raises:
-            InvalidInput: with ``counts``, the event is not a pair, or its number is not a whole
-                number from 0 to 2^32.
-        """
+        """Return an event's value, and the number of times that it counts."""
         if not self.counts:
             return event, 1
         if not isinstance(event, (tuple, list)) or len(event) != 2:
@@ -194,29 +157,18 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return a table of noise levels: one row for each kind of number, such as each level of a
-        tree, with the largest standard deviation of this kind.
-
-        Args:
-            std: standard deviation of each measured cell.
-        """
+        """Return each kind of number's largest standard deviation, for cells of ``std``."""
 
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """Return pairs of a title and words that list the possible measurements for one release,
-        with their errors.
-        """
+        """Return titles and words that list the possible measurements with their errors."""
         return ()
 
     def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
-        """Return how accurate the table's numbers will be; this needs no data.
+        """Return how accurate the table will be; this needs no data.
 
-        Args:
-            guarantee: the guarantee for all releases together.
-            horizon: number of steps; 1 releases the table once.
-
-        Returns:
-            Rows as in `spread`. With several steps, ``std`` is an average over the steps (root of
-                the mean variance), and ``largest_std`` belongs to the worst step.
+        The rows are those of `spread`.
+        With several steps ``std`` is the root of the mean variance, and ``largest_std`` belongs to
+        the worst step.
         """
         from counton.statistics.statistic_plan import plan_statistic
 
@@ -231,12 +183,8 @@ class TableStatistic(TallyStatistic):
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
-    """Raise `SumOverflow` if exact counts are so large that the cells computed from them would not
-    be exact.
-
-    Args:
-        sums: exact counts, shape ``(steps, places)``, one for each step and each sum over rows.
-        largest_entry: largest absolute entry of the measurement matrix.
+    """Raise `SumOverflow` if cells computed from ``sums`` might not be exact; ``largest_entry`` is
+    the largest absolute entry of the measurement matrix.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
     refuse_overflow(
@@ -255,12 +203,7 @@ _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """Return the largest count that stays exact in float64 when noise is added to it and the sum is
-    rounded to a multiple of 2^-bits.
-
-    Args:
-        bits: number of fractional bits.
-        std: standard deviation of the noise.
+    """Return the largest count that stays exact in float64 with noise and 2^-bits.
 
     >>> most_read(16, 1.0) / 2**37
     0.99...

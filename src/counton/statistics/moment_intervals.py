@@ -42,12 +42,10 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def error_shares_of_means(least: float, most: float) -> list[float]:
-    """Return the fractions of the allowed error probability to try for the intervals of the means.
+    """Return the fractions of the error probability to try for the intervals of the means.
 
-    The caller computes one interval with each fraction, and returns an interval that contains all
-    of these intervals. The best fraction depends on n / s, where n is the true number of rows and s
-    the standard deviation of the noise of the released number of rows. Only bounds on n / s are
-    known: ``least`` and ``most``.
+    The caller returns what contains all intervals. The best fraction depends on n / s, the true
+    number of rows over the standard deviation of the released one, of which bounds are known.
 
     >>> error_shares_of_means(25.0, 40.0), error_shares_of_means(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -64,13 +62,8 @@ def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, floa
 
     The interval holds all u with |u - share| <= ratio sqrt(u^2 + square). For the true ratio u, a
     weighted sum of the exact sums is 0, so the same weighted sum of the noisy sums is at most its
-    half-width. The interval is infinite if ``ratio`` is 1 or more.
-
-    Args:
-        share: a released sum divided by the released number of rows.
-        square: a number such that u^2 + square is the squared 2-norm of the weights of the weighted
-            sum.
-        ratio: half-width of one sum divided by the released number of rows.
+    half-width; u^2 + square is the squared 2-norm of its weights. The interval is infinite if
+    ``ratio`` is 1 or more.
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
     ((0.5, 0.5), (-1.0, 1.0))
@@ -83,12 +76,7 @@ def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, floa
 
 
 class MeanEnds(NamedTuple):
-    """The interval of the mean of a column whose values are from -1 to 1.
-
-    Attributes:
-        share: the released sum divided by the released number of rows.
-        low, high: ends of the interval.
-    """
+    """The ends of the interval of a column's mean, and the released ``share``."""
 
     share: float
     low: float
@@ -96,13 +84,7 @@ class MeanEnds(NamedTuple):
 
     @classmethod
     def of(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
-        """Compute the interval of a mean, of a sum of two means, or of their difference.
-
-        Args:
-            share: the released sum divided by the released number of rows.
-            ratio: the half-width of one sum divided by the released number of rows.
-            lines: 1 for a mean, which is from -1 to 1; 2 for the sum or the difference of two
-                means, from -2 to 2.
+        """Compute the interval of a mean or, with ``lines=2``, of a sum or difference of two means.
 
         >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
         (0.25, -1.0)
@@ -112,14 +94,12 @@ class MeanEnds(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Largest possible difference between the released ``share`` (sum divided by number of
-        rows) and the true mean.
-        """
+        """Largest possible difference of the released ``share`` and the true mean."""
         return max(self.share - self.low, self.high - self.share)
 
     @property
     def squares(self) -> tuple[float, float]:
-        """The smallest and the largest square of any number in the interval."""
+        """The smallest and the largest square of a number in the interval."""
         ends = self.low**2, self.high**2
         return 0.0 if self.low < 0 < self.high else min(ends), max(ends)
 
@@ -133,12 +113,7 @@ class MeanEnds(NamedTuple):
 
 
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
-    """Return the interval of a variance.
-
-    Args:
-        value: the released variance.
-        mean: interval of the mean.
-        ratio: half-width of one sum divided by the released number of rows.
+    """Return the interval of a variance, given its released value and the mean's interval.
 
     >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
     (0.25, 0.25)
@@ -154,13 +129,7 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 def covariance_ends(
     value: float, both: MeanEnds, apart: MeanEnds, ratio: float
 ) -> tuple[float, float]:
-    """Return the interval of a covariance.
-
-    Args:
-        value: the released covariance.
-        both: interval of the sum of both means.
-        apart: interval of the difference of both means.
-        ratio: half-width of one sum divided by the released number of rows.
+    """Return the interval of a covariance, given those of the means' sum and difference.
 
     >>> covariance_ends(0.25, MeanEnds.of(0.5, 0.0, 2), MeanEnds.of(0.5, 0.0, 2), 0.0)
     (0.25, 0.25)
@@ -182,15 +151,8 @@ def covariance_ends(
 def slope_ends(
     covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> tuple[float, float]:
-    """Return the interval of the slope of a least-squares line.
-
-    Args:
-        covariance: the released covariance of both columns.
-        variance: the released variance of the predicting column.
-        on: interval of the mean of the predicting column.
-        of: interval of the mean of the predicted column.
-        ratio: half-width of one sum divided by the released number of rows.
-        most: the largest possible slope.
+    """Return the interval of a least-squares slope, given released moments of the predicting column
+    ``on`` and of the predicted ``of``; at most ``most``.
 
     >>> means = MeanEnds.of(0.0, 0.0)
     >>> ends = slope_ends(0.1, 0.2, on=means, of=means, ratio=0.0, most=64)
@@ -207,15 +169,7 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """Return the largest slope of a least-squares line that is possible given the released sums.
-
-    Args:
-        covariance: released covariance of both columns.
-        variance: released variance of the predicting column.
-        on, of: intervals of the means of the predicting and of the predicted column.
-        ratio: half-width of one sum divided by the released number of rows.
-        most: upper bound on the slope.
-    """
+    """Return the largest possible slope, as for `slope_ends`."""
     # The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
     # those below an end, and perhaps some beyond a second end, which then count too.
 
@@ -243,23 +197,20 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """Return the largest value of d (e - slope d) over all |d| <= ``on`` and |e| <= ``of``.
+    """Return the largest d (e - slope d) over all |d| <= ``on`` and |e| <= ``of``.
 
-    Here d is the error of the mean of the predicting column, and e the error of the mean of the
-    predicted column. The result bounds the products of these two errors in covariance - slope *
-    variance, a difference that is 0 at the true slope.
+    d and e are the errors of both means. This bounds their products in covariance - slope *
+    variance, which is 0 at the true slope.
     """
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Bound the 2-norm of the weights in the sum that determines the slope of a least-squares line.
+    """Bound the 2-norm of the weights of the sum that is 0 at the true slope.
 
-    This weighted sum of the exact sums is 0 at the true slope. Its weights are 1, m, 2 b m - m', m
-    m' - b (1 + m^2) and b. Here b is the slope, m the mean of the predicting column, and m' the
-    mean of the predicted column. The bound holds for every m in the interval ``on`` and every m' in
-    the interval ``of``.
+    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, with slope b and means m of the
+    predicting and m' of the predicted column, anywhere in ``on`` and ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

@@ -74,31 +74,21 @@ _COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "sl
 
 
 class _Dual(NamedTuple):
-    """The value of a function of the released sums, with its partial derivatives (a dual number).
-
-    Attributes:
-        value: the value of the function.
-        slopes: its derivative by each sum, of shape ``(sums,)``; NaN if it has none.
-    """
+    """The value of a function of the released sums, and its derivatives; NaN if it has none."""
 
     value: float
     slopes: Floats
 
     def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
-        """Return the function self + times * other, with its derivatives."""
+        """Return self + times * other."""
         return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
 
     def times(self, other: _Dual) -> _Dual:
-        """Return the product of the functions self and other, with its derivatives."""
         slopes = self.value * other.slopes + other.value * self.slopes
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """Return the function self / other.
-
-        If ``other`` is 0 or less, or has no derivatives, the result has the value 0 and no
-        derivatives (NaN).
-        """
+        """Return self / other; 0 without derivatives if ``other`` is 0 or less, or has none."""
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
         value = self.value / other.value
@@ -106,14 +96,12 @@ class _Dual(NamedTuple):
 
 
 class _MomentNumber(NamedTuple):
-    """A count, sum, mean, variance, covariance or slope of columns that are scaled to [-1, 1].
+    """A number of columns that are scaled to [-1, 1].
 
     Attributes:
-        of: the number as a function of the released sums.
         least, most: bounds on the true number that always hold.
         scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
-        formula: function that returns the number as a `Formula` (sums of released cells and their
-            quotients); None: the number is no `Formula`.
+        formula: the number as a `Formula`; None: it is none.
     """
 
     of: _Dual
@@ -124,17 +112,16 @@ class _MomentNumber(NamedTuple):
     formula: Callable[[], Formula] | None = None
 
     def to_data_units(self, value: float) -> float:
-        """Clip a value to the range of possible values, and convert it to data units."""
+        """Clip a value to the possible values, and convert it to data units."""
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
 class MomentsReading(Reading):
-    """Released moments of columns at one step, or of the rows between two steps.
+    """Released moments of columns.
 
     Names of numbers: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance",
-    column)``, ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line.
-    Variances and covariances describe the counted rows, not a population: sums of squares are
-    divided by the number of rows.
+    column)``, ``("covariance", one, other)``, and ``("slope", of, on)``. Variances and covariances
+    describe the counted rows, not a population: they are divided by the number of rows.
     """
 
     statistic: Moments
@@ -170,7 +157,7 @@ class MomentsReading(Reading):
         return ClosedForm(found.to_data_units(found.of.value), ends, std, parts)
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
-        """Parse a number's name into its kind, such as "mean", and the indices of its columns."""
+        """Return the kind of a number, such as "mean", and the indices of its columns."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
@@ -220,9 +207,7 @@ class MomentsReading(Reading):
 
     @cached_property
     def _sums(self) -> Floats:
-        """The released sums with values scaled to [-1, 1], of shape ``(sums,)``; the first is the
-        number of rows.
-        """
+        """The released sums, scaled to [-1, 1]; the first is the number of rows."""
         return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
 
     def _sum(self, place: int) -> _Dual:
@@ -231,20 +216,14 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """Return the sum with this index divided by the released number of rows, with derivatives
-        (`_Dual`).
-
-        If the released number of rows is not positive, the value is 0 and derivatives are NaN.
-        """
+        """Return a sum over the number of rows; 0 without derivatives if that is not positive."""
         return self._sum(place).over(self._sum(0))
 
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
     def _moment(self, one: int, other: int) -> _Dual:
-        """Return the released covariance of the columns with two indices, or the variance if they
-        are equal.
-        """
+        """Return the covariance of two columns, or a variance."""
         share = self._share(self.statistic.second(one, other))
         if one == other:
             share = _Dual(1 - share.value, -share.slopes)
@@ -254,11 +233,7 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return the sum with this index, divided by the number of rows, as a `Formula`: a number
-        that keeps its weights on released cells.
-
-        Formulas are cached, because equal quotients must be the same object.
-        """
+        """Return a sum over the number of rows; equal quotients must be the same object."""
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
@@ -277,12 +252,7 @@ class MomentsReading(Reading):
         return float(self.cells.halfwidths(np.array(std), level))
 
     def _one(self, fails: float) -> float:
-        """Return the half-width of the interval of a weighted sum of cells, for weights with 2-norm
-        1.
-
-        Args:
-            fails: probability that the error exceeds the half-width.
-        """
+        """Return the half-width of a sum of cells whose weights have 2-norm 1."""
         # If this probability is below the smallest known tail, the result is twice the half-width
         # for its square root: the tails fall at least exponentially.
         if fails not in self._ones:
@@ -296,15 +266,7 @@ class MomentsReading(Reading):
     def _ends(
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
-        """Return the interval of one number, such as a mean or a covariance, with all values scaled
-        to [-1, 1].
-
-        Args:
-            kind: the kind of number, such as "mean".
-            places: indices of the columns from which the number is computed.
-            moment: the number.
-            level: probability with which the interval holds the true number.
-        """
+        """Return the interval of one number, scaled to [-1, 1]."""
         value, number, fails = moment.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
             half = self._half(moment.of.slopes, level)
@@ -333,18 +295,10 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the interval of a variance, covariance or slope, with all values scaled to [-1,
-        1].
+        """Return the interval of a variance, covariance or slope, scaled to [-1, 1].
 
-        The allowed error probability is divided: a part for the intervals of the means, the rest
-        for the number itself.
-
-        Args:
-            kind: "variance", "covariance" or "slope".
-            places: indices of the columns from which the number is computed.
-            known: half-width of the interval of one mean, at the part of the error probability
-                that is for means.
-            ratio: the same half-width at the remaining error probability.
+        ``known`` is the half-width of a mean at the part of the error probability that is for
+        means, ``ratio`` at the rest.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -361,15 +315,13 @@ class MomentsReading(Reading):
 class Moments(TallyStatistic):
     """Number of rows, means, variances, covariances and least-squares slopes of their columns.
 
-    An event is a row with a number for each column. Numbers are clipped to their bounds and rounded
-    to the nearest of ``grid`` + 1 equally spaced points; the moments of these rounded numbers are
-    estimated. NaN and infinity are refused. The number of rows is private too.
+    An event is a row with a number for each column, clipped to its bounds and rounded to the
+    nearest of ``grid`` + 1 equally spaced points, whose moments are estimated. NaN and infinity are
+    refused. The number of rows is private too.
 
     Args:
-        columns: bounds of each column by its name, in order, or a list of (name, lower, upper); at
-            most 8 columns.
-        grid: number of equal intervals between the bounds of every column. More intervals do not
-            increase errors, but make the integer sums larger.
+        columns: bounds by name, or a list of (name, lower, upper); at most 8 columns.
+        grid: more intervals do not increase errors, but make the integer sums larger.
         unit: the word for one protected unit.
 
     Raises:
@@ -387,9 +339,6 @@ class Moments(TallyStatistic):
     >>> low, high = hour.interval(("mean", "price"))
     >>> low <= 50 <= high, high - low < 2
     (True, True)
-    >>> low, high = hour.interval(("slope", "sold", "price"))
-    >>> low <= -0.2 <= high < 0
-    True
     """
 
     card = Card(
@@ -501,10 +450,7 @@ class Moments(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one row changes the sums.
-
-        The bound does not depend on ``batched`` and ``horizon``.
-        """
+        """Return the bound on the change by one row."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
@@ -521,11 +467,7 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number to which the error in a plan refers: the number of rows.
-
-        A plan of a stream states the standard deviation of this number. The `ErrorScale` has a
-        phrase that names this number, and a factor: the number's error divided by the error of one
-        cell.
+        """The number of rows.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their
@@ -584,9 +526,7 @@ class Moments(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``; its digits are the row's
-        values, each rounded to one of equally spaced points between its bounds.
-        """
+        """Encode each row as an integer whose digits are its values on the grid."""
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -628,17 +568,12 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums over rows to the cells that get noise: sums of values that are scaled to
-        [-1, 1].
+        """Convert sums over rows to cells.
 
-        The cells are ``grid ** 2`` times these sums over rows, where x is a scaled value: the
-        number of rows; for each column the sum of x; for each column the sum of 1 - x^2; and for
-        each pair of columns the sum of the products x y.
-
-        Args:
-            sums: the number of rows; then sums of the indices of the grid points to which values
-                are rounded, sums of the squares of these indices, and sums of products of two
-                indices. The shape is ``(steps, sums)``.
+        ``sums``, of shape ``(steps, sums)``, has the number of rows, then sums of grid indices, of
+        their squares, and of products of two. The cells are ``grid ** 2`` times the number of rows;
+        for each column the sum of x; for each column the sum of 1 - x^2; and for each pair the sum
+        of x y.
         """
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
@@ -656,9 +591,7 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """For each row of the table, by its label: the kind of number, and the columns of values
-        from which it is computed, as in ``{"mean age": ("mean", "age")}``.
-        """
+        """The kind and columns of each table row, as in ``{"mean age": ("mean", "age")}``."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
@@ -672,10 +605,7 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """Return the index of the cell that sums the products of two columns.
-
-        If both are the same column, it is the cell of the column's squares.
-        """
+        """Return the cell of the product of two columns, or of one column's square."""
         count = len(self.names)
         if one == other:
             return 1 + count + one

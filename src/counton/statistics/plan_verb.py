@@ -1,4 +1,4 @@
-"""The plan of a stream, of counts or of a statistic: `counton.plan`."""
+"""The plan of a stream: `counton.plan`."""
 
 from __future__ import annotations
 
@@ -48,54 +48,42 @@ def plan(
 ) -> StreamPlan:
     """Plan a stream with the least error, or with the least guarantee for an error.
 
-    A plan reads no data and costs no privacy. ``plan(365, epsilon=1)`` ranks strategies for a
-    stream by the exact variance of their releases; ``of=`` plans a stream of a statistic. Every
-    kind of strategy takes part with its best parameters for this horizon, guarantee and
-    contribution: once if the best parameters for Laplace and for Gaussian noise are equal, else
-    twice.
+    A plan reads no data and costs no privacy. Strategies are ranked by the exact variance of their
+    releases; ``of=`` plans a stream of a statistic. Every kind of strategy takes part with its best
+    parameters: once if they are equal for Laplace and for Gaussian noise, else twice.
 
     **The least guarantee.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
 
-    `counton.plan_expiring` plans a stream whose protection fades, and `counton.plan_cells` plans a
-    table of cells with one or several axes for one release.
+    `counton.plan_expiring` plans a stream whose protection fades, `counton.plan_cells` a table for
+    one release.
 
     Args:
-        horizon: number of steps; None for a stream without a last step, whose protection never
-            fades.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``. Instead, it may be stated in numbers:
-            ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``.
-        metric: rank strategies by the mean of the variance over all steps, or by its maximum.
-        contribution: the bound on how much one protected unit changes the input; default: one
-            count, added or removed.
-        shape: shape of one step's input.
-        strategies: the strategies to rank; None: all. A name stands for a kind, as in a job:
-            "kary"; "kary-paper" is the kind exactly as its paper states it, and "published" all
-            kinds that refereed papers describe.
-        epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
-            approximate privacy.
-        of: a statistic, such as ``Distinct()``, which sets contribution and shape; errors are then
-            the errors of its numbers. If it adds up rows, ``contribution`` may bound the change by
-            all rows of a user.
-        batched: with ``of``, True if a step may have any number of events; False: each has one.
-        release: the numbers to make accurate: "totals" so far; "windows", each step's own count, by
-            a strategy that releases nothing else; or "both", where totals and the counts of single
-            steps, as differences of totals, matter equally.
-        simple: True for strategies that release integers only; they keep no numbers in memory and
-            need no search.
-        compare: True to rank also the kinds of strategies that are never best, or never from 64
-            steps on.
-        around: for a stream without a last step, the number of steps over which errors are
-            compared. Default: 65,536.
-        also: strategies to rank in addition, such as your own.
-        within: instead of a guarantee, the largest half-width of an interval at the last step. A
-            number; "2%" of a public ``size``; for a statistic with several numbers also by name, as
-            in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of four
-            digits that reaches it.
-        level: with ``within``, the probability with which each interval holds.
-        least: with ``within``, the parameter to minimise, "epsilon" or "rho".
-        size: with ``within``, the public number of rows by the last step. Percentages refer to it,
-            and the errors of means and quantiles depend on it.
+        horizon: number of steps; None for a stream without a last step.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or in numbers: ``epsilon``, ``epsilon`` and
+            ``delta``, or ``rho``.
+        metric: rank strategies by the mean variance of all steps, or by the largest.
+        contribution: the bound on one unit's change; default: one count, added or removed.
+        strategies: the strategies or names of kinds to rank; None: all. "kary-paper" is the kind
+            exactly as its paper states it, "published" all kinds that refereed papers describe.
+        epsilon, delta, rho: with ``within``, ``delta`` alone asks for approximate privacy.
+        of: a statistic, which sets contribution and shape. If it adds up rows, ``contribution`` may
+            bound the change by all rows of a user.
+        batched: with ``of``, True if a step may have any number of events, else each has one.
+        release: what is made accurate: "totals"; "windows", each step's own count, by a strategy
+            that releases nothing else; or "both" equally, where single steps are differences of
+            totals.
+        simple: rank only strategies that release integers and keep no numbers in memory.
+        compare: rank also kinds that are never best, or never from 64 steps on.
+        around: without a horizon, the number of steps of the errors; default: 65,536.
+        also: strategies to rank in addition.
+        within: instead of a guarantee, the largest half-width at the last step: a number; "2%" of
+            ``size``; or by name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least
+            epsilon or rho of four digits that reaches it.
+        level: probability with which each interval of ``within`` holds.
+        least: with ``within``, minimise "epsilon" or "rho".
+        size: with ``within``, the public number of rows by the last step, on which percentages and
+            the errors of means and quantiles depend.
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -106,17 +94,8 @@ def plan(
     ('solved', 'laplace', True)
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
-
-    Rank a strategy of your own and a paper's version of another, by name:
-
-    >>> from counton.strategies import KAry
-    >>> mine = KAry(64, 5)
-    >>> mine in [choice.strategy for choice in plan(64, epsilon=1, also=[mine])]
-    True
     >>> [one.kind for one in plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])]
     ['kary-paper', 'smooth-paper']
-    >>> plan(64, epsilon=1, strategies="kary-paper").best.kind  # one name
-    'kary-paper'
 
     Protect a visitor with rows in up to 30 different hours as a whole:
 
@@ -135,12 +114,6 @@ def plan(
     >>> enough = plan(365, within=20, least="rho")
     >>> enough.guarantee, enough.best.errors.halfwidth(365) <= 20
     (ZCDP(rho=0.0...), True)
-
-    Plan a statistic:
-
-    >>> from counton.statistics import Distinct
-    >>> plan(365, epsilon=1, of=Distinct(changes=4), batched=True).best.kind
-    'look-ahead tree'
     """
     if of is None and batched:
         raise InvalidInput(
@@ -211,9 +184,7 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """Return the plan with the smallest epsilon or rho that keeps half-widths within the bounds
-    ``within``.
-    """
+    """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee

@@ -1,8 +1,7 @@
 """Half-widths of a statistic's intervals, computed from public parameters before any data.
 
-The noise does not depend on the data, so most half-widths are known beforehand: they are those of a
-release without rows. The half-width of a mean, a slope or a quantile falls with the number of rows.
-It is computed for a stated number of rows whose values are spread evenly between their bounds.
+They are those of a release without rows; the half-width of a mean, a slope or a quantile is
+computed for a stated number of rows whose values are spread evenly between their bounds.
 """
 
 from __future__ import annotations
@@ -38,21 +37,13 @@ def planned_halfwidths(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths that a statistic's intervals will have at a step, by the name of the
-    number.
-
-    The name is "" if all numbers are of one kind.
+    """Return the half-widths at a step by the name of the number.
 
     Args:
-        statistic: the statistic.
-        terms: the design of the stream.
-        step: number of the step.
-        level: probability with which each interval holds.
-        rows: number of rows up to this step; None: numbers whose half-widths depend on it are left
-            out. If no number is left, the result has one entry "": the half-width of the number
-            that `Statistic.error_of` describes.
+        rows: number of rows up to this step; None: numbers that depend on it are left out. If none
+            is left, the result is the half-width of `Statistic.error_of`, named "".
         over: number of last steps whose rows count; None: all steps so far.
-        ask: names of the numbers, such as 0.9 for a quantile; None: all numbers.
+        ask: names of numbers, such as 0.9 for a quantile; None: all.
 
     >>> from counton import PureDP, plan
     >>> from counton.statistics import Average
@@ -107,14 +98,10 @@ def planned_halfwidths(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the numbers that a noiseless release would have at a step if ``rows`` rows with evenly
-    spread values had come.
+    """Return the numbers of a noiseless release of ``rows`` rows, spread evenly.
 
-    Cells are 0 if the statistic cannot tell which cells these rows would give.
-
-    Args:
-        statistic, terms, step, over: as in `planned_halfwidths`.
-        rows: number of rows; None: a number so large that no interval is clipped at 0.
+    Cells are 0 if the statistic cannot tell which these rows would give. None: so many rows that no
+    interval is clipped at 0.
     """
     start = 0 if over is None else max(step - over, 0)
     cells = None
@@ -134,14 +121,7 @@ def planned_reading(
 def halfwidths_of(
     reading: Reading, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Return the half-widths of released numbers by name; the name is "" if all numbers are of one
-    kind.
-
-    Args:
-        reading: the released numbers of a statistic at one step.
-        level: probability with which each interval holds.
-        ask: names of the numbers; None: all.
-    """
+    """Return half-widths by name; the name is "" if all numbers are of one kind."""
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -156,7 +136,7 @@ def halfwidths_of(
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
-    """Return a label for each row of a table; rows with equal labels have equal half-widths."""
+    """Return a label for each row; rows with equal labels have equal half-widths."""
     if "name" in columns:
         parts = columns.get("statistic", np.full(count, ""))  # a report
         return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]

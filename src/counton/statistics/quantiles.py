@@ -1,13 +1,9 @@
-"""The distribution of values over time: counts in ranges, medians and other quantiles, with
-intervals.
+"""The distribution of values over time: counts in ranges, medians and other quantiles.
 
-Values are counted in the cells of a histogram. An integer matrix C_cells is applied to each step's
-exact counts, and each resulting sum ("measured sum") is counted over time like any other cell. This
-is the strategy of the Kronecker product C_time x C_cells. A value is in one cell of one step, so
-the sensitivities of both matrices multiply.
-
-The estimated number of values below an edge is a linear function of the released sums. Its variance
-is the variance of one released sum times that of the linear function for sums of variance 1.
+An integer matrix C_cells is applied to each step's exact histogram, and the measured sums are
+counted over time: the strategy C_time x C_cells. A value is in one cell of one step, so the
+sensitivities multiply. The number of values below an edge is linear in the released sums: its
+variance is that of one sum times that of the linear function for sums of variance 1.
 """
 
 from __future__ import annotations
@@ -59,8 +55,7 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Parse the shares of wanted quantiles, and remove duplicates. A share is a number between 0
-    and 1; the quantile for 0.5 is the median.
+    """Parse shares between 0 and 1, without duplicates.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -81,11 +76,7 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
 
 
 class Quantile(NamedTuple):
-    """A quantile with its interval: ``share`` of all values lie below ``value``.
-
-    >>> Quantile(0.5, 14.2, 10.0, 20.0).lower
-    10.0
-    """
+    """A quantile with its interval: ``share`` of all values lie below ``value``."""
 
     share: float
     value: float
@@ -94,26 +85,19 @@ class Quantile(NamedTuple):
 
 
 class QuantilesReading(Reading):
-    """The released distribution of values at one step, or between two steps."""
+    """The released distribution of values."""
 
     statistic: Quantiles
 
     @cached_property
     def _below(self) -> Floats:
-        """Released number of values below each edge, of shape ``(edges,)``; noise may make it fall
-        from edge to edge.
-        """
+        """Released number of values below each edge; noise may make it fall."""
         counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
-        """Return half-widths of linear functions of the released sums.
-
-        Args:
-            variances: variances of the functions if each sum has variance 1.
-            level: probability with which each interval holds.
-        """
+        """Return half-widths of linear functions, given their variances for sums of variance 1."""
         std = self.cells.std * np.sqrt(variances)
         return self.cells.halfwidths(std, level, self.statistic.line.measurements)
 
@@ -122,10 +106,7 @@ class QuantilesReading(Reading):
     ) -> Answer:
         """Return the released number of values in [low, high).
 
-        Args:
-            low, high: edges of cells; None: no bound on this side, which is equivalent to the first
-                or the last edge.
-            level: lower bound on the probability that the interval contains the true value.
+        ``low`` and ``high`` are edges of cells; None: the first or the last.
 
         Raises:
             InvalidInput: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
@@ -143,26 +124,17 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return the value of a linear function of the released sums, with its interval.
-
-        Args:
-            value: the value of the function at the released sums.
-            variance: its variance if each sum has variance 1, of shape ``(1,)``.
-        """
+        """Return a linear function's interval; ``variance`` is for sums of variance 1."""
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
         """Return the value below which ``share`` of all values lie, with an interval.
 
-        Values are first clipped to the edges. The true quantile is the smallest value v such that
-        at least this share of the values is v or less. The estimate assumes that values are spread
-        evenly over each cell. The interval reaches from the first to the last cell that could hold
-        the true quantile. It holds with probability at least ``level``, for one share at one step.
-
-        Args:
-            share: above 0 and below 1.
-            level: lower bound on the probability that the interval contains the true value.
+        The true quantile is the smallest value v, clipped to the edges, such that at least this
+        share of the values is v or less. The estimate assumes that values are spread evenly over
+        each cell. The interval reaches from the first to the last cell that could hold the true
+        quantile, for one share at one step.
 
         Raises:
             InvalidInput: the share or the level is out of range.
@@ -196,27 +168,20 @@ class QuantilesReading(Reading):
 
     @cached_property
     def monotone(self) -> Floats:
-        """Released number of values below each edge, of shape ``(edges,)``, adjusted so that it
-        never falls.
-        """
+        """Released number of values below each edge, adjusted so that it never falls."""
         up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
         found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
 
     def cell_at(self, share: float) -> int | None:
-        """Return the index of the cell that holds the estimated quantile, from 0.
-
-        None: the released counts are not positive.
-        """
+        """Return the cell of the estimated quantile; None: released counts are not positive."""
         if (whole := self.monotone[-1]) <= 0:
             return None
         place = int(np.searchsorted(self.monotone, share * whole)) - 1
         return min(max(place, 0), self.statistic.places - 1)
 
     def _estimate(self, share: float) -> float:
-        """Return the estimated quantile by inverting `monotone`, interpolated linearly within a
-        cell.
-        """
+        """Return the quantile by inverting `monotone`, linearly within a cell."""
         edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
@@ -224,7 +189,7 @@ class QuantilesReading(Reading):
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
-        """Return the median of the values with its interval: ``quantile(0.5)``."""
+        """Return ``quantile(0.5)``."""
         return self.quantile(0.5, level)
 
     @override
@@ -243,32 +208,27 @@ class QuantilesReading(Reading):
 class Quantiles(TableStatistic):
     """Quantiles of values, and the number of values between two edges, over time.
 
-    An event is a number. It counts in the cell from one edge up to, but not including, the next
-    edge. Numbers below the first edge count in the first cell, numbers at or above the last edge in
-    the last cell. NaN and infinity are refused.
+    An event is a number, in the cell from one edge up to, but not including, the next. Numbers
+    below the first edge count in the first cell, at or above the last edge in the last. NaN and
+    infinity are refused.
 
     Args:
-        edges: edges of the cells, ascending, at least two.
-        lower, upper, cells: instead of edges, two bounds and the number of cells of equal width
-            between them.
-        shares: quantiles that a table shows, each given by the share of values below it; None: 0.1,
-            0.25, 0.5, 0.75 and 0.9. Any other quantile can be computed from a release too, at no
-            further cost.
-        line: the strategy by which cells are measured: its name, or its `to_dict`. None: the
-            strategy with the least error of counts below an edge, among independent cells,
-            differences of neighbours (Haar), hierarchies and, up to 256 cells, dense matrices.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed value,
-            "replace" if one value is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event", or the word of the saved stream that
-            is continued.
+        edges: ascending, at least two.
+        lower, upper, cells: instead, two bounds and the number of cells of equal width.
+        shares: quantiles that a table shows; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Others can be
+            computed from a release too, at no further cost.
+        line: the strategy for cells, its name or `to_dict`. None: the one with the least error of
+            counts below an edge, among independent cells, differences of neighbours (Haar),
+            hierarchies and, up to 256 cells, dense matrices.
+        neighbours: "add_remove", or "replace" within the same step.
+        unit: the word for one protected unit.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
             between 0 and 1, or an unknown strategy.
 
-    Sensitivity: exactly the sensitivity of the strategy over time times the sensitivity of the
-    strategy for the cells. If a value is replaced, the latter is the largest distance of two
-    columns of the strategy's matrix.
+    Sensitivity: exactly that of the strategy over time times that of the strategy for the cells. If
+    a value is replaced, the latter is the largest distance of two columns of the matrix.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Quantiles
@@ -429,11 +389,7 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The numbers to which errors in a plan refer: the numbers of values below each edge.
-
-        A plan of a stream states the standard deviations of these numbers. The `ErrorScale` has
-        words for them, and their mean error and largest error divided by the error of one cell. The
-        first edge is left out, because no value lies below it.
+        """The numbers of values below each edge but the first, below which no value lies.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -455,7 +411,7 @@ class Quantiles(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the index of the cell that holds each value: int64 of shape ``(rows,)``."""
+        """Return the cell of each value: int64."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
@@ -474,7 +430,7 @@ class Quantiles(TableStatistic):
         return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
-        """Return the index of an edge, given its value; a value that is no edge raises an error."""
+        """Return the index of an edge."""
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place
@@ -485,11 +441,8 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return, for each edge of a cell, the noise variance of the number of values below the
-        edge minus ``share`` times the number of all values.
-
-        This variance determines the error of the quantile for ``share``. The shape is ``(edges,)``.
-        It is computed for measured sums (to which noise is added) with noise variance 1.
+        """Return, for each edge, the variance of the number of values below it minus ``share``
+        times the number of all values, for measured sums of variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
@@ -502,11 +455,7 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Noise variances of the numbers of values below each edge, and at or above each edge.
-
-        Both arrays have shape ``(edges,)``. Measured sums, to which noise is added, have variance
-        1.
-        """
+        """Variances of the numbers below, and at or above, each edge, for sums of variance 1."""
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
         above = self.line.variance(ends[:-1], np.full(self.places, self.places))
@@ -549,12 +498,10 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
 
 @lru_cache(maxsize=64)
 def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
-    """Bound how much one value changes the measured sums, to which noise is added: 1-norm and
-    squared 2-norm.
+    """Bound how much one value changes the measured sums.
 
-    If the relation is "replace", the value moves to another cell, and the bound is the largest
-    distance of two columns of the matrix. All pairs are compared; if there are too many, an upper
-    bound is returned.
+    With "replace" it is the largest distance of two columns. All pairs are compared; if there are
+    too many, an upper bound is returned.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
     >>> line.sensitivities("move").l1, _line_sensitivity(line, "replace").l1

@@ -1,8 +1,7 @@
-"""The ranking of released counts: the k largest groups, and the groups that may be among them.
+"""The ranking of released counts: the k largest groups, and those that may be among them.
 
-It is a function of releases. The shown groups were selected by their noisy counts, so lower ends of
-intervals allow for the largest noise among all n groups. Upper ends need to allow only for the
-noise of the truly k largest groups.
+The shown groups were selected by their noisy counts, so lower ends of intervals allow for the
+largest noise among all n groups, upper ends only for the noise of the truly k largest.
 """
 
 # The estimates of n groups have independent errors N. The k groups with the largest estimates are
@@ -39,17 +38,12 @@ _BLOCK = 128
 class Ranking:
     """The groups with the largest released counts, and how sure it is that they are the largest.
 
-    `rank_largest` makes it. With probability ``level`` three statements hold at once. The true
-    count of each shown group lies between its ``lower`` and ``upper``. Each ``sure`` group is one
-    of the k largest. The k largest groups are all shown or among ``others``; of groups with equal
-    counts, the first in the given order counts as larger.
+    With probability ``level`` three statements hold at once. The true count of each shown group
+    lies between its ``lower`` and ``upper``. Each ``sure`` group is one of the k largest. The k
+    largest groups are all shown or among ``others``; of equal counts, the first in the given order
+    is larger.
 
-    Attributes:
-        names: shown groups, largest released count first; equal counts in the given order.
-        values: their released counts, of shape ``(shown,)``.
-        lower, upper: ends of their intervals, of shape ``(shown,)``.
-        sure: for each shown group, True if it belongs to the k largest.
-        level: the probability with which all statements hold at once.
+    All arrays have shape ``(shown,)``, the largest released count first.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
     >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
@@ -67,12 +61,12 @@ class Ranking:
 
     @property
     def others(self) -> tuple[Any, ...]:
-        """Groups that are not shown but may belong to the k largest, in the given order."""
+        """Groups that are not shown but may belong to the k largest."""
         return tuple(self._all[place] for place in self._others.tolist())
 
     @property
     def settled(self) -> bool:
-        """True if it is sure that all shown groups belong to the k largest."""
+        """True if all shown groups surely belong to the k largest."""
         return bool(self.sure.all())
 
 
@@ -86,25 +80,19 @@ def rank_largest(
     hidden: int | None = None,
     level: float = 0.95,
 ) -> Ranking:
-    """Rank the k largest of some released counts; this is a function of releases, so it costs no
-    privacy.
+    """Rank the k largest of some released counts; this costs no privacy.
 
     Let w = ``halfwidth`` + ``upward``, and c the released count of a group. The group surely
     belongs to the k largest if at most k - 1 other released counts are above c - w. It surely does
     not if k other released counts are above c + w.
 
     Args:
-        names: names of all groups that may be shown.
-        values: the released count of each group, of shape ``(groups,)``.
-        halfwidth: largest amount by which released counts may exceed true counts, for all possible
-            groups at once. Compute it as the half-width of one group's interval at the first level
-            of `ranking_levels`.
-        k: number of groups to show; fewer if there are fewer.
-        upward: largest amount by which true counts may exceed released counts, for the k truly
-            largest groups at once. Compute it as the half-width at the second level of
-            `ranking_levels`. None: ``halfwidth``.
-        hidden: upper bound on the released counts of groups that are not in ``values``; None: there
-            are no such groups.
+        halfwidth: largest amount by which released counts of all possible groups may exceed true
+            counts: the half-width at the first level of `ranking_levels`.
+        upward: largest amount by which true counts of the k truly largest groups may exceed
+            released counts: the half-width at the second level of `ranking_levels`; None:
+            ``halfwidth``.
+        hidden: upper bound on released counts of groups that are not in ``values``; None: all are.
         level: probability with which both bounds hold.
 
     Raises:
@@ -160,16 +148,12 @@ def ranking_of(
     chosen: bool = False,
     hidden: int | None = None,
 ) -> Ranking:
-    """Rank the k largest of some released counts, given the half-width of an interval at each
-    level.
+    """Rank the k largest of some released counts, given one group's half-width at each level.
 
     Args:
-        names, values, k, hidden: as in `rank_largest`.
-        halfwidth: function from a probability to the half-width of one group's interval.
-        level: probability with which all statements hold at once.
         room: number of all possible groups; None: the number of ``names``.
-        chosen: True if a reader may have chosen ``names`` after seeing releases; upper ends then
-            allow for the noise of all groups.
+        chosen: True if ``names`` may have been chosen after releases; upper ends then allow for the
+            noise of all groups.
     """
     there = len(names) if room is None else room
     down, up = map(halfwidth, checked_ranking_levels(there, there if chosen else k, level))
@@ -178,8 +162,7 @@ def ranking_of(
 
 
 def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return the two levels of `ranking_levels`, after checking that intervals can be computed at
-    them.
+    """Return `ranking_levels`, if intervals can be computed at them.
 
     Raises:
         InvalidInput: the level is out of range, or too near to 1 for so many groups.
@@ -200,13 +183,7 @@ def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, fl
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
-    """Return the table of a ranking, largest group first, with columns for rank, group, numbers and
-    "sure".
-
-    Args:
-        ranking: function that returns the ranking at a level.
-        std: standard deviation of the noise of each released count.
-    """
+    """Return the table of a ranking, largest group first."""
     at = cache(ranking)
     shown = at(0.95)  # names and estimates are equal at all levels
 
@@ -219,17 +196,12 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return the two probabilities with which one group's interval must hold in `rank_largest`:
-    first for lower ends, then for upper ends.
+    """Return the probabilities of one group's interval in `rank_largest`: for lower, for upper
+    ends.
 
     Both kinds of ends get an equal part of the error probability, which is best if tails fall
-    exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``.
-
-    Args:
-        groups: number of groups that may be shown, with independent noise of one symmetric
-            distribution.
-        k: number of groups that are shown.
-        level: probability with which all statements hold at once.
+    exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``. Groups have
+    independent noise of one symmetric distribution.
 
     Raises:
         InvalidInput: there is no group, or the level is outside (0, 1 - 1e-9].
@@ -258,7 +230,7 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """Return the indices of the ``count`` largest values, largest first; equal values in order."""
+    """Return the ``count`` largest values' indices, largest first; equal values in order."""
     blocks, places = len(values) // _BLOCK, np.arange(len(values))
     if blocks >= 2 * count:
         # A bound that as many blocks reach as values are wanted: hence enough values reach it.

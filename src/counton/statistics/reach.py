@@ -42,14 +42,12 @@ _RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
 class Reach(UsersByRank):
     """The number of users with at least some number of rows in a period.
 
-    The protected unit is a user with all rows of a period. Only a job can count this statistic. The
-    job states ``user``, the column that identifies the user, and ``per``, the length of the period.
-    Without ``per`` the whole stream is one period. Releases are running totals over all periods.
+    The protected unit is a user with all rows of a period. Only a job counts this statistic; it
+    states the column ``user`` and the period ``per``, by default the whole stream. Releases are
+    running totals over all periods.
 
     Args:
-        at_least: the thresholds: for each threshold k, users with at least k rows are counted.
-        unit: the word for one user; None: "user", or the word of the saved stream that is
-            continued.
+        at_least: the thresholds.
 
     Raises:
         InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from
@@ -136,11 +134,7 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """For each band, such as the users with "1 to 4" rows, the index of the cell of its lower
-        threshold.
-
-        The number of users in the band is this cell minus the next cell.
-        """
+        """For each band, such as "1 to 4", the cell of its lower threshold, minus the next."""
         return {
             f"{least}" if above == least + 1 else f"{least} to {above - 1}": cell
             for cell, (least, above) in enumerate(pairwise(self.at_least))
@@ -148,7 +142,7 @@ class Reach(UsersByRank):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the number of users with at least ``name`` rows, or in a band such as "1 to 4"."""
+        """Return the number of users with at least ``name`` rows, or in a band."""
         if name not in self._bands:
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
@@ -156,9 +150,7 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """The exact number of rows of each user so far. Counting stops at the largest threshold plus 1,
-    because the statistic does not distinguish larger numbers.
-    """
+    """Rows of each user so far, counted up to the largest threshold plus 1."""
 
     def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic

@@ -1,6 +1,4 @@
-"""Readings: the numbers of a statistic, computed from the cells released at one step or between two
-steps.
-"""
+"""The numbers of a statistic, computed from cells released at one step or between two steps."""
 
 from __future__ import annotations
 
@@ -38,16 +36,10 @@ _MOST_LISTED = 2**22
 
 
 class Cells:
-    """The released cells of a statistic: the noisy sums from which its numbers are computed.
+    """The released cells of a statistic, at one step or as a difference of two.
 
-    They hold nothing exact. They are running totals at one step, or differences between two steps.
-    They belong to one group, or to several groups at once.
-
-    Attributes:
-        release: the release of the cells.
-        first: index of the first of these cells in the stream. For one statistic of a report, the
-            index among the cells of this statistic in all groups.
-        groups: number of groups; None: the cells of one group.
+    They hold nothing exact. They belong to one group, or to ``groups`` at once. ``first`` is the
+    index of the first cell in the stream or, for a statistic of a report, in all its groups.
     """
 
     def __init__(self, release: StepRelease, first: int = 0, groups: int | None = None) -> None:
@@ -55,9 +47,7 @@ class Cells:
 
     @property
     def design(self) -> Design:
-        """Design of the stream to which these cells belong: strategy, guarantee, noise distribution
-        and shape.
-        """
+        """Design of the stream."""
         return self.release._design
 
     @property
@@ -67,27 +57,20 @@ class Cells:
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """Released value of each cell in data units, of shape ``(cells,)`` or ``(groups,
-        cells)``.
-        """
+        """Released values in data units, of shape ``(cells,)`` or ``(groups, cells)``."""
         return self.in_shape(self.release.value)
 
     def in_shape(self, each: Any) -> NDArray[Any]:
-        """Reshape an array with one number for each cell to the shape of ``values``."""
+        """Reshape one number for each cell to the shape of ``values``."""
         return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Pair (start, stop): the cells count the rows of steps start + 1 to stop.
-
-        In a stream whose releases are delayed by d steps, they count the rows of steps start + 1 -
-        d to stop - d.
-        """
+        """Pair (start, stop): rows of steps start + 1 to stop count, minus the delay."""
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
-        """Subtract earlier cells of the same stream: the result counts the steps between both
-        releases.
+        """Subtract earlier cells of the same stream.
 
         Raises:
             InvalidInput: ``earlier`` is of another stream, is later, or is a difference itself; or
@@ -101,23 +84,11 @@ class Cells:
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Select some of these cells, and return them as the released cells of one statistic.
-
-        Example: from all cells of a report, select the cells of one statistic of the report.
-
-        Args:
-            of: function from the values of all cells to the values of the selected cells.
-            terms: the design of the statistic to which the selected cells belong.
-            first: index of the first selected cell in ``terms``.
-        """
+        """Return the cells ``of`` one statistic with its design and first cell's index."""
         return Cells(self.release.part(of, terms), first)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
-        """Return one cell times ``scale`` as a number with an interval.
-
-        The interval comes from the exact distribution of the cell's noise. The number can also be
-        written as a `Formula`, which is computed on request.
-        """
+        """Return one cell times ``scale``, with the interval of its noise's exact distribution."""
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -135,21 +106,15 @@ class Cells:
         )
 
     def all(self) -> Formula:
-        """Return the sum of all cells as a `Formula`, a number that keeps its weights on cells."""
+        """Return the sum of all cells."""
         return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of cells of one group as a `Formula`.
+        """Return a weighted sum of cells of one group.
 
-        A formula is a number that keeps its weights on cells. From the weights of several numbers
-        one can compute the noise that they share.
-
-        Args:
-            weights: weights by the index of the cell.
-            value: the published value; None: the weighted sum of the cells.
-            grain: largest absolute rounding error of the published value.
+        ``grain`` is the largest rounding error of a published ``value``, by default the sum itself.
         """
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
@@ -164,7 +129,7 @@ class Cells:
 
     @property
     def one_draw(self) -> bool:
-        """True if each cell is an exact count plus a single draw of noise."""
+        """True if each cell has a single draw of noise."""
         strategy = self.design.strategy
         only = (
             strategy.horizon == 1
@@ -174,7 +139,7 @@ class Cells:
         return only and self.release.between is None
 
     def halfwidth(self, level: float = 0.95) -> float:
-        """Return the half-width of the interval of a single cell, in data units.
+        """Return the half-width of a single cell's interval, in data units.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -184,13 +149,9 @@ class Cells:
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
-        """Return half-widths of intervals of weighted sums of cells, in data units.
+        """Return half-widths of weighted sums, given their standard deviations.
 
-        Args:
-            std: standard deviations of the sums' noise, in any shape; the result has this shape.
-            level: probability with which each interval holds.
-            read: the largest number of cells in a sum, if released cells are rounded; None: they
-                are not rounded.
+        ``read``: the largest number of cells in a sum, if released cells are rounded.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -219,7 +180,7 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """Return the index of a statistic's number, given its name.
+    """Return the index of a statistic's number; `InvalidInput` for an unknown name.
 
     Raises:
         InvalidInput: no number has this name.
@@ -237,14 +198,9 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
-    """Return one released cell as a number, given its name.
+    """Return one released cell as a number.
 
-    Statistics whose numbers are their cells use this function as their method `number_of`.
-
-    Args:
-        statistic: the statistic.
-        cells: the released cells of one group, at a step or between two steps.
-        name: the name as in the table; None: the statistic's only number.
+    ``name`` None is the statistic's only number.
 
     Raises:
         InvalidInput: there is no such number, or no name is given although there are several.
@@ -259,31 +215,21 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 def says_cells(statistic: Statistic) -> bool:
-    """Return True if the statistic's numbers are its released cells, not computed from them."""
+    """Return True if the statistic's numbers are its released cells."""
     return type(statistic).number_of is number_of_cell
 
 
 def read_release(statistic: Statistic, release: StepRelease) -> Reading:
-    """Return the statistic's numbers, computed from one release of all its cells.
-
-    It does not work for statistics whose cells are computed on request.
-    """
+    """Return the numbers of one release of all cells."""
     reading: Reading = statistic.card.reading(statistic, Cells(release))
     return reading
 
 
 class Reading(PublicNumbers):
-    """The released numbers of a statistic at one step, or for the steps between two releases.
+    """The released numbers of a statistic at one step, or between two releases.
 
-    Every number has a value, a standard deviation and an interval. A reading (these numbers
-    together) holds nothing exact.
-
-    Attributes:
-        step: number of the step, from 1.
-        start: for a difference of two releases, the step after which rows count; None: all rows so
-            far count.
-        statistic: the statistic.
-        cells: the released cells that the numbers are computed from.
+    Every number has a value, a standard deviation and an interval. It holds nothing exact.
+    ``start`` is the step after which rows count; None: all so far count.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -304,22 +250,19 @@ class Reading(PublicNumbers):
 
     @property
     def release(self) -> StepRelease:
-        """The released values of the cells from which the numbers are computed."""
+        """The released values of the cells."""
         return self.cells.release
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of the numbers, one for each row of the table."""
+        """The names of the numbers, one for each table row."""
         return self.statistic.number_names
 
     def number_of(self, name: Any = None) -> Estimate:
-        """Return one number with its standard deviation and interval.
+        """Return one number with its interval; the statistic's main number without a name.
 
-        The result also knows which noise it shares with other numbers. So sums and ratios of
-        several results get correct intervals.
-
-        Args:
-            name: the name as in the statistic's table; None: the statistic's main number.
+        The result knows which noise it shares with others, so that sums and ratios have correct
+        intervals.
 
         Raises:
             InvalidInput: there is no such number, or no name is given although there are several.
@@ -328,12 +271,11 @@ class Reading(PublicNumbers):
 
     @property
     def says_cells(self) -> bool:
-        """True if this statistic's numbers are the released cells, unchanged."""
+        """True if the numbers are the released cells."""
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the released total count, of which each number of the statistic is a part. It is
-        the divisor if numbers are shown as shares of the total.
+        """Return the total of which each number is a part, the divisor of shares.
 
         Raises:
             InvalidInput: the numbers of this statistic are not parts of a total.
@@ -347,7 +289,7 @@ class Reading(PublicNumbers):
         return statistic.card.whole(self.cells)
 
     def __getitem__(self, name: Any) -> Any:
-        """Return the released value of one number, given its name.
+        """Return the released value of one number.
 
         Raises:
             InvalidInput: no number has this name.
@@ -355,11 +297,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation of a number's noise, in the unit of the number.
-
-        Args:
-            name: name of the number; it may be left out if all numbers have the same standard
-                deviation.
+        """Return the standard deviation of a number's noise, in the number's unit.
 
         Raises:
             InvalidInput: no number has this name.
@@ -369,8 +307,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).std
 
     def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """Return the lower and the upper end of an interval that holds a number's true value with
-        probability ``level``.
+        """Return both ends of an interval of a number.
 
         Raises:
             InvalidInput: no number has this name, or the level is outside (0, 1 - 1e-9].
@@ -378,8 +315,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """Return the numbers of the rows that came after ``earlier``, the reading (released
-        numbers) of an earlier step of the same stream.
+        """Return the numbers of the rows that came after an earlier reading of the stream.
 
         Raises:
             InvalidInput: ``earlier`` is a reading of another stream, a later one or a difference;
@@ -388,13 +324,7 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """Return the text tables that a command prints, if a table is released once and not over
-        time.
-
-        Args:
-            request: which rows to show, and to which public constraints their numbers are adjusted.
-            level: probability with which each interval holds the true number.
-        """
+        """Return the text tables of a table that is released once."""
         found = self.numbers(request).columns(level)
         names = [(name.replace("_", " "), True) for name in found]
         columns = {name: values.tolist() for name, values in found.items()}
@@ -412,10 +342,7 @@ class Reading(PublicNumbers):
         return self.statistic.card.sources
 
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the numbers of all table rows, with the texts that name the rows.
-
-        Args:
-            request: which rows; by default all.
+        """Return the numbers of all or of the requested rows, with the texts that name them.
 
         Raises:
             InvalidInput: a name is unknown.
@@ -444,12 +371,7 @@ class Reading(PublicNumbers):
     def table_columns(
         self, level: float = 0.95, ask: Sequence[Any] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays, by name; needs no optional package.
-
-        Args:
-            level: probability with which each interval holds.
-            ask: names of the rows to return, if the statistic's numbers can be requested by name;
-                None: all rows.
+        """Return the columns of `table` as arrays, by name, for all rows or those of ``ask``.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -462,12 +384,7 @@ class Reading(PublicNumbers):
 
 
 class Readings(Sequence[Reading]):
-    """The readings of consecutive steps: a statistic's released numbers at each step, computed when
-    they are accessed.
-
-    Attributes:
-        steps: numbers of the steps, from 1.
-    """
+    """The readings of consecutive ``steps``, computed when accessed."""
 
     def __init__(
         self,
@@ -477,30 +394,13 @@ class Readings(Sequence[Reading]):
         machine: Running | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Store the releases of consecutive steps; the library calls this, users do not.
-
-        Args:
-            statistic: the statistic.
-            steps: numbers of the steps.
-            releases: releases of all cells; None: cells are computed on request.
-            machine: the running stream that computes cells on request.
-            read: function that makes the reading (the statistic's numbers) of a release; None: the
-                statistic's own function.
-        """
         self.steps, self.releases = steps, releases
         self._statistic, self._machine = statistic, machine
         self._read = read or partial(read_release, statistic)
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
-        """Return the statistic's numbers at each step (its readings), computed from released
-        values.
-
-        Args:
-            statistic: the statistic.
-            terms: the design of the stream.
-            values: released values of all cells; the first axis is the step, from 1.
-        """
+        """Return the readings of released values; the first axis is the step, from 1."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
@@ -529,17 +429,16 @@ class Readings(Sequence[Reading]):
         return self.describe()
 
     def describe(self) -> str:
-        """Describe the stream's name, the protected unit and the guarantee in words."""
+        """Describe the stream, the protected unit and the guarantee."""
         return self[-1].describe() if len(self) else repr(self)
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
-        """Return the standard deviation of a number's noise at each step, of shape ``(steps,)``."""
+        """Return the standard deviation of a number's noise at each step."""
         found = [reading.std() if name is None else reading.std(name) for reading in self]
         return np.array(found, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
-        """Return the tables of all steps' released numbers (readings) below each other, as one
-        polars data frame.
+        """Return the tables of all steps below each other, as one polars data frame.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -559,9 +458,7 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> Readings: ...
     def __getitem__(self, place: int | slice) -> Reading | Readings:
-        """Return the reading (the statistic's released numbers at one step) at an index, counted
-        from 0, or the readings of a slice without gaps.
-        """
+        """Return the reading at an index from 0, or those of a slice without gaps."""
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
@@ -582,11 +479,10 @@ class Readings(Sequence[Reading]):
 
 
 class OnDemandReading(Reading):
-    """The numbers at one step of a statistic whose cells are computed on request.
+    """The numbers of a statistic whose cells are computed on request.
 
-    It can reach exact counts: keep it as secret as the data, and publish only the numbers that it
-    returns. Noise depends on key, cell and step alone, so the same question gets the same number
-    again.
+    It can reach exact counts: keep it as secret as the data. Noise depends on key, cell and step
+    alone, so the same question gets the same number again.
     """
 
     statistic: NamedCells
@@ -602,17 +498,13 @@ class OnDemandReading(Reading):
 
     @override
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation of the noise, which is the same for all cells."""
+        """Return the standard deviation, the same for all cells."""
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.design.errors.std(range(self.step, self.step + 1))[0])
 
     def since(self, earlier: Reading) -> Self:
-        """Raise `InvalidInput`: cells that are computed on request have no difference.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Raise `InvalidInput`: cells on request have no difference."""
         raise InvalidInput(
             "numbers that are computed on request cannot be subtracted as a whole (here of steps "
             f"{self.step} and {earlier.step}): subtract single numbers"
@@ -621,15 +513,11 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """Rank the cells with the largest released values, with intervals that hold all at once.
-
-        See `rank_largest` for the result.
+        """Rank the largest cells; `rank_largest` describes the result.
 
         Args:
-            k: number of cells to show.
-            among: names of the cells that may be shown; None: all. Choose them without looking at
-                releases, because the intervals hold together only for a fixed set.
-            level: probability with which all statements hold at once.
+            among: cells that may be shown; None: all. Choose them without looking at releases,
+                because the intervals hold together only for a fixed set.
 
         Raises:
             InvalidInput: the level is out of range, a cell is unknown, or ``among`` is None and
@@ -661,12 +549,12 @@ class OnDemandReading(Reading):
         return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:
-        """Describe the stream's name, the protected unit and the guarantee in words."""
+        """Describe the stream, the protected unit and the guarantee."""
         return self._machine.describe()
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the numbers of all cells, or of the requested cells.
+        """Return the numbers of all, or of the requested cells.
 
         Raises:
             InvalidInput: a cell is unknown, or no cells are requested and there are over 2^22.
@@ -676,5 +564,5 @@ class OnDemandReading(Reading):
         return TableNumbers({"cell": names}, self._estimate(cells))
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
-        """Return the released values of the cells with these indices, with their intervals."""
+        """Return the released values of some cells with their intervals."""
         return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

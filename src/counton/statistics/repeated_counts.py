@@ -19,16 +19,12 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Find counts of the same rows that several statistics of a report measure, each with noise of
-    its own.
-
-    Example: one statistic counts rows by page, and another statistic counts a tree with a level
-    "page". Both measure the number of rows of the page "home".
+    """Find counts of the same rows that several statistics of a report measure, such as rows by
+    page and a tree with a level "page".
 
     Returns:
-        For each column with such a count, a mapping from the name of each statistic (two or more)
-            to the name of the count in this statistic's table. Only one label of each column is
-            reported. Counts of all rows have the column "".
+        By column, the name of the count in the table of each such statistic. Only one label of each
+        column is reported. Counts of all rows have the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -56,11 +52,7 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return the names of the counts of rows that a statistic releases, by column and by label.
-
-    The result has a mapping for each column: from a label of the column to the name of the count of
-    the rows with this label. The count of all rows has the column "" and the label "".
-    """
+    """Return names of counts of rows, by column and by label; ("", "") for all rows."""
     if one.counts_units or one.counted_ranks:
         return {}
     if isinstance(one, GroupedRows):

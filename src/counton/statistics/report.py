@@ -1,14 +1,12 @@
 """A report: several statistics of the same rows under one guarantee.
 
-A row is one event for all statistics together, and uses up its user's bound once. The cells of each
-statistic are multiplied by a whole number, the statistic's weight. Then all cells get noise of the
-same distribution, so that a larger weight means a smaller error and a larger share of the budget.
-The weights are found in two steps (`counton.planning.splits`): statistics with a wanted accuracy
-get just enough to reach it at the last step, and the others divide the rest by their shares.
+A row is one event for all statistics together. The cells of each are multiplied by a whole number,
+the statistic's weight; then all get noise of one distribution, so that a larger weight means a
+smaller error and a larger share of the budget. Statistics with a wanted accuracy get just enough
+weight (`counton.planning.splits`), the others divide the rest by their shares.
 
-A number that follows from another statistic is not measured twice. The number of rows follows from
-any statistic that counts them. A sum or an average follows from an average or from moments of the
-same column.
+A number that follows from another statistic is not measured twice: the number of rows from any
+statistic that counts them, a sum or an average from an average or moments of the same column.
 """
 
 # Let D1_k and D2_k bound the change by one unit in the cells of statistic k, and w_k be its weight.
@@ -68,8 +66,7 @@ from counton.tables.table_noise import LARGEST_MEASUREMENT
 
 
 class ReportReading(Reading):
-    """The released numbers of all statistics of a report (several statistics of the same rows) at
-    one step.
+    """The released numbers of all statistics of a report.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count, Report
@@ -83,20 +80,14 @@ class ReportReading(Reading):
     statistic: Any  # always a Report
 
     def of(self, name: str) -> Reading:
-        """Return the released numbers of one statistic of the report.
-
-        Raises:
-            InvalidInput: no statistic has this name.
-        """
+        """Return the released numbers of one statistic; `InvalidInput` for an unknown name."""
         self.statistic.statistic(name)
         found: Reading = self.statistic.read_part(name, self.cells)
         return found
 
     @property
     def parts(self) -> dict[str, Reading]:
-        """The released numbers (a `Reading`) of each statistic of the report, by the statistic's
-        name.
-        """
+        """The reading of each statistic by its name."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
@@ -138,10 +129,7 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The released numbers of a statistic of a report that gets no noise of its own.
-
-    Another statistic of the report has equal numbers, from which these numbers are taken.
-    """
+    """The numbers of a statistic without noise of its own, taken from another's."""
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
         super().__init__(statistic, reading.cells)
@@ -190,35 +178,28 @@ def _by_groups(report: Report, groups: Sequence[str]) -> None:
 class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
-    An event is a mapping from columns to values, or a sequence in the order of ``column_names``. If
-    one of the statistics refuses a value, the whole row is refused. If a job drops refused rows, no
-    statistic counts them.
+    An event is a mapping from columns to values, or a sequence in the order of ``column_names``. A
+    row with a value that one statistic refuses counts in none.
 
     Args:
-        statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
-        columns: for each statistic, the columns that it reads, in the order of the statistic's
-            `TallyStatistic.parts`; by default the names of these parts.
-        groups: for each statistic that is counted by group, the names of its groups. The first of
-            the statistic's columns then names the group of a row.
+        statistics: by name, or pairs of a name and a `statistic_to_dict`.
+        columns: what each statistic reads, in the order of its `TallyStatistic.parts`; by default
+            their names.
+        groups: for statistics counted by group, the names of the groups. The first of its columns
+            then names the group.
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
-            number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or a
-            mapping from names of numbers to bounds.
-        shares: how the remaining budget is divided among the statistics without a bound in
-            ``within``: numbers by the statistic's name, of which only the ratios matter; by default
-            equal.
-        size: approximate public number of rows at the last step. It is needed if ``within`` bounds
-            an average, because its error depends on the number of rows.
-        most: the largest number of rows of one person that count; jobs set it.
-        weights: for each measured statistic, the factor by which its cells are multiplied; None:
-            `settle` chooses them.
-        apart: names of statistics that get cells of their own, although their numbers follow from
-            another statistic.
-        unit: the word for one protected unit.
+            number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or
+            numbers by name.
+        shares: how the remaining budget is divided among the others; by default equally.
+        size: public number of rows at the last step, which the error of an average needs.
+        most: the largest number of rows of one person that count.
+        weights: of each measured statistic; None: `settle` chooses them.
+        apart: statistics that get cells of their own, although their numbers follow from another.
 
     Raises:
-        InvalidInput: there are no statistics; a statistic needs its rows in order, or protects
-            something else than one row added or removed; the columns do not fit; or the integer
-            that encodes a row needs over 62 bits.
+        InvalidInput: a statistic needs its rows in order, or protects something else than one row
+            added or removed; the columns do not fit; or the integer that encodes a row needs over
+            62 bits.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count
@@ -397,9 +378,7 @@ class Report(TallyStatistic):
         return found
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[Part, ...]]:
-        """Return the names of all columns that the statistics read, each once, and their
-        descriptions: name, kind and labels.
-        """
+        """Return each column that the statistics read, with its description."""
         found: dict[str, Part] = {}
         for name, one in self.statistics.items():
             for column, part in zip(self.columns[name], one.parts, strict=True):
@@ -426,9 +405,7 @@ class Report(TallyStatistic):
 
     @cached_property
     def derived_from(self) -> dict[str, str]:
-        """For each statistic that is not measured, the name of the statistic that provides its
-        numbers.
-        """
+        """For each statistic that is not measured, the one that provides its numbers."""
         names = [*self.statistics]
 
         def says(other: str, name: str) -> bool:
@@ -451,11 +428,9 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Map the name of each number of statistic ``name`` to the equal number of statistic
-        ``other``.
+        """Map each number of one statistic to the equal number of another.
 
-        None: ``other`` lacks some of these numbers. Both statistics count the same rows. If both
-        round values to multiples of a resolution, the resolution of ``other`` may be finer.
+        None: some are lacking. If both round values, the resolution of ``other`` may be finer.
         """
         one, source = self.statistics[name], self.statistics[other]
         columns, there = self.columns[name], self.columns[other]
@@ -500,10 +475,7 @@ class Report(TallyStatistic):
 
     @cached_property
     def _digits(self) -> dict[str, _Digit]:
-        """The digit of each statistic, by the statistic's name.
-
-        A statistic that treats all rows alike needs no digit.
-        """
+        """The digit of each statistic by name; one that treats all rows alike needs none."""
         found, unit = dict[str, _Digit](), 1
         for name, one in reversed([*self.statistics.items()]):
             if one.parts or one.counted_ranks:
@@ -513,32 +485,18 @@ class Report(TallyStatistic):
         return found
 
     def weight(self, name: str) -> int:
-        """Return the factor by which a statistic's cells are multiplied before noise is added.
-
-        It is 1 until `settle` has chosen the weights.
-        """
+        """Return the factor of a statistic's cells, 1 until `settle`."""
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
-        """Bound how much one protected unit changes the weighted cells of all statistics together.
-
-        The result is the 1-norm and the squared 2-norm.
-
-        Args:
-            norms: function from the name of a statistic to both norms of the change of its cells
-                without weights.
-        """
+        """Bound the weighted cells' 1-norm and squared 2-norm, given each statistic's."""
         pairs = (scaled_norms(*norms(name), by=self.weight(name)) for name in self.measured_ones)
         l1s, l2s_squared = zip(*pairs, strict=True)
         return sum(l1s), sum(l2s_squared)
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one unit changes all weighted cells.
-
-        The bound does not depend on ``batched`` and ``horizon``. A comment at the beginning of this
-        file derives it.
-        """
+        """Return the bound on all weighted cells, derived at the beginning of this file."""
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
         few = ", ".join(name for name, one in self.statistics.items() if one.counted_ranks)
@@ -550,19 +508,14 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Bound the change of the weighted cells by all rows of one person: the 1-norm and the
-        squared 2-norm.
+        """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one person.
 
-        Up to ``most`` rows of a person count. Statistics that count users count the person once.
+        Statistics that count users count the person once.
         """
         return self._weigh(partial(self.norms_of_member, most=most))
 
     def norms_of_member(self, name: str, most: int) -> tuple[int, int]:
-        """Bound the change of one statistic's cells, without its weight, by all rows of one person:
-        the 1-norm and the squared 2-norm.
-
-        Up to ``most`` rows of a person count.
-        """
+        """Bound the same change of one statistic's cells, without its weight."""
         return norms_of_people(self.statistics[name], most)
 
     @property
@@ -571,7 +524,7 @@ class Report(TallyStatistic):
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
     def for_people(self, most: int) -> Report:
-        """Return a copy for a stream in which up to ``most`` rows of each person count.
+        """Return a copy for ``most`` rows of each person.
 
         Raises:
             InvalidInput: a statistic needs more rows of each person.
@@ -589,10 +542,7 @@ class Report(TallyStatistic):
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
-        """Return a copy whose parameters fit the guarantee.
-
-        For each statistic two things are chosen: the parameters that depend on the guarantee, and a
-        weight, which decides the statistic's share of the guarantee.
+        """Return a copy with weights, and with statistics, chosen for the guarantee.
 
         Raises:
             InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.
@@ -645,10 +595,7 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``.
-
-        Each digit of the integer encodes the row for one statistic.
-        """
+        """Encode each row as an integer with a digit for each statistic."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
@@ -770,28 +717,14 @@ class Report(TallyStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
-        """Return the design (public parameters) of one measured statistic, derived from the
-        report's design.
-
-        Args:
-            name: name of the statistic.
-            terms: the design of the report.
-            groups: a tuple with the number of groups; () if there are no groups.
-        """
+        """Return the design of one measured statistic, in ``groups`` if there are any."""
         one = self.measured_ones[name]
         first, apart = self.cell_ranges[name].start, math.prod(self.cells)
         starts = range(first, first + math.prod(groups) * apart, apart)
         return part_design(terms, one, self.weight(name), (*groups, *one.cells), starts)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
-        """Return the numbers of one statistic, computed from the released cells of the report.
-
-        Args:
-            name: name of the statistic.
-            cells: released cells of the report: of all groups if ``by_group`` is given, otherwise
-                of one group or of a report without groups.
-            by_group: the report by group, if ``cells`` has the cells of all groups.
-        """
+        """Return one statistic's numbers from cells, of all groups with ``by_group``."""
         of = self.derived_from.get(name, name)
         source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
         terms = self.terms_of(of, cells.design, groups)
@@ -808,27 +741,15 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """Return the numbers of a statistic that is not measured, because they follow from another
-        statistic of the report.
-
-        Args:
-            name: name of the statistic.
-            reading: the released numbers of the statistic that `derived_from` names for it.
-        """
+        """Return the numbers of a statistic that follow from the ``reading`` of another."""
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
-        """Select the released cells of one measured statistic, and convert them to its data units.
+        """Return one statistic's cells without its weight, ``(*values.shape[:-1], *cells)``.
 
-        Args:
-            name: name of the statistic.
-            values: released cells of the report; cells are on the last axis.
-            terms: the design of the statistic, which contains the statistic's weight.
-
-        Returns:
-            Values without the weight, of shape ``(*values.shape[:-1], *cells)``.
+        ``terms`` is the design of the statistic.
         """
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
@@ -841,15 +762,9 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
 
 
 def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
-    """Convert indices among all labels of a column to indices among the labels of one statistic.
+    """Convert indices among all labels of a column to those among a statistic's own.
 
-    Labels that the statistic does not have become `OUTSIDE`.
-
-    Args:
-        codes: indices among ``given``; `MISSING` and `OUTSIDE`, which are below 0, for missing and
-            undeclared labels.
-        given: all labels of the column.
-        own: labels of the statistic.
+    Labels that it does not have become `OUTSIDE`; `MISSING` and `OUTSIDE` are below 0.
     """
     place = {label: at for at, label in enumerate(own)}
     table = np.array([place.get(label, OUTSIDE) for label in given] + [MISSING], np.int64)
@@ -858,14 +773,7 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
 
 
 class _Digit(NamedTuple):
-    """The digit that stands for one statistic in the integer that encodes a row.
-
-    Attributes:
-        of: the statistic.
-        low: the statistic's smallest code of a row; the digit is the code minus ``low``.
-        size: number of the statistic's codes.
-        unit: the number by which the digit is multiplied in the integer.
-    """
+    """A statistic's digit in a row's integer: (code - ``low``) * ``unit``, of ``size`` values."""
 
     of: TallyStatistic
     low: int

@@ -1,4 +1,4 @@
-"""The division of a report's budget among its statistics, and the accuracy of each."""
+"""The division of a report's budget among its statistics."""
 
 from __future__ import annotations
 
@@ -37,16 +37,10 @@ def part_design(
     shape: tuple[int, ...],
     starts: Sequence[int] = (0,),
 ) -> Design:
-    """Return the design (public parameters of releases) of one part of a stream.
+    """Return the design of one statistic of a report, or of some groups of a stream.
 
-    A part is one statistic of a report, or some of the groups of a stream.
-
-    Args:
-        terms: the design of the whole stream.
-        statistic: the statistic to which the part belongs.
-        weight: the factor by which the stream multiplies the part's cells.
-        shape: shape of the part's cells.
-        starts: index of each group's first cell in the stream; one index if there are no groups.
+    ``weight`` multiplies the part's cells, ``shape`` is theirs, ``starts`` has each group's first
+    cell.
     """
     resolution = statistic.contribution(batched=True).resolution
     one = (Fraction(1) if resolution is None else resolution) / weight
@@ -60,11 +54,10 @@ def part_design(
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return a report with the weights of its statistics: a larger weight means a smaller error.
+    """Return a report with weights: a larger weight means a smaller error.
 
-    A statistic whose numbers follow from another statistic may get cells of its own, if this makes
-    errors smaller. All combinations are tried for statistics that have a wanted accuracy
-    (``within``).
+    A statistic whose numbers follow from another may get cells of its own if this makes errors
+    smaller; all combinations of statistics with a wanted accuracy are tried.
     """
     from counton.planning.splits import last_halfwidth
 
@@ -92,17 +85,11 @@ def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
 
 
 def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int] | None:
-    """Return the weights with which each statistic of a report gets its stated share of the budget
-    under one kind of noise.
+    """Return the weights that give each statistic its share under one kind of noise.
 
     An (epsilon, delta) guarantee allows Laplace noise, calibrated to the 1-norm, or Gaussian noise,
-    calibrated to the 2-norm. Which noise is narrower is known only when the strategy is chosen.
-    None: the report's weights fit this noise already, or were chosen by wanted half-widths
-    (``within``).
-
-    Args:
-        report: the report with its weights.
-        norm: 1 for Laplace noise, 2 for Gaussian noise.
+    to the 2-norm; which is narrower is known only when the strategy is chosen. None: the weights
+    fit already, or were chosen by wanted half-widths.
     """
     if report.within:
         return None
@@ -143,11 +130,7 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return (bound, error, name) for each number of a statistic whose half-width must not exceed a
-    bound.
-
-    The error is the half-width that the number would have if each cell had half-width 1.
-    """
+    """Return (bound, error, name) of bounded numbers; errors are for cells of half-width 1."""
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
     from counton.statistics.statistic_plan import plan_statistic
@@ -207,16 +190,10 @@ def _bounds(
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
-    """Return the share of the budget that each measured statistic of a report uses, by the
-    statistic's name.
+    """Return the share of the budget of each measured statistic.
 
-    A share is the statistic's part of the largest change by one person. The report must have its
-    weights.
-
-    Args:
-        report: the report.
-        norm: the norm in which changes are measured: 1 for Laplace noise; 2 for Gaussian noise,
-            where the squared norm counts.
+    A share is the statistic's part of the largest change by one person: of the 1-norm for Laplace,
+    of the squared 2-norm for Gaussian noise. The report must have its weights.
     """
     moved = {
         name: report.weight(name) ** norm * report.norms_of_member(name, report.most)[norm - 1]

@@ -1,4 +1,4 @@
-"""The statistics within a report: which ones are possible, and how a job states them."""
+"""The statistics within a report: which are possible, and how a job states them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """The number of users, as a statistic of a report: only the first row of each user counts.
+    """The number of users in a report: only the first row of each user counts.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
@@ -51,10 +51,7 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A statistic of a report (several statistics of the same rows) that is counted in each of
-    several groups.
-
-    One integer encodes a row's group and values.
+    """A statistic of a report in each of several groups; one integer has a row's group and values.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
@@ -75,11 +72,7 @@ class GroupedRows(Grouped):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``, with two digits: its group,
-        and its code within the group.
-
-        The integer is -1 for a row whose group is not declared.
-        """
+        """Return an integer of two digits, group and code within it; -1 if undeclared."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
@@ -119,7 +112,7 @@ class GroupedRows(Grouped):
 
 
 def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
-    """Bound how much one row changes a statistic's cells: the 1-norm and the squared 2-norm.
+    """Bound the 1-norm and squared 2-norm of the change by one row.
 
     >>> from counton.statistics import Average, Sum
     >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
@@ -133,10 +126,7 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
 
 
 def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
-    """Bound how much all rows of one person change a statistic's cells: the 1-norm and the squared
-    2-norm.
-
-    Up to ``most`` rows of a person count.
+    """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one person.
 
     >>> from counton.statistics import Count
     >>> norms_of_people(Count(), 3), norms_of_people(FirstRows(), 3)
@@ -150,20 +140,13 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
 
 
 def is_pair(given: Any) -> bool:
-    """Return True if a value is a pair of a name and a statistic, or of a name and a statistic's
-    dict.
-    """
+    """Return True for a pair of a name and a statistic, or its dict."""
     pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Convert a statistic to the form that a report, a combination of several statistics, needs.
-
-    Args:
-        name: the statistic's name in the report, for error messages.
-        given: the statistic, or its dict.
-        groups: names of its groups; None: it has none.
+    """Convert a statistic, or its dict, to the form that a report needs.
 
     Raises:
         InvalidInput: the statistic needs its rows in order, or does not protect one row added or
@@ -191,13 +174,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
 
 
 def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInput:
-    """Return the error which says that a report cannot contain a statistic, and why.
-
-    Args:
-        name: the statistic's name in the report.
-        called: the kind of statistic.
-        why: the reason, as words that follow "a statistic that".
-    """
+    """Return the error that a report cannot contain a statistic "that" ``why``."""
     return InvalidInput(
         f"{name!r} of the report is a statistic ({called}) that {why}, but a report can only add "
         "up rows one by one, each present or absent: release it as a job of its own beside the "
@@ -214,14 +191,7 @@ def checked_name(name: object) -> str:
 
 
 def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Check a mapping from names of statistics to positive numbers, and convert the numbers to
-    floats.
-
-    Args:
-        what: the word for one of these numbers in error messages.
-        given: the mapping; None is an empty one.
-        known: mapping whose keys are the names of all statistics.
-    """
+    """Check positive numbers by the name of a statistic; ``what``: a number in messages."""
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
@@ -238,12 +208,8 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
 def bounds_by_name(
     given: Any, known: Mapping[str, TallyStatistic], size: int | None
 ) -> dict[str, float | dict[str, float]]:
-    """Check the wanted half-widths of some statistics, and convert them to floats.
-
-    Args:
-        given: for each statistic a number, a text such as "20", "2%" or "mean=2,count=50", or a
-            mapping from names of its numbers to half-widths.
-        size: the public number of rows, of which percentages are taken; None: unknown.
+    """Check wanted half-widths: numbers, texts such as "20", "2%" or "mean=2,count=50", or numbers
+    by name. Percentages are of ``size``.
 
     >>> from counton.statistics import Average
     >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
@@ -266,7 +232,7 @@ def bounds_by_name(
 
 
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
-    """Check that each measured statistic has a weight from 1 to 2^40, and return the weights."""
+    """Return the weights, from 1 to 2^40 for each measured statistic."""
     if set(given) != set(known):
         raise InvalidInput(
             f"weights are given for {', '.join(given)}; give one for each statistic that is "
@@ -276,10 +242,7 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
 
 
 def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """Return the options of each statistic of a report, by the statistic's name.
-
-    They are read from a mapping, from the path of a TOML or JSON file, or from a JSON text.
-    """
+    """Return the options by statistic from a mapping, a TOML or JSON file, or a JSON text."""
     found = given
     if isinstance(given, str):
         try:
@@ -299,8 +262,7 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def columns_of_members(given: Any) -> list[str]:
-    """Return the columns that the statistics of a report name, as they are stated; none if what is
-    given is no report.
+    """Return the columns that the statistics of a report name.
 
     >>> columns_of_members({"paid": {"statistic": "sum", "value": "price", "by": "shop"}})
     ['shop', 'price']
@@ -321,14 +283,7 @@ def columns_of_members(given: Any) -> list[str]:
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """Build one statistic of a report from its options, and return it with the columns that it
-    reads.
-
-    Args:
-        stated: the options of the job.
-        name: the statistic's name in the report.
-        own: the options of the statistic.
-    """
+    """Build one statistic from its ``own`` options, and the columns that it reads."""
     kind = statistic_named(own.get("statistic", "count"))
     keyword = str(kind.card.keyword)
     known = {option.key: option for option in kind.card.options}
@@ -391,7 +346,6 @@ def _member_from(
 
 
 def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
-    """Return the column that names the group of a row; None if the statistic has no groups."""
     by, domain = own.get("by"), own.get("domain")
     if by is None and domain is None:
         return None

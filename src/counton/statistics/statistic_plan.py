@@ -31,11 +31,8 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """Bound how much one protected unit changes the values of all nodes, in two ways: by the 1-norm
-    and by the squared 2-norm.
-
-    Nodes are the sums that get independent noise. Values are multiples of the unit in which the
-    integer noise is drawn.
+    """Bound one unit's change of all nodes by the 1-norm and by the squared 2-norm, in multiples of
+    the unit in which the integer noise is drawn.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -51,15 +48,9 @@ def unit_sensitivity(
 ) -> float:
     """Return the sensitivity of a statistic under a strategy: exact, or a proven upper bound.
 
-    It is the largest p-norm of C d, where C is the strategy's matrix and d is the difference of the
-    cells of two neighbouring datasets. Parameters of the statistic that depend on the guarantee are
-    chosen for noise of this norm.
-
-    Args:
-        statistic: the statistic.
-        strategy: the strategy of its cells over time.
-        p: 1 for Laplace, 2 for Gaussian noise.
-        batched: see `Statistic.contribution`.
+    It is the largest p-norm of C d, where C is the strategy's matrix and d the difference of the
+    cells of two neighbouring datasets. Parameters that depend on the guarantee are chosen for noise
+    of this norm.
 
     Raises:
         InvalidInput: ``p`` is neither 1 nor 2, or the strategy is unbounded.
@@ -90,18 +81,8 @@ def plan_statistic(
 ) -> StreamPlan:
     """Rank strategies by the error of a statistic: ``counton.plan(..., of=statistic)``.
 
-    Args:
-        statistic: the statistic to plan.
-        horizon: number of steps; None if there is no end.
-        guarantee: the guarantee for all releases together.
-        batched: True if a step may have any number of events; False: each has one.
-        contribution: the bound on one protected unit, such as a user with several events; None: the
-            statistic's bound on one event.
-        options: as in `counton.plan`; kinds of strategies that are never best are left out by
-            default.
-
-    Raises:
-        InvalidInput: see `counton.plan`.
+    ``options`` are those of `counton.plan`; kinds of strategies that are never best are left out by
+    default. ``contribution`` may bound a user with several events.
     """
     from counton.planning.planner import plan_stream
 
@@ -134,14 +115,7 @@ def plan_statistic(
 def least_errors(
     statistic: Statistic, steps: int, guarantee: Guarantee, *, batched: bool = False
 ) -> tuple[LowerBound, ...]:
-    """Return known lower bounds on the error of any mechanism for a statistic.
-
-    Args:
-        statistic: the statistic.
-        steps: number of steps.
-        guarantee: the guarantee for all releases together.
-        batched: True if a step may have any number of events; False: at most one.
-    """
+    """Return known lower bounds on the error of any mechanism."""
     found = statistic.card.least_errors
     return () if found is None else found(statistic, steps, guarantee, batched)
 
@@ -155,18 +129,13 @@ def halfwidths_of_plan(
     rows: int | None = None,
     over: int | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths of intervals at a step under a plan's best strategy, by the name of
-    the number.
-
-    Names are the names of the table's rows; ``""`` if all numbers are of one kind.
+    """Return the half-widths at a step under a plan's best strategy, by the name of the number;
+    ``""`` if all are of one kind.
 
     Args:
-        statistic: the statistic that was planned.
-        plan: the plan from `plan_statistic`.
-        step: number of the step; None: the last planned step.
-        level: probability with which each interval holds.
-        rows: number of rows up to the step; None: half-widths that depend on it are left out.
-        over: number of last steps whose rows count; None: all steps so far.
+        step: None: the last planned step.
+        rows: up to the step; None: half-widths that depend on it are left out.
+        over: number of last steps whose rows count; None: all.
 
     >>> from counton import PureDP
     >>> from counton.statistics import Distinct

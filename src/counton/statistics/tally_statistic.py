@@ -1,8 +1,7 @@
 """Statistics for which the order of events does not matter: each row changes cells by itself.
 
-A row is encoded as one integer, its code. Arithmetic on the code gives the row's changes of cells.
-So rows can be added up in any order and on any number of machines, and late rows are added like all
-others.
+A row is encoded as one integer. Arithmetic on this code gives the row's changes of cells, so rows
+are added up in any order and on any number of machines.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ X = TypeVar("X", bound=Any)
 
 
 class Part(NamedTuple):
-    """A description of one value of an event, which is read from one column of a file.
+    """One value of an event, read from one column of a file.
 
     >>> Part("value").kind
     'number'
@@ -50,22 +49,13 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit that is added to the integer code of a row, to state which row of its user the row
-    is: the first, the second, or a later row.
+    """A digit in the code of a row that states which row of its user it is.
 
-    Statistics that count users by their rows need it.
-
-    The rows of a user are numbered from 1 in each group. The number of the group is ``code // unit
-    % size``, where ``code`` does not yet have this digit. If the number of the row is ``ranks[i]``,
-    ``unit * 2**i`` is added to the code.
+    Rows of a user are numbered from 1 in each group, ``code // unit % size`` before this digit. For
+    number ``ranks[i]``, ``unit * 2**i`` is added.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
-
-    Attributes:
-        unit: place value of the group's digit in the code.
-        size: number of values of the group's digit.
-        ranks: the ranks that matter, ascending.
     """
 
     unit: int
@@ -76,23 +66,21 @@ class RankDigit(NamedTuple):
 class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows, in any order.
 
-    `encode` converts a row to one integer, its code. `entries` computes from the code which sums
-    the row changes, and by how much. `measure` converts the sums to cells, which are a linear
-    function of them.
+    `encode` converts a row to one integer. `entries` computes from it which sums the row changes,
+    and by how much. `measure` converts the sums linearly to cells.
 
     Attributes:
-        places: number of sums over rows, before they are converted to cells.
+        places: number of sums over rows.
         ordered: True if the order of rows matters, although cells are sums.
-        parts: the values of an event, besides its time, group and user.
-        counts_rows: True if every row changes one sum by 1, so that totals are numbers of rows.
-        asks: the names of its numbers, if they are only the "count", "sum" and "mean" of one
-            column. Another statistic that `gives` these numbers can then replace it.
-        counts_units: True if a column of a row states a number n, and the row counts n times. The
-            protected unit is then one of the n, not the whole row.
-        counted_ranks: for statistics that count users, the numbers k such that a user's k-th row in
-            a group counts. With (1,) each user counts once in each group, by the first row.
-        row_total: the amount by which every row raises the sum of all cells, if it is equal for all
-            rows. Undeclared groups are then found by this sum. None: the amount depends on the row.
+        parts: the values of an event.
+        counts_rows: True if every row changes one sum by 1.
+        asks: its numbers, if they are only the "count", "sum" and "mean" of one column, so that
+            another statistic that `gives` them can replace it.
+        counts_units: True if a row states a number n and counts n times; the protected unit is one
+            of the n.
+        counted_ranks: the numbers k such that a user's k-th row in a group counts.
+        row_total: the amount by which every row raises the sum of all cells, by which undeclared
+            groups are found; None: it depends on the row.
     """
 
     ordered: bool = False
@@ -105,31 +93,20 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return this statistic's names for the "count", "sum" and "mean" of one of its columns.
+        """Return the names of "count", "sum" and "mean" of a column, or of the rows for None.
 
-        `Moments` gives ``{"count": "count", "mean": ("mean", "age"), ...}`` for a column "age". A
-        number that a statistic does not have is left out. Another statistic of a report may take
-        these numbers from this statistic, instead of measuring them again.
-
-        Args:
-            place: index of the column among this statistic's columns; None: only the number of
-                rows.
+        `Moments` gives ``{"count": "count", "mean": ("mean", "age"), ...}`` for "age". Another
+        statistic of a report may take these numbers.
         """
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return (lower, upper, resolution) of the values in a column; None if these values have no
-        bounds.
-
-        ``place`` is the index of the column among the statistic's columns.
-        """
+        """Return (lower, upper, resolution) of a column; None without bounds."""
         return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits of a row's code that say which row of its user it is; empty unless users are
-        counted.
-        """
+        """Digits of a code that say which row of its user it is."""
         if not self.counted_ranks:
             return ()
         low, high = self.code_bounds()
@@ -137,50 +114,34 @@ class TallyStatistic(Statistic):
 
     @property
     def counts_users(self) -> bool:
-        """True if this statistic, or a statistic of this report, counts users."""
+        """True if this statistic, or one of this report, counts users."""
         return bool(self.rank_digits)
 
     def code_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest code of `encode` for rows that count."""
+        """Return the smallest and the largest code of rows that count."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
-        """Largest absolute entry of the matrix that converts sums over rows to cells.
-
-        Multiplied by the largest amount in `row_bounds`, it bounds how much a row changes a cell.
+        """Largest absolute entry of the matrix from sums to cells; times the largest of
+        `row_bounds` it bounds a row's change of a cell.
         """
         return 1
 
     def total_of_sums(self, sums: Floats) -> float:
-        """Return the total of the sums over rows that this statistic keeps; it must not exceed
-        `most_counted`.
-
-        Args:
-            sums: the sums, shape ``(places,)``, one for each place.
-        """
+        """Return the total of the sums, ``(places,)``, which must not exceed `most_counted`."""
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """Return an upper bound on every cell, given upper bounds on the sums over rows.
-
-        Args:
-            sums: the bounds on the sums, not negative: shape ``(places,)``, one for each sum that
-                is kept for a group.
-        """
+        """Return a bound on every cell, given bounds on the sums, ``(places,)``."""
         return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, its code.
+        """Encode each row as one integer, below 0 if its labels name no cell.
 
-        Args:
-            parts: an array for each part of an event, of shape ``(rows,)``: floats; for labels,
-                indices among the known labels (int64), -1 for a missing label, -2 for an unknown
-                label.
-
-        Returns:
-            int64; below 0 for a row whose labels name no cell.
+        Each of ``parts`` has shape ``(rows,)``: floats; or indices of known labels, -1 for a
+        missing label, -2 for an unknown one.
 
         Raises:
             InvalidInput: a part has an impossible value.
@@ -188,75 +149,44 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return which sums a row changes, and by how much, given the row's code from `encode`.
+        """Return pairs of the index of a sum and an amount in multiples of the resolution.
 
-        Only arithmetic is used, so that expressions of data frames can be passed too.
-
-        Args:
-            code: the results of `encode`: an array, or an expression of a data frame.
-
-        Returns:
-            Pairs of the index of a sum and an amount in multiples of the resolution. If there are
-                several pairs, each index is an int.
+        Only arithmetic is used, so that expressions of data frames can be passed too. If there are
+        several pairs, each index is an int.
         """
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Ranges of indices of sums, such that each row changes at most one sum in every range.
+        """Ranges of sums, such that a row changes at most one in each.
 
-        There is one range for each pair (index, amount) of `entries` whose index depends on the
-        row. A row whose code is negative changes no sum in these ranges.
+        There is one for each pair of `entries` whose index depends on the row. A row with a
+        negative code changes none.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest amount that one row adds to any sum, in multiples of
-        the resolution.
-        """
+        """Return a row's smallest and largest amount in a sum, in multiples of the resolution."""
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums over rows to the cells that get noise; this is exact and linear.
-
-        Args:
-            sums: shape ``(steps, places)``; a place is one of the sums that are kept for a group.
-
-        Returns:
-            Shape ``(steps, *cells)``.
-        """
+        """Convert sums, ``(steps, places)``, to ``(steps, *cells)``, exactly and linearly."""
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return the cells that rows with evenly spread values would give, to plan half-widths
-        before there are data.
-
-        Args:
-            rows: number of rows; None: unknown.
-            steps: number of steps in which they came.
-        """
+        """Return the cells of evenly spread rows, to plan half-widths before there are data."""
         return None
 
     def most_counted(self, first: float, last: float) -> float:
-        """Return how large the total of all sums over rows may become before a published number
-        could be inexact in float64.
+        """Return the total of all sums up to which published numbers are exact in float64.
 
-        Infinite by default: only statistics that publish fractions of 1 have such a limit.
-
-        Args:
-            first, last: standard deviations of a released cell at the first and at the last step.
+        It is infinite unless fractions of 1 are published. ``first`` and ``last`` are a cell's
+        standard deviations at the first and last step.
         """
         return math.inf
 
     def total(self, cells: Integers) -> Floats:
-        """Return the total of all sums over rows, computed from exact cells.
-
-        Args:
-            cells: shape ``(steps, *cells)``.
-
-        Returns:
-            Shape ``(steps,)``. If there are several groups, the largest total of a group.
-        """
+        """Return the total of all sums by step, from exact cells; with groups the largest."""
         return np.zeros(len(cells))
 
     @override
@@ -264,28 +194,18 @@ class TallyStatistic(Statistic):
         return Sums(self)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Convert events to one array for each of ``parts``; by default an event is one number.
-
-        Raises:
-            InvalidInput: a value is no event.
-        """
+        """Convert events to one array for each of ``parts``; by default an event is a number."""
         return (events,)
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """Raise an error if a step cannot have this number of events.
-
-        Args:
-            each: number of events of each step, shape ``(steps,)``.
-        """
+        """Raise an error if a step cannot have this number of events."""
 
 
 class UsersByRank(TallyStatistic):
-    """Numbers of users by their numbers of rows: for each k in ``counted_ranks``, one cell with the
-    number of users who have at least k rows.
+    """Numbers of users who have at least k rows, a cell for each k in ``counted_ranks``.
 
-    A user's k-th row adds 1 to this cell. A row is encoded as 1, plus ``2**i`` for each cell i to
-    which the row adds 1. Only a job that bounds the rows of each person can count this statistic,
-    because such a job numbers the rows of each person.
+    A user's k-th row adds 1 to this cell. A row's code is 1, plus ``2**i`` for each cell i to which
+    it adds 1. Only a job numbers the rows of each person.
     """
 
     @override
@@ -309,10 +229,7 @@ class UsersByRank(TallyStatistic):
 
 
 class Sums(Exact):
-    """Converter from events to exact changes of cells, for statistics whose cells are sums.
-
-    It stores no sums: the stream's `Counter` keeps them.
-    """
+    """Exact changes of cells that are sums. It stores none: the stream's `Counter` keeps them."""
 
     def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
@@ -360,13 +277,7 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """Return the largest total of all sums over rows up to which releases are exact in float64.
-
-    Args:
-        statistic: the statistic.
-        strategy: its strategy over time.
-        law: distribution of the noise.
-    """
+    """Return the largest total up to which releases are exact in float64."""
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 
@@ -374,17 +285,7 @@ def most_readable(
 def refuse_unreadable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
 ) -> None:
-    """Raise `SumOverflow` if the total of all sums is so large that releases would not be exact.
-
-    Args:
-        statistic: the statistic.
-        strategy: its strategy over time.
-        law: distribution of the noise.
-        whole: the total of all sums.
-
-    Raises:
-        SumOverflow: the message has the total, the bound and the remedy.
-    """
+    """Raise `SumOverflow` for a total, ``whole``, with which releases would not be exact."""
     if whole <= statistic.most_counted(0.0, 0.0):
         return
     most = most_readable(statistic, strategy, law)
@@ -401,13 +302,9 @@ def refuse_unreadable(
 def refuse_unreadable_cells(
     statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
 ) -> None:
-    """Raise `SumOverflow` if the next steps make cells so large that releases would not be exact.
+    """Raise `SumOverflow` if the next steps' changes make releases inexact.
 
-    Args:
-        statistic, terms: the statistic and the design of its stream.
-        taken: exact cells so far, shape ``cells``; unused if a release is the count of a single
-            step.
-        changes: changes of cells in the next steps, shape ``(steps, *cells)``.
+    The cells so far, ``taken``, do not matter if a release counts a single step.
     """
     if math.isinf(statistic.most_counted(0.0, 0.0)):
         return
@@ -419,5 +316,5 @@ def refuse_unreadable_cells(
 
 
 def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:
-    """Return True if a statistic's cells are sums of rows in any order."""
+    """Return whether cells are sums of rows in any order."""
     return isinstance(statistic, TallyStatistic) and not statistic.ordered

@@ -36,13 +36,9 @@ class TopKReading(Reading):
     statistic: TopK
 
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """Rank the groups with the largest released counts; see `rank_largest` for the result.
+        """Rank the largest groups; see `rank_largest`. All intervals hold together.
 
-        All intervals together hold with probability ``level``.
-
-        Args:
-            k: number of groups to show; None: the number that the statistic states.
-            level: probability with which all statements hold at once.
+        ``k`` None is the statistic's own number.
 
         Raises:
             InvalidInput: the level is out of range, or too near to 1 for so many groups.
@@ -53,11 +49,7 @@ class TopKReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the shown groups with their ranks, largest first, or the requested groups.
-
-        Table columns are rank, group, estimate, std, lower, upper and sure. Intervals hold all at
-        once.
-        """
+        """Return the largest or the requested groups; intervals hold all at once."""
         k = self.statistic.k if request.ask is None else len(self.statistic.groups)
         found = ranked_numbers(partial(self.ranking, k), self.release.std)
         if request.ask is None:
@@ -75,33 +67,26 @@ class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
     All groups are counted. The ranking is a function of the released counts and costs no privacy.
-    Its intervals hold for all groups at once.
 
-    An event is the name of a group. With ``cells`` an event is a list of up to ``cells`` different
-    groups. With ``most`` an event is a pair ``(user, group)``, and only the first ``most`` events
-    of each user count. With ``once="group"`` only the user's first event in each group counts, in
-    up to ``most`` groups. ``neighbours="replace"`` hides the group of an event, but not whether
-    there was an event.
+    An event is the name of a group; with ``cells`` a list of different groups; with ``most`` a pair
+    ``(user, group)``. ``neighbours="replace"`` hides the group of an event, but not whether there
+    was one.
 
     Args:
         groups: names of all possible groups.
         k: number of groups to show.
         cells: largest number of groups in which one event counts.
-        most: largest number of events of a user that count, if users are protected instead of
-            single events.
-        once: "group" if a user counts at most once in each group; see `Contribution.events`.
-        neighbours: "add_remove" or "replace", as the relation of `Contribution`.
-        unit: the word for one protected unit; None: "event", or "user" with ``most``, or the word
-            of the saved stream that is continued.
+        most: number of a user's first events that count, if users are protected.
+        once: "group" if a user counts at most once in each, up to ``most``; see
+            `Contribution.events`.
 
     Raises:
         InvalidInput: names that are not texts, or occur twice; a number out of range; or ``most``
             together with ``cells`` or ``neighbours``.
 
-    Sensitivity: as of a histogram with the same contribution bound, exactly ("Constant matters",
-    section 5). With ``most`` it is ``most`` times the sensitivity to one event, since all of a
-    user's events may be in one cell. With ``once="group"`` they are in different cells, and the
-    2-norm grows only by the square root of ``most``.
+    Sensitivity: exactly that of a histogram with the same contribution bound ("Constant matters",
+    section 5). With ``most`` it is ``most`` times that to one event, since all may be in one cell.
+    With ``once="group"`` the 2-norm grows only by the square root of ``most``.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK
@@ -247,16 +232,14 @@ class TopK(TallyStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` counts the same groups; their order and the number shown may
-        differ.
-        """
+        """Return True if ``other`` counts the same groups, in any order."""
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the index of each row's group; a negative number if the group is not declared."""
+        """Return the index of each row's group, negative if it is not declared."""
         return np.asarray(parts[0], np.int64)
 
     @override
@@ -283,10 +266,7 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """The exact record of each user's events that counted.
-
-    The stream's `Counter` keeps the counts by group.
-    """
+    """Each user's events that counted; the stream's `Counter` keeps the counts."""
 
     def __init__(self, statistic: TopK) -> None:
         self._statistic = statistic
@@ -346,9 +326,7 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Return for each event whether it counts. A user's first events count, up to the
-        contribution bound.
-        """
+        """Return for each event whether it counts: a user's first ones, up to the bound."""
         self._before = []
         kept = np.zeros(len(users), bool)
         for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
@@ -392,10 +370,7 @@ class _Tally(Exact):
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
-    """Return a copy of the statistic that shows ``top`` groups.
-
-    A statistic that shows all groups is returned unchanged.
-    """
+    """Return a copy that shows ``top`` groups; one that shows all is unchanged."""
     if not isinstance(statistic, TopK):
         return statistic
     return type(statistic)(**{**statistic.parameters, "k": top})

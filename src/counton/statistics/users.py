@@ -19,7 +19,7 @@ _MOST_BITS = 3321
 
 
 def digests_of(users: Iterable[Any]) -> list[bytes]:
-    """Return a digest for each user name; equal names of one type have equal digests.
+    """Return a digest for each user name and type.
 
     A digest does not hide the name, since names can be guessed and digested.
 
@@ -31,10 +31,9 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def unique_digests(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return a digest for each different user, and for each event the index of its user's digest.
+    """Return a digest for each different user in order, and each event's index among them.
 
-    ``users`` has the user of each event. Digests are in the order of the users' first events. With
-    ``places=False`` the second result is not computed, and a placeholder is returned: 0, 1, 2, ...
+    With ``places=False`` the second result is a placeholder: 0, 1, 2, ...
 
     >>> digests, places = unique_digests(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
@@ -69,11 +68,7 @@ def _name_bytes(user: Any) -> bytes:
 
 
 def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
-    """Convert saved bytes to records of users, as an array of the given type.
-
-    Raises:
-        StateError: the bytes are no records of this type.
-    """
+    """Convert saved bytes to records of this type; `StateError` if they are none."""
     try:
         return np.frombuffer(saved, kind)
     except ValueError as error:
@@ -83,13 +78,13 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
 
 
 def user_digests(records: NDArray[np.void]) -> list[bytes]:
-    """Return the digest of the user of each record."""
+    """Return the digest of each record."""
     digests = records["user"].tobytes()
     return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
 def split_user(event: Any, what: str) -> tuple[Any, Any]:
-    """Split an event into its user and the rest; ``what`` names the rest in error messages.
+    """Split an event into its user and the rest, ``what`` in messages.
 
     >>> split_user(("ann", "JFK"), "its group")
     ('ann', 'JFK')
@@ -100,7 +95,7 @@ def split_user(event: Any, what: str) -> tuple[Any, Any]:
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
-    """Return an event's flag: True if ``who`` comes, False if it goes. Other values are refused."""
+    """Return True if ``who`` comes, False if it goes; refuse other values."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)")

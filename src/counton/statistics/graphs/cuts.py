@@ -1,6 +1,4 @@
-"""A weighted graph with noise on every edge weight, from which the weight between any two sets of
-nodes is computed.
-"""
+"""A graph with noise on every weight, from which the weight between two sets of nodes follows."""
 
 from __future__ import annotations
 
@@ -44,23 +42,16 @@ _MOST_PAIRS = 2**24
 
 
 class CutsReading(OnDemandReading):
-    """A graph whose edges have noisy weights, as released after one step: ``reading["ann", "bob"]``
-    is the weight of one edge.
-    """
+    """A graph with noisy weights after a step: ``reading["ann", "bob"]`` is that of one edge."""
 
     statistic: Cuts
 
     def cut(
         self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
     ) -> Answer:
-        """Return the released weight of a cut, all edges between two sets of nodes, with an
-        interval.
+        """Return the released weight of all edges between two sets of nodes, with an interval.
 
-        Args:
-            one: the nodes on one side of the cut.
-            other: the nodes on the other side; None: all nodes that are not in ``one``.
-            level: smallest probability with which the interval holds the true weight. It holds for
-                each cut alone; among many cuts, some intervals miss the true weight.
+        ``other`` is None for all nodes not in ``one``. The ``level`` holds for each cut alone.
 
         Raises:
             InvalidInput: sets with a common node, empty sets, or unknown nodes; or a level outside
@@ -83,11 +74,7 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the largest error that any private mechanism makes for a cut.
-
-    The bounds are computed for the smallest cuts, the weights between two single nodes. The largest
-    error of all cuts is at least as large.
-    """
+    """Return lower bounds for the smallest cuts, single pairs; the largest error is no smaller."""
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)
     from counton.planning.lower_bounds import largest_of_cells
@@ -112,23 +99,19 @@ class Cuts(NamedCells):
     sqrt(|S| |P|) times the standard deviation for one pair. Noise is computed only for the
     requested pairs.
 
-    An event is an edge ``(u, v)``, which adds 1 to its weight; ``None`` is a step without an edge.
-    With ``resolution`` an event is ``(u, v, weight)``, and the weight is clipped to [lower, upper]
-    and rounded to a multiple of the resolution. Nodes are declared and public. Edges have no
-    direction.
+    An event is an edge ``(u, v)``, which adds 1 to its weight, or `None`; with ``resolution`` ``(u,
+    v, weight)``, clipped to [lower, upper] and rounded. Nodes are public, edges have no direction.
 
-    The protected unit is one event, a single sighting of an edge. If an edge is seen k times, the
-    privacy losses of its k sightings add up.
+    The protected unit is one sighting of an edge: the privacy losses of k sightings add up.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
     Erratum: its bound for all cuts at once fails for small cuts, and is not used here.
 
     Args:
-        nodes: the nodes, texts or integers; or their number, with names 0, 1, 2, ...
+        nodes: texts or integers; or their number, with names 0, 1, 2, ...
         lower, upper: bounds of weights; only with ``resolution``.
-        resolution: weights are multiples of it; None: every edge weighs 1.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed sighting,
-            "replace" if one sighting is replaced by another.
+        resolution: of weights; None: every edge weighs 1.
+        neighbours: "add_remove" or "replace" for one sighting.
 
     Raises:
         InvalidInput: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
@@ -259,13 +242,7 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of the cell of each pair of nodes, int64 of the shape of ``one``.
-
-        Cells are ordered by the smaller index of the pair, then by the larger index.
-
-        Args:
-            one, other: indices of the two nodes of each pair.
-        """
+        """Return the cell of each pair of nodes, by the smaller index, then by the larger."""
         low, high = np.minimum(one, other), np.maximum(one, other)
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
@@ -281,10 +258,7 @@ class Cuts(NamedCells):
         return f"{self._labels[low]} {self._labels[high]}"
 
     def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
-        """Return the cells of all pairs with one node in each set: ascending indices, one for each
-        pair.
-
-        ``other`` is None for all nodes that are not in ``one``.
+        """Return the ascending cells of all pairs with one node in each set.
 
         Raises:
             InvalidInput: no set of nodes, an empty set, a node in both sets or twice, or too many
@@ -310,9 +284,7 @@ class Cuts(NamedCells):
 
 
 class _Weights(Exact):
-    """The exact graph: for each pair of nodes, the steps in which an edge between them was seen,
-    and the weight of this edge after each of these steps.
-    """
+    """For each pair of nodes, the steps in which an edge was seen, and its weight after each."""
 
     largest = 0
 
@@ -379,7 +351,7 @@ class _Weights(Exact):
         return self._pack(rows)
 
     def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
-        """Convert sightings of edges to bytes; each is a cell, a step and a weight."""
+        """Convert sightings (cell, step, weight) to bytes."""
         return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
 
     @override

@@ -39,10 +39,9 @@ def _least_errors(
 class Degrees(GraphStatistic):
     """Degree histogram of a growing graph: the number of nodes with 1, 2, ..., ``degree`` edges.
 
-    Privacy is edge-level. Nodes need not be declared. If the number of nodes is public, pass it as
-    ``nodes``: then nodes without edges are counted too, in a cell of their own. `Triangles`
-    describes events, the protected unit and the enforced bound on degrees. Comments in the source
-    prove the sensitivity.
+    Privacy is edge-level. With a public number of ``nodes``, nodes without edges are counted too.
+    `Triangles` describes events, the protected unit and the bound on degrees. Comments in the
+    source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
     and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: Corollary 3
@@ -51,7 +50,7 @@ class Degrees(GraphStatistic):
 
     Args:
         degree: largest number of edges of a node, D.
-        nodes: number of nodes if it is public; None: it is not.
+        nodes: number of nodes if it is public.
         changes, beyond, neighbours: as in `Triangles`.
 
     Raises:

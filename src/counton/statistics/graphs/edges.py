@@ -17,16 +17,8 @@ from counton.statistics.graphs.subgraphs import Subgraphs
 class Edges(Subgraphs):
     """The number of edges of a growing graph, each counted when first seen; edge-level privacy.
 
-    An edge changes the number by 1, so no bound on degrees is needed. `Triangles` describes events,
-    the protected unit, and edges that come and go.
-
-    Args:
-        changes: largest number of times that one edge comes or goes; 1: edges only come.
-        beyond: treatment of further changes of an edge: "refuse" them or "drop" them. Dropping
-            needs no more noise.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
-            "replace" if one sighting of an edge, or all its sightings, are replaced by another
-            edge.
+    An edge changes the number by 1, so no bound on degrees is needed, and dropping needs no more
+    noise. `Triangles` describes events, the protected unit and the arguments.
 
     Raises:
         InvalidInput: an argument is out of range.

@@ -35,20 +35,16 @@ _MOST_WEIGHT = 2**32
 class Forest(Statistic):
     """Weight of a minimum spanning forest of a growing graph; edge-level privacy.
 
-    An event is an edge ``(u, v, weight)``; ``None`` is a step without an edge. Weights are rounded
-    to multiples of ``resolution``. A weight is refused if it is then not above 0, or above
-    ``largest``. Nodes are as in `Triangles`. The protected unit is one edge: a pair of nodes, with
-    all its sightings. Only the first sighting of a pair counts, with its weight. `GraphStatistic`
-    describes neighbouring datasets. Comments in the source prove the sensitivity.
-
+    An event is an edge ``(u, v, weight)``; ``None`` is a step without an edge. A weight is refused
+    if it is, rounded to ``resolution``, not above 0, or above ``largest``. The protected unit is
+    one edge with all its sightings; only the first counts. `Triangles` describes nodes,
+    `GraphStatistic` neighbouring datasets. Comments in the source prove the sensitivity.
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
     Args:
         largest: largest weight of an edge.
-        resolution: weights are rounded to multiples of it; 0.1 is read as exactly 1/10.
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
-            "replace" if an edge or its weight is replaced by another in one or all of its
-            sightings.
+        resolution: 0.1 is read as exactly 1/10.
+        neighbours: "replace": an edge or its weight is replaced in one or all of its sightings.
 
     Raises:
         InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
@@ -115,11 +111,7 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one edge changes the weight of the spanning forest, in units
-        of the resolution.
-
-        The bound does not depend on ``batched`` and ``horizon``.
-        """
+        """Return the bound on the change by one edge, in units of the resolution."""
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
@@ -145,10 +137,7 @@ class Forest(Statistic):
 
 
 class _Forest(Exact):
-    """The exact minimum spanning forest, updated edge by edge.
-
-    Each node stores one link, which is another node and a weight. The links form the forest.
-    """
+    """The exact forest: each node has one link, another node and a weight."""
 
     # For any weight, two nodes are connected by edges that are no heavier if and only if climbing
     # links that are no heavier ends at one node. A new edge links the ends of both climbs. The link
@@ -205,13 +194,7 @@ class _Forest(Exact):
         return changes
 
     def _enter(self, key: int, weight: int) -> int:
-        """Add an edge, and return by how much the weight of the spanning forest grows, in units of
-        the resolution.
-
-        Args:
-            key: the number of its pair of nodes, as in `keys_of`.
-            weight: its weight in units of the resolution.
-        """
+        """Add an edge; return by how much the weight of the forest grows."""
         self._seen[key] = weight
         links, weights = self._link, self._weight
         one, other, lost = key >> 32, key & (2**32 - 1), float(weight)

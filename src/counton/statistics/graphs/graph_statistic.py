@@ -1,6 +1,4 @@
-"""Base class of statistics of a growing graph: it keeps the exact edges and enforces bounds on
-them.
-"""
+"""Base class of statistics of a growing graph, with its exact edges and their bounds."""
 
 from __future__ import annotations
 
@@ -53,28 +51,24 @@ def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
 class GraphStatistic(Statistic):
     """Base class of statistics of a simple graph whose edges arrive one after another.
 
-    An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
-    declared; ``None`` is a step without an edge. An edge has no direction. An event shows
-    ("sights") an edge; further sightings of an edge change nothing.
+    An event is an edge ``(u, v)`` without direction between two nodes, texts or integers, which
+    need not be declared; ``None`` is a step without an edge. Further sightings change nothing.
 
     The protected unit is one edge: a pair of nodes, with all its sightings. Neighbouring datasets
-    differ in all sightings of one pair; all other edges stay in their steps. So a step must not
+    differ in all sightings of one pair; all others stay in their steps. So a step must not
     depend on whether an edge comes: let steps be windows of time, and use ``batched=True``. Neither
     the number of steps nor all edges of one node together are protected.
 
-    With ``neighbours="replace"`` neighbouring datasets differ by a replacement: one sighting of an
-    edge, or all its sightings, become sightings of another edge. The other edge may have further
-    sightings of its own.
+    With ``neighbours="replace"`` one sighting of an edge, or all, become sightings of another edge,
+    which may have further sightings of its own.
 
     Attributes:
-        degree: largest number of edges of a node over the whole stream; None if the sensitivity
-            does not depend on it.
+        degree: largest number of edges of a node; None if the sensitivity does not depend on it.
         changes: largest number of times that one edge comes or goes.
-        beyond: treatment of an edge that exceeds these bounds: "refuse" or "drop".
-        neighbours: "add_remove" if an edge is added or removed, "replace" if it is replaced by
-            another.
-        any_sightings: with "replace", True if neighbouring streams may differ in any sightings of
-            up to two edges; False if one sighting of an edge is replaced, or all its sightings.
+        beyond: "refuse" or "drop" what exceeds these bounds.
+        neighbours: "add_remove" or "replace".
+        any_sightings: with "replace", neighbours may differ in any sightings of up to two edges;
+            False: in one sighting of an edge, or in all.
     """
 
     # Under "replace" four changes of one edge lead from one stream to the other: both pairs are
@@ -105,12 +99,7 @@ class GraphStatistic(Statistic):
         self.beyond, self.neighbours = beyond, neighbours
 
     def check_size(self, **more: int) -> None:
-        """Raise `InvalidInput` if one edge may change counts by over 2^40 under the stated bounds
-        ``degree`` and ``changes``.
-
-        Args:
-            more: further parameters to name in the message.
-        """
+        """Raise `InvalidInput` if one edge may change counts by over 2^40."""
         try:
             self.contribution()
         except InvalidInput:
@@ -127,42 +116,21 @@ class GraphStatistic(Statistic):
 
     @abstractmethod
     def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """Return how a new edge changes the statistic: pairs of a cell and an amount.
-
-        Args:
-            near: for each node, by its number, the numbers of its present neighbours.
-            one, other: numbers of the nodes of the edge.
-        """
+        """Return pairs of a cell and an amount; ``near``: each node's present neighbours."""
 
     @abstractmethod
     def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """Return how new edges change the statistic in each step: shape ``(count, *cells)``.
-
-        Args:
-            edges: numbers of the nodes of all edges in order of arrival, shape ``(edges, 2)``.
-            old: number of edges before the new ones.
-            steps: step of each new edge, from 0.
-            count: number of steps.
-        """
+        """Return the changes by step, ``(count, *cells)``; the first ``old`` edges are not new."""
 
     def counts_without_edges(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return the counts of a graph that has nodes but no edges: pairs of a cell and its value,
-        for all cells that are not 0.
-
-        Args:
-            nodes: number of nodes seen.
-        """
+        """Return the cells, and their values, that are not 0 in a graph of nodes without edges."""
         return ()
 
 
 def differ(neighbours: Relation, any_sightings: bool = True) -> str:
-    """Return in words how neighbouring streams of edges differ.
-
-    Args:
-        neighbours: the neighbouring relation.
-        any_sightings: see `GraphStatistic`.
+    """Return in words how neighbouring streams differ; `GraphStatistic` describes the arguments.
 
     >>> print(differ("add_remove"))
     in all sightings of one edge; all others stay in their steps, and a step left without one is
@@ -181,12 +149,8 @@ def differ(neighbours: Relation, any_sightings: bool = True) -> str:
 
 
 class EdgeRows(NamedTuple):
-    """Checked events, with nodes replaced by numbers.
-
-    Attributes:
-        ends: numbers of the two nodes of each edge, shape ``(edges, 2)``.
-        places: index of each edge in the list of events, which may also contain None.
-        rest: for each edge a tuple of the values after its nodes.
+    """Checked events: numbers of the two nodes, ``(edges, 2)``, places of the edges among the
+    events, and the values after the nodes.
     """
 
     ends: NDArray[np.int64]
@@ -195,9 +159,7 @@ class EdgeRows(NamedTuple):
 
 
 class NodeNumbers:
-    """A mapping from labels of nodes to numbers: 0, 1, ... in the order in which nodes were first
-    seen.
-    """
+    """Numbers 0, 1, ... of labels, in the order in which nodes were first seen."""
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
         self.numbers = {label: number for number, label in enumerate(labels)}
@@ -206,31 +168,24 @@ class NodeNumbers:
         return len(self.numbers)
 
     def forget(self, count: int) -> None:
-        """Remove all nodes but the first ``count``, in the order in which they were numbered."""
+        """Remove all nodes but the first ``count``."""
         while len(self.numbers) > count:
             self.numbers.popitem()
 
     def labels_after(self, count: int) -> list[Any]:
-        """Return the labels of all nodes but the first ``count``, in the order in which they were
-        first seen.
-        """
+        """Return the labels of all nodes but the first ``count``."""
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
-        """Return the label of the node with this number, in time proportional to the number."""
+        """Return the label of a node, in time proportional to its number."""
         return list(self.numbers)[number]
 
     def read(self, events: Events, more: str | None = None) -> EdgeRows:
-        """Check events, and replace their nodes by numbers; new nodes get new numbers.
-
-        Args:
-            events: edges, and None for steps without an edge.
-            more: the words for the value that follows an edge's two nodes, such as a weight; None:
-                an edge has no further value.
+        """Check events, and return their nodes' numbers; ``more``: the word for an edge's further
+        value.
 
         Raises:
-            InvalidInput: an event is no edge. Nodes of earlier events may have been given numbers
-                before the error is raised.
+            InvalidInput: an event is no edge. Earlier nodes may have been given numbers.
         """
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
             if events.ndim != 2 or events.shape[1] != 2:
@@ -282,11 +237,7 @@ class NodeNumbers:
 
 
 def checked_label(label: Any) -> Any:
-    """Return the label of a node as a str or an int; numpy scalars are converted.
-
-    >>> checked_label(np.int64(7))
-    7
-    """
+    """Return the label of a node as a str or an int."""
     held = label.item() if isinstance(label, np.generic) else label
     if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
         raise InvalidInput(
@@ -296,18 +247,17 @@ def checked_label(label: Any) -> Any:
 
 
 def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one number for each pair of nodes, regardless of their order; shape ``(edges,)``."""
+    """Return a number for each pair, regardless of order; shape ``(edges,)``."""
     return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
 
 
 def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the two nodes of each pair, given the numbers of `keys_of`; shape ``(edges, 2)``."""
+    """Return the pairs of `keys_of`; shape ``(edges, 2)``."""
     return np.stack([keys >> 32, keys & _LOW], axis=1)
 
 
 def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each node of each edge, the number of earlier edges of this node; shape ``(edges,
-    2)``.
+    """Return the number of earlier edges of each edge's nodes; shape ``(edges, 2)``.
 
     >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
     [[0, 0], [1, 0], [1, 2]]
@@ -321,7 +271,7 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Index:
-    """The present neighbours of each node, for edges that arrive one by one."""
+    """The present neighbours of each node."""
 
     def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
         #: Number of changes of each pair, in the order of first sight.
@@ -341,7 +291,7 @@ class _Index:
             self.seen[other] += 1
 
     def put(self, one: int, other: int, *, there: bool) -> None:
-        """Add an edge between two nodes if ``there`` is True, otherwise remove it."""
+        """Add an edge, or remove it."""
         for node, neighbour in ((one, other), (other, one)):
             (self.near[node].add if there else self.near[node].remove)(neighbour)
 
@@ -352,11 +302,10 @@ class _Index:
 
 
 class Graph(Exact):
-    """The exact graph: the edges seen so far, and how often each of them came or went.
+    """The edges seen so far, and how often each of them came or went.
 
-    If edges beyond the bound on degrees are dropped, an edge is kept only if each of its two nodes
-    had fewer than ``degree`` edges before it. Dropped edges count among the earlier edges of a
-    node.
+    If edges are dropped, one is kept only if each of its nodes had fewer than ``degree`` edges
+    before it; dropped edges count among these.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
@@ -412,13 +361,7 @@ class Graph(Exact):
     def _take_many(
         self, new_edges: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
-        """Count many new edges at once.
-
-        Edges only come here and never go, so each counts once, when it is first seen.
-
-        Returns:
-            The changes of cells by step, and the data that `undo` needs.
-        """
+        """Count many new edges that only come; return changes by step, and what `undo` needs."""
         statistic = self._statistic
         old = self._all_keys()
         keys = keys_of(new_edges.ends)
@@ -442,11 +385,7 @@ class Graph(Exact):
     def _take_few(
         self, new_edges: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[int]]:
-        """Count new edges one by one.
-
-        Returns:
-            The changes of cells by step, and the numbers of the changed pairs, as in `keys_of`.
-        """
+        """Count edges one by one; return changes by step, and the changed keys."""
         statistic = self._statistic
         if self._did is None:
             self._did = dict.fromkeys(self._keys.tolist(), 1)
@@ -513,9 +452,7 @@ class Graph(Exact):
             index.put(one, other, there=True)
 
     def _take_back(self, done: list[int]) -> None:
-        """Undo the last change of each pair of nodes in ``done``. The lists of neighbours are
-        rebuilt when next used.
-        """
+        """Undo the last change of each pair; neighbours are rebuilt when next used."""
         assert self._did is not None
         for key in reversed(done):
             self._did[key] -= 1
@@ -566,20 +503,13 @@ class Graph(Exact):
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
-    """Convert a graph to bytes: its step, the labels of its nodes, and integers for its edges.
-
-    Args:
-        step: the step.
-        nodes: labels of nodes.
-        rows: integers of shape ``(rows, edges)``.
-    """
+    """Convert a step, labels of nodes, and integers of shape ``(rows, edges)`` to bytes."""
     head = json.dumps({"step": step, "nodes": nodes}).encode()
     return head + b"\n" + np.array(rows, "<i8").tobytes()
 
 
 def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
-    """Return the three values that `pack_edges` saved as bytes: the step, the labels of nodes, and
-    integers of shape ``(rows, edges)``.
+    """Return what `pack_edges` saved.
 
     Raises:
         StateError: the bytes are no graph.

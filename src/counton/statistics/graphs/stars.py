@@ -23,14 +23,12 @@ _MOST_STARS = 2**40
 class Stars(Subgraphs):
     """The number of stars in a growing graph; edge-level privacy.
 
-    A star is a node together with ``leaves`` of its neighbours. The number is the sum over the
-    nodes of the binomial coefficient C(number of edges, leaves). An edge is in at most 2 C(degree -
-    1, leaves - 1) stars. `Triangles` describes events, the protected unit, the enforced bound on
-    degrees, and edges that come and go.
+    A star is a node with ``leaves`` of its neighbours, so a node has C(number of edges, leaves)
+    stars. An edge is in at most 2 C(degree - 1, leaves - 1). `Triangles` describes events, the
+    protected unit, the bound on degrees, and edges that come and go.
 
     Args:
-        degree: largest number of edges of a node, at least ``leaves``.
-        leaves: number of leaves of a star, k.
+        degree: largest number of edges of a node, at least ``leaves``, k.
         changes, beyond, neighbours: as in `Triangles`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The number of small subgraphs of one kind of a growing graph: edges, triangles, stars."""
+"""Counts of small subgraphs of a growing graph: edges, triangles, stars."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStati
 
 
 class Subgraphs(GraphStatistic):
-    """Base class of counts of subgraphs with ``size`` edges, where an edge is in at most ``most``
-    of them.
+    """Base class of counts of subgraphs of ``size`` edges, an edge in at most ``most`` of them.
 
     Comments in the source prove the sensitivity.
     """
@@ -49,10 +48,7 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """Largest numbers of (added, removed) edges by which two neighbouring graphs differ.
-
-        Only the edges that are kept count: edges beyond the bound on degrees may be dropped.
-        """
+        """Largest numbers of (added, removed) kept edges by which neighbours differ."""
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)
@@ -80,13 +76,7 @@ class Subgraphs(GraphStatistic):
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the sum of the values in each of ``count`` steps: int64 of shape ``(count,)``.
-
-    Args:
-        values: one number for each event.
-        steps: step of each event, from 0.
-        count: number of steps.
-    """
+    """Return the sum of the values in each of ``count`` steps, int64."""
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)
     return total

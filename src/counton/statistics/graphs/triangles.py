@@ -21,17 +21,15 @@ _WEDGES = 2**20
 class Triangles(Subgraphs):
     """The number of triangles of a growing graph; edge-level privacy.
 
-    An event is an edge ``(u, v)``; ``None`` is a step without an edge. Nodes are texts or integers
-    and need not be declared. Edges have no direction. An edge that arrives again changes
-    nothing. An edge that joins a node with itself is refused. The protected unit is one edge, a
-    pair of nodes, with all its arrivals; all edges of one node together are not protected. An edge
-    is in at most ``degree - 1`` triangles.
+    An event is an edge ``(u, v)`` without direction, or ``None``. Nodes are texts or integers and
+    need not be declared. An edge that arrives again changes nothing; one that joins a node with
+    itself is refused. The protected unit is one edge with all its arrivals; all edges of one node
+    together are not protected. An edge is in at most ``degree - 1`` triangles.
 
-    The bound on degrees is enforced. An edge that gives a node more than ``degree`` edges is
-    refused, and nothing is released. The refusal itself reveals a degree. So choose a bound that
-    the graph cannot break, or ``beyond="drop"``, which leaves edges beyond the bound out. Dropping
-    needs three times the noise (sqrt 5 times by the 2-norm), since one edge decides which later
-    edges of its two nodes are kept.
+    The bound on degrees is enforced: an edge beyond it is refused, and nothing is released, which
+    itself reveals a degree; or left out by ``beyond="drop"``. Dropping needs three times the noise
+    (sqrt 5 times by the 2-norm), since one edge decides which later edges of its two nodes are
+    kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
     Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
@@ -44,10 +42,9 @@ class Triangles(Subgraphs):
     Args:
         degree: largest number of edges of a node, at least 2.
         changes: largest number of times that one edge comes or goes; 1: edges only come.
-        beyond: treatment of edges and changes that exceed these bounds: "refuse" or "drop".
-        neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
-            "replace" if an edge is replaced by another in one or all of its sightings, which needs
-            four times the 1-norm.
+        beyond: "refuse" or "drop" what exceeds these bounds.
+        neighbours: "replace": an edge is replaced in one or all of its sightings, which needs four
+            times the 1-norm.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -105,11 +102,7 @@ class Triangles(Subgraphs):
 
 
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of triangles that each edge completes when it arrives, of shape
-    ``(edges,)``.
-
-    Args:
-        edges: numbers of the nodes of each edge in order of arrival, shape ``(edges, 2)``.
+    """Return how many triangles each edge, of shape ``(edges, 2)``, completes when it arrives.
 
     >>> count_completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
     [0, 0, 1, 0, 1]
@@ -151,9 +144,7 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Presence:
-    """A set of numbers with a fast membership test that may give false positives, but no false
-    negatives.
-    """
+    """A set with a fast test that has false positives, but no false negatives."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._bits = max(16, (16 * len(keys)).bit_length())
@@ -166,5 +157,5 @@ class _Presence:
         return mixed >> np.uint64(64 - self._bits)
 
     def possible(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each number whether it may be in the set; if False, it is not."""
+        """Return False for numbers that are not in the set."""
         return self._held[self._places(keys)]

@@ -1,4 +1,4 @@
-"""The number of occurrences of words as episodes: other letters may stand between their letters."""
+"""Occurrences of words as episodes: other letters may stand between their letters."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Episodes(Words):
     """Counts of each word of up to ``longest`` letters as an episode, after every letter.
 
     A word occurs as an episode in a piece of the stream that contains its letters in order, perhaps
-    with other letters between them. An occurrence is minimal if no shorter piece within it contains
-    the word. Minimal occurrences of any length are counted, each at the step of its last letter.
-    Noise is added to every word, so nothing reveals which words are frequent.
+    with others between. An occurrence is minimal if no shorter piece within it contains the word.
+    Minimal occurrences are counted at the step of their last letter. Noise is added to every word,
+    so nothing reveals which words are frequent.
 
     The protected unit is one letter: neighbouring datasets have equally many letters in each step
     and differ in one letter. Comments in the source prove the sensitivity.
@@ -105,9 +105,7 @@ class Episodes(Words):
 
     @property
     def _others(self) -> int:
-        """Number of letters of the alphabet other than a changed letter's old value and its new
-        value.
-        """
+        """Number of letters other than a changed letter's old and new value."""
         return max(len(self.letters) - 2, 0)
 
     @override
@@ -129,12 +127,10 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """Exact counts of words as episodes: pieces of the stream with the word's letters in order,
-    perhaps with others between.
+    """Exact counts of minimal occurrences.
 
-    For each word, the bits of an integer say at which letters a minimal occurrence (one that
-    contains no shorter one) ends. Words are sorted so that each comes after the shorter words with
-    which it begins.
+    For each word, the bits of an integer say at which letters one ends. Words are sorted so that
+    each comes after the shorter words with which it begins.
     """
 
     # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the

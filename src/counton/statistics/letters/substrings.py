@@ -38,15 +38,13 @@ class Substrings(Words):
     """Counts of each word of up to ``longest`` letters as a substring, after every letter.
 
     An occurrence counts at the step of its last letter. The protected unit is one letter:
-    neighbouring datasets have equally many letters in each step and differ in one letter. The
-    number of letters in a step is not protected. If each step has one letter, do not leave a letter
-    out, because all later letters would move to other steps. Comments in the source prove the
+    neighbouring datasets have equally many letters in each step. If each step has one letter, do
+    not leave one out, because all later letters would move. Comments in the source prove the
     sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 4. Erratum: its
-    squared sensitivity is too small, because the changes of a word in several steps enter the same
-    nodes of the tree over time. The squares add up to l (l + 1) (l + 2) / 3 for words of up to l
-    letters.
+    squared sensitivity is too small, because changes of a word in several steps enter the same
+    nodes. The squares add up to l (l + 1) (l + 2) / 3 for words of up to l letters.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
@@ -62,10 +60,6 @@ class Substrings(Words):
     >>> round(unit_sensitivity(words, SqrtToeplitz(9), 2) ** 2, 3)
     27.179
     >>> counter = Running.start(words, 100, ZCDP(1), key=Key.generate(), name="reads")
-    >>> for letter in "GATTACA":
-    ...     reading = counter.release(letter)
-    >>> type(reading["ATT"] + reading.std("ATT"))
-    <class 'float'>
     """
 
     # A further letter at the end of a stream changes less: one word of each length. If steps may
@@ -117,11 +111,7 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Exact counts of words as substrings of a stream of letters, which is read in blocks of
-    letters.
-
-    A word is encoded as an integer whose digits are the indices of its letters in the alphabet.
-    """
+    """Exact counts of words, read in blocks; a word is an integer whose digits are its letters."""
 
     # For each letter of a block, the numbers of the words that end at it are computed, and compared
     # with those of the counted words.

@@ -1,4 +1,4 @@
-"""Base class of statistics that count words in a stream of letters of a known alphabet."""
+"""Base class of statistics that count words of a known alphabet."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _HEAD = struct.Struct("<QQ")
 class Words(NamedCells):
     """Base class for counts of all words of up to ``longest`` letters, computed on request.
 
-    Words have numbers from 0: shorter words first, and words of equal length in the order of the
-    alphabet.
+    Shorter words come first, words of equal length in the order of the alphabet.
     """
 
     card = Card(
@@ -73,15 +72,13 @@ class Words(NamedCells):
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """For each length from 1 on, the number of the first word of this length; the last entry is
-        the number of all words.
-        """
+        """For each length, the number of its first word; last, the number of all words."""
         words = (len(self.letters) ** length for length in range(1, self.longest + 1))
         return tuple(accumulate(words, initial=0))
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Mapping from each letter of the alphabet to its index there."""
+        """Index of each letter of the alphabet."""
         return {letter: place for place, letter in enumerate(self.letters)}
 
     @cached_property
@@ -89,10 +86,7 @@ class Words(NamedCells):
         return isinstance(self.alphabet, str)
 
     def cell(self, name: Any) -> int:
-        """Return the number of a word.
-
-        Args:
-            name: a text; if letters are names, a list of them or a text with spaces between them.
+        """Return the number of a word: a text, or a list or text of names of letters.
 
         Raises:
             InvalidInput: not a word of 1 to ``longest`` letters of the alphabet.
@@ -117,7 +111,7 @@ class Words(NamedCells):
         return self.firsts[len(word) - 1] + code
 
     def word(self, cell: int) -> list[int]:
-        """Return the word with number ``cell``, as the indices of its letters in the alphabet."""
+        """Return the indices of the letters of a word."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code, found = cell - self.firsts[length - 1], []
         for _ in range(length):
@@ -126,13 +120,11 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """Return the word whose number is ``cell`` as a text, with spaces between letters that are
-        names.
-        """
+        """Return a word as a text, with spaces between letters that are names."""
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
 
     def words(self, length: int) -> list[str]:
-        """Return all words of a length as texts, in the order of the alphabet.
+        """Return all words of a length as texts, in order.
 
         Raises:
             InvalidInput: the length is outside 1 to ``longest``, or there are over 2^22 words.
@@ -147,8 +139,7 @@ class Words(NamedCells):
         return [self.name_of(number) for number in numbers]
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
-        """Convert letters, a text or a sequence of names, to their indices in the alphabet: uint8
-        or uint16 of shape ``(letters,)``.
+        """Return the letters' indices: uint8 or uint16 of shape ``(letters,)``.
 
         Raises:
             InvalidInput: a letter is not in the alphabet.
@@ -197,11 +188,7 @@ class Words(NamedCells):
 
     @abstractmethod
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """Return a counter of some words, before any letter is read.
-
-        ``cells`` has the numbers of these words in the list of all words (`Words.cell`): shape
-        ``(words,)``.
-        """
+        """Return a counter of the words with these numbers, before any letter is read."""
 
     @override
     def begin(self) -> Letters:
@@ -209,36 +196,19 @@ class Words(NamedCells):
 
 
 class WordTally:
-    """Counts of some words among the letters read so far.
-
-    Args:
-        cells: how many words are counted.
-
-    Attributes:
-        counts: number of occurrences of each word, int64 of shape ``(words,)``.
-        read: number of letters read.
-    """
+    """Counts of some words: ``counts``, int64 of shape ``(words,)``, among ``read`` letters."""
 
     def __init__(self, cells: int) -> None:
         self.counts = np.zeros(cells, np.int64)
         self.read = 0
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """Read on in ``letters`` up to index ``stop``, and count the occurrences of words that end
-        among the letters that are read.
-
-        ``letters`` has the whole stream, as indices in the alphabet. Reading begins after the
-        letters that are already read.
-        """
+        """Read the whole stream's letters on to index ``stop``, and count words that end there."""
         raise NotImplementedError
 
 
 class Letters(Exact):
-    """The exact stream of letters so far, and the number of letters at the end of each step.
-
-    Occurrences of words are counted on request. If equal words are requested again, only letters
-    that came since are read.
-    """
+    """The letters, and their number at the end of each step; words are counted on request."""
 
     def __init__(self, statistic: Words) -> None:
         self._statistic = statistic
@@ -250,15 +220,7 @@ class Letters(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Append the letters of further steps, in time proportional to the number of letters.
-
-        Args:
-            events: the letters.
-            stops: for each step, how many of these letters there are up to its end.
-
-        Returns:
-            Counts of no words, shape ``(steps, 0)``, because words are counted on request.
-        """
+        """Append the letters of further steps; return counts of no words, shape ``(steps, 0)``."""
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -284,9 +246,7 @@ class Letters(Exact):
     @property
     @override
     def largest(self) -> int:
-        """Number of letters. It bounds all counts, because each letter ends at most one occurrence
-        of a word.
-        """
+        """Number of letters: each ends at most one occurrence of a word."""
         return len(self._letters)
 
     @override
@@ -298,14 +258,9 @@ class Letters(Exact):
         return self._pack_since(*self._before)
 
     def _pack_since(self, step: int, letter: int) -> bytes:
-        """Return as bytes the letters and the steps that came after an earlier state of the stream.
+        """Return the letters and steps after an earlier state as bytes.
 
-        For each step, the number of letters up to its end is saved. These numbers are left out if
-        every step so far has one letter.
-
-        Args:
-            step: number of steps of the earlier state.
-            letter: number of letters of the earlier state.
+        Numbers of letters are left out if every step so far has one.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
@@ -341,8 +296,7 @@ class Letters(Exact):
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         """Return exact counts of words up to the end of ``step``, int64 of the shape of ``cells``.
 
-        ``cells`` has the index of each word in the list of all words (`Words.cell`). If the same
-        words are asked for again later, only the letters that came since are read.
+        If the same words are asked for again, only the letters that came since are read.
         """
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
@@ -360,7 +314,7 @@ class Letters(Exact):
 
 
 class _Growing:
-    """An array that grows at its end, with spare room for more values."""
+    """An array that grows at its end."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._room, self._length = np.empty(64, dtype), 0
@@ -370,7 +324,7 @@ class _Growing:
 
     @property
     def all(self) -> NDArray[Any]:
-        """All values so far; the view is valid until the array grows."""
+        """All values so far; valid until the array grows."""
         return self._room[: self._length]
 
     def extend(self, values: NDArray[Any]) -> None:
