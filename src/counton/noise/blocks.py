@@ -35,23 +35,14 @@ Words = NDArray[np.uint64]
 
 
 class BlockAddress(NamedTuple):
-    """The part of a noise address that all samples drawn at once share; each field is 0 to 255.
-
-    The full address of one AES block also has a row and a column, the sample's place in the table
-    of noise, and a lane. The lane numbers the blocks of one sample.
-    """
+    """The fields of a noise address that all samples drawn at once share; each is 0 to 255."""
 
     purpose: int
     level: int
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """Return the high 64 bits of the AES counter block of one lane at this address. The lane
-        numbers the blocks of a sample. The 32 bits for the sample's row are left 0.
-
-        Raises:
-            NoiseAddressError: a field or the lane is outside 0..255.
-        """
+        """Return the high 64 bits of a lane's AES counter block, with 0 for the sample's row."""
         fields = (self.purpose, self.level, self.attempt, lane)
         if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(
@@ -70,12 +61,7 @@ class Tile(NamedTuple):
     columns: int
 
     def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
-        """Split this tile (a rectangle of the table of noise) into smaller ones of at most ``most``
-        samples each.
-
-        Yield each small tile with the two slices (rows, columns) of its place in an array of this
-        tile.
-        """
+        """Yield tiles of at most ``most`` samples, each with its slices of this tile's array."""
         rows_at_once = max(most // self.columns, 1)
         for row in range(0, self.rows, rows_at_once):
             rows = min(rows_at_once, self.rows - row)
@@ -85,14 +71,7 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Convert places in this tile to places in the whole table of noise. A tile is a rectangle
-        of that table.
-
-        ``rows`` and ``columns`` are counted from the corner of the tile.
-
-        Returns:
-            The rows and the columns, counted from the corner of the table.
-        """
+        """Convert places counted from the tile's corner to places in the whole table."""
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),
             columns.astype(np.uint64) + np.uint64(self.first_column),
@@ -117,9 +96,7 @@ class BlockSource(threading.local):
         return Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
 
     def _reserve(self, blocks: int) -> NDArray[np.uint64]:
-        """Return scratch space for the counters of ``blocks`` blocks, shape (blocks, 2), which
-        `_encrypt` encrypts.
-        """
+        """Return scratch space for the counters of ``blocks`` blocks, shape (blocks, 2)."""
         if len(self._counters) < blocks:
             self._counters = np.empty((blocks, 2), np.dtype("<u8"))
             self._cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
@@ -132,11 +109,9 @@ class BlockSource(threading.local):
         return memoryview(self._cipher)[:size]
 
     def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
-        """Return one uniform random word for each sample of a tile, a rectangle of the table of
-        noise: shape ``(rows, columns)``.
+        """Return a uniform random word for each sample of a tile: shape ``(rows, columns)``.
 
-        ``dtype`` is the word's type, such as "<u2" or "<u8". The result is scratch space: the next
-        call in this thread overwrites it.
+        It is scratch space: the next call in this thread overwrites it.
         """
         per_block = BLOCK_BYTES // np.dtype(dtype).itemsize
         first = tile.first_column // per_block
@@ -158,12 +133,7 @@ class BlockSource(threading.local):
         columns: Words,
         lane: int,
     ) -> Words:
-        """Return 128 further random bits for each of some samples of the noise table: uint64, shape
-        ``(len(rows), 2)``.
-
-        ``rows`` and ``columns`` are the places of the samples in the table. Another ``lane`` gives
-        other bits.
-        """
+        """Return 128 further random bits for each sample: uint64, shape ``(len(rows), 2)``."""
         blocks = len(rows)
         counters = self._reserve(blocks)
         counters[:, 0] = columns

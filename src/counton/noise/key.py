@@ -39,14 +39,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def give_name(waiting: Path, path: Path) -> bool:
-    """Rename the file ``waiting`` to ``path`` unless ``path`` exists; return True if it was
-    renamed.
-
-    If another process has written ``path`` first, return False; ``waiting`` stays as it is.
-
-    Raises:
-        OSError: neither file exists.
-    """
+    """Rename ``waiting`` to ``path``; False, and no change, if another process made ``path``."""
     given = True
     try:
         os.link(waiting, path)
@@ -124,9 +117,7 @@ class Key:
 
     @property
     def salt(self) -> str | None:
-        """Public text with which `with_salt` derived this key from another key; None if it was not
-        derived.
-        """
+        """Public text with which `with_salt` derived this key; None if it was not derived."""
         return self._salt
 
     @property
@@ -135,7 +126,7 @@ class Key:
         return self._file
 
     def with_salt(self, salt: str | None = None) -> Key:
-        """Derive the key of one state (saved streams) from a key that several states share.
+        """Derive the key of one state from a key that several states share.
 
         Args:
             salt: public text; random unless given. Keep it: the same salt gives the same key.
@@ -181,14 +172,12 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
-        The file's mode must permit nothing to group and others, as 0600 and 0400 do. The only other
-        mode that is allowed is 0440, by which the group may read the file and nobody may write it,
-        as orchestrators hand out secrets. 0640 is refused, because a umask makes it of any file by
+        The mode must permit nothing to group and others, as 0600 and 0400 do, or be 0440, as
+        orchestrators hand out secrets. 0640 is refused, because a umask makes it of any file by
         accident.
 
         Raises:
-            WrongKey: the file is missing, is not a key, has several names (hard links), or others
-            can read it.
+            WrongKey: the file is missing, is no key, has hard links, or others can read it.
         """
         refuse_key_as_place(path)
         file = Path(path)
@@ -222,10 +211,6 @@ class Key:
     @classmethod
     def from_text(cls, text: str, origin: str = "the text") -> Key:
         """Read the key from the text that `save` writes, such as a text kept in a vault.
-
-        Args:
-            text: the content of the key file; secret.
-            origin: where the text comes from, for error messages.
 
         Raises:
             WrongKey: the text is not a key; the message does not show it.
@@ -263,11 +248,7 @@ class Key:
 
 
 def secret_of(key: Key) -> bytes:
-    """Return the 32 bytes of a key, for programs that compute its noise; never write or show them.
-
-    >>> len(secret_of(Key.generate()))
-    32
-    """
+    """Return the 32 bytes of a key, for programs that compute its noise; never show them."""
     return key._secret
 
 
@@ -276,16 +257,7 @@ _BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
-    """Raise `WrongKey` if ``place`` is the text of a key, instead of the file or variable that
-    holds one.
-
-    The message does not show the text.
-
-    >>> refuse_key_as_place("secrets/counton-key")
-    >>> refuse_key_as_place("counton-key-1:" + "0" * 64)
-    Traceback (most recent call last):
-    counton.base.errors.WrongKey: key is the text of a key, but it must be the place of a key: ...
-    """
+    """Raise `WrongKey`, without showing it, if ``place`` is the text of a key."""
     given: Any = place
     text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
     if text.startswith(("env:", "command:")):
@@ -332,11 +304,7 @@ class InsecureSeededKey(Key):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:
-        """Return the key with these 32 secret bytes, for tests with known answers.
-
-        Raises:
-            WrongKey: ``secret`` is not 32 bytes.
-        """
+        """Return the key with these 32 secret bytes, for tests with known answers."""
         key = cls._holding(secret)
         _warn("chosen bytes")
         return key

@@ -18,14 +18,12 @@ from counton.noise.samplers import SPAN, TileSampler, sampler_for
 class NoiseField:
     """Noise as a function of a subkey and an address (level, node, coordinate); no draw is stored.
 
-    A node is one noisy measurement. The same address always gives the same integer.
+    The same address always gives the same integer.
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        law: the noise distribution of every node, or a function from a level to the
-            distribution of its nodes.
-        shape: shape of one node's noise, whose entries are the coordinates; ``()`` for
-            scalars.
+        law: distribution of every node, or a function from a level to it.
+        shape: shape of one node's noise; ``()`` for scalars.
 
     >>> from fractions import Fraction
     >>> from counton.base.distributions import DiscreteLaplace
@@ -51,17 +49,12 @@ class NoiseField:
         self._samplers: dict[int, TileSampler] = {}
 
     def part(self, first: int, cells: int) -> NoiseField:
-        """Return a field with some consecutive coordinates of each node's noise.
+        """Return a field with ``cells`` consecutive coordinates of each node's flattened noise.
 
-        Its ``shape`` is ``(cells,)``, and its draws are the same as in this field.
-
-        Args:
-            first: index of the first coordinate, after a node's noise is flattened row by row.
-            cells: number of coordinates.
+        Its draws are the same as in this field.
 
         Raises:
-            NoiseAddressError: a node's noise is a single number (``shape`` is ``()``), or some
-                coordinates do not exist.
+            NoiseAddressError: ``shape`` is ``()``, or some coordinates do not exist.
 
         >>> from fractions import Fraction
         >>> from counton.base.distributions import DiscreteLaplace
@@ -81,16 +74,9 @@ class NoiseField:
         return part
 
     def seal(self, message: bytes) -> bytes:
-        """Return a keyed digest (MAC) of ``message``, 16 bytes.
+        """Return a keyed digest (MAC) of ``message``, 16 bytes, by which saved noise is checked.
 
-        With it, saved noise can be checked when it is read again: the message holds this noise. The
-        digest is keyed by the field's subkey, which depends on stream, key, strategy and noise
-        distribution. It reveals nothing of the subkey.
-
-        >>> from counton.base.distributions import DiscreteLaplace
-        >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
-        >>> one.seal(b"drawn") == other.seal(b"drawn")
-        False
+        Its key is the subkey, of which it reveals nothing.
         """
         return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
@@ -99,8 +85,7 @@ class NoiseField:
         return self._law(level) if callable(self._law) else self._law
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes of one level: int64, shape ``(len(nodes),
-        *shape)``.
+        """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``.
 
         Raises:
             NoiseAddressError: nodes outside ``0..2^63`` (if ``shape`` is ``()``) or ``0..2^32``.

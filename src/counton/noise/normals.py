@@ -5,8 +5,7 @@ floating-point noise apply (Mironov, "On significance of the least significant b
 privacy", 2012). They are used for gradients, which are floating-point numbers themselves.
 
 Every machine gives the same bits. Coordinates are drawn in blocks of 2^16. A block's numbers depend
-on subkey, level, index, the number of the block and the number of its coordinates, and on no other
-block.
+on subkey, level, index, its number and the number of its coordinates, and on no other block.
 """
 
 # **Box-Muller.** From 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the
@@ -79,10 +78,6 @@ _scratch = _Scratch()
 class NormalField:
     """An endless table of independent standard normals: (level, index, coordinate) -> float32.
 
-    Args:
-        subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        size: number of coordinates at each (level, index).
-
     >>> field = NormalField(bytes(32), size=100_000)
     >>> whole = field.read(0, 7)
     >>> bool((field.read(0, 7, 70_000, 70_005) == whole[70_000:70_005]).all())
@@ -96,21 +91,14 @@ class NormalField:
         self.size = size
 
     def blocks(self, first: int, stop: int) -> range:
-        """Return the numbers of the blocks that hold coordinates ``first`` to ``stop - 1``.
-
-        A block is a range of 2^16 coordinates.
-        """
+        """Return the numbers of the blocks of coordinates ``first`` to ``stop - 1``."""
         return range(first // BLOCK, -(-stop // BLOCK))
 
     def length(self, block: int) -> int:
-        """Return how many coordinates a block holds: 2^16, but the last block holds the rest."""
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
-        """Return the normals of coordinates ``first`` to ``stop - 1`` at (level, index): float32.
-
-        ``stop`` None: to the last coordinate.
-        """
+        """Return the normals of coordinates ``first`` to ``stop - 1`` at (level, index)."""
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(
@@ -126,17 +114,12 @@ class NormalField:
         return out
 
     def block(self, level: int, index: int, block: int, out: Singles | None = None) -> Singles:
-        """Return the normals at (level, index) for all coordinates of one block, a range of 2^16
-        coordinates: float32.
+        """Return the normals of one block at (level, index), in ``out`` or a new array.
 
         Args:
             level: 0 to 255.
             index: 0 to 2^32 - 1.
-            block: number of the block.
-            out: array for the result, its length rounded up to an even number; None: a new one.
-
-        Raises:
-            NoiseAddressError: the level, index or block is outside the table.
+            out: its length is rounded up to an even number.
         """
         length = self.length(block)
         if not 0 <= index < ROWS_LIMIT or block < 0 or length <= 0:
@@ -165,10 +148,9 @@ class NormalField:
 
 
 def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
-    """Write pairs of standard normals to ``low`` and ``high``, computed by the Box-Muller method.
+    """Write pairs of standard normals to ``low`` and ``high``, by the Box-Muller method.
 
-    All arrays have one entry for each pair. ``uniform`` holds numbers below 2^32, which give the
-    radius, and is overwritten. ``angle`` holds 32 random bits.
+    ``uniform``, below 2^32, gives the radius and is overwritten; ``angle`` holds 32 random bits.
     """
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))

@@ -1,7 +1,6 @@
 """Exact samplers of discrete Laplace and Gaussian noise, by tables of cumulative probability.
 
-The parameters of the distribution alone decide which sampler is used, so one address gives the same
-noise everywhere.
+The distribution's parameters alone decide which sampler is used: one address has one noise.
 """
 
 from __future__ import annotations
@@ -40,13 +39,8 @@ def _context(bits: int) -> decimal.Context:
 
 
 def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Return two integers lo and hi with ``lo <= exp(-exponent) * 2**bits <= hi``; they differ by
-    at most 2.
+    """Return lo <= exp(-exponent) * 2**bits <= hi, which differ by at most 2; ``exponent`` >= 0.
 
-    ``exponent`` is at least 0.
-
-    >>> exp_bracket(Fraction(0), 8)
-    (255, 257)
     >>> exp_bracket(Fraction(1, 2), 16)  # 39749.59...
     (39749, 39751)
     """
@@ -64,12 +58,7 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """The sequence exp(-first - n * rate) for n = 0, 1, ..., computed as integers with a known
-    error bound.
-
-    Each power is computed from the previous power, with ``guard_bits`` more bits than are asked
-    for.
-    """
+    """The numbers exp(-first - n * rate) for n = 0, 1, ..., as integers with a known error."""
 
     # If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b
     # + 1. So the n-th value errs by at most 2 n + 1 units of 2**-(bits + guard_bits).
@@ -79,9 +68,7 @@ class _Powers:
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
-        """Return two integers close to exp(-first - n * rate) * 2**bits: a lower and an upper
-        bound.
-        """
+        """Return lower and upper integer bounds of exp(-first - n * rate) * 2**bits."""
         finer = bits + self._guard_bits
         if bits not in self._known:
             ratio, start = (
@@ -97,11 +84,7 @@ class _Powers:
 
 
 class CumulativeLaw(ABC):
-    """A distribution on integers, given by its cumulative distribution function F(j) = P(draw <=
-    j).
-
-    Subclasses compute lower and upper bounds of F, to any number of bits.
-    """
+    """A distribution on integers, given by bounds of F(j) = P(draw <= j) to any number of bits."""
 
     #: Smallest and largest value; None if the support has no end.
     first: int | None
@@ -109,12 +92,10 @@ class CumulativeLaw(ABC):
 
     @abstractmethod
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """Return two integers close to ``F(value) * 2**bits``: a lower and an upper bound. F is
-        P(draw <= value).
-        """
+        """Return lower and upper integer bounds of ``F(value) * 2**bits``."""
 
     def floor(self, value: int, bits: int) -> int:
-        """Return ``F(value) * 2**bits`` rounded down, exactly; F is P(draw <= value)."""
+        """Return ``F(value) * 2**bits`` rounded down, exactly."""
         # F is below 1 before the last value; if scales are tiny, no bracket need show by how much.
         most = (1 << bits) - (value != self.last)
         extra = 40
@@ -126,11 +107,7 @@ class CumulativeLaw(ABC):
 
 
 class SignedGeometric(CumulativeLaw):
-    """The distribution of a discrete Laplace variable divided by 2**block_bits and rounded down.
-
-    It has the sign and all bits of the variable but the lowest ``block_bits``. With ``block_bits =
-    0`` this is the Laplace variable. ``scale`` is the scale of the Laplace variable.
-    """
+    """The distribution of a discrete Laplace variable divided by 2**block_bits and rounded down."""
 
     # P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
     # exp(-1/scale) and r = q^(2^block_bits).
@@ -160,9 +137,9 @@ class TruncatedGeometric(CumulativeLaw):
     """The distribution of one digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 -
     p^size), j in 0..size-1.
 
-    Here ``p = exp(-rate)`` is the ratio of the probabilities of successive digits, and ``size`` the
-    number of digits to choose from. The digits of a geometric variable in any base are independent.
-    So they are drawn one by one, and a large scale needs no large table.
+    ``p = exp(-rate)``, and ``size`` is the number of digits to choose from. The digits of a
+    geometric variable in any base are independent. So they are drawn one by one, and a large scale
+    needs no large table.
     """
 
     first = 0
@@ -187,13 +164,11 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """A distribution on blocks (ranges of 2**block_bits consecutive integers), proportional to the
-    largest Gaussian weight in each block.
+    """A distribution on blocks, by the largest Gaussian weight in each block.
 
-    The Gaussian weight of an integer x is exp(-x^2 / (2 sigma_squared)). Block s begins with the
-    integer s * 2**block_bits. Its largest weight is the weight of its integer nearest zero: its
-    first integer if s >= 0, else its last integer. With ``block_bits = 0`` this is the discrete
-    Gaussian distribution itself.
+    The weight of x is exp(-x^2 / (2 sigma_squared)). Block s has the 2**block_bits integers from s
+    * 2**block_bits on. Its integer nearest zero is its first one if s >= 0, else its last. With
+    ``block_bits = 0`` this is the discrete Gaussian distribution itself.
     """
 
     first = None
@@ -207,16 +182,13 @@ class GaussianBlocks(CumulativeLaw):
         self._sums: dict[int, tuple[int, list[int], int]] = {}
 
     def nearest(self, block: int) -> int:
-        """Return the integer of a block (a range of 2**block_bits integers) that is nearest zero:
-        it has the block's largest weight.
-        """
+        """Return the integer of a block that is nearest zero and has its largest weight."""
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
         """Return ``count`` numbers exp(-rate x^2) * 2**work, each with an error of at most 2.
 
-        The first x is ``offset``, and each further x is greater by 2**block_bits, the length of a
-        block.
+        The first x is ``offset``, and each further x is greater by 2**block_bits.
         """
         # The ratio of one weight to the previous one falls by a constant factor from step to step.
         # If two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So
@@ -264,10 +236,9 @@ class GaussianBlocks(CumulativeLaw):
 class InverseTable:
     """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
 
-    Inversion: for a uniform number U in [0, 1), the draw is the smallest j with U < F(j). A draw
-    reads sixteen random bits of U, then sixty-four, then as many as it needs. With larger
-    ``guard_bits``, which tests use, more draws are compared exactly. This changes the speed, never
-    a draw.
+    For U uniform in [0, 1) the draw is the smallest j with U < F(j). A draw reads sixteen random
+    bits of U, then sixty-four, then as many as it needs. Larger ``guard_bits`` compare more draws
+    exactly, and change no draw.
     """
 
     def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
@@ -282,11 +253,7 @@ class InverseTable:
         self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
     def _thresholds(self) -> tuple[int, list[int]]:
-        """Return the table's lowest value, and a list of F * 2**64, rounded down, for this value
-        and the following ones.
-
-        F is the cumulative distribution function. Below the lowest value F is less than 2**-64.
-        """
+        """Return a value below which F < 2**-64, and F * 2**64 rounded down from there on."""
         law, top = self._law, 2**64 - 1
         lowest = law.first if law.first is not None else 0
         if law.first is None:
@@ -309,11 +276,7 @@ class InverseTable:
     def draw(
         self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[np.int64]
     ) -> None:
-        """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``.
-
-        A tile is a rectangle of the noise table. ``source`` computes random bits from the key, and
-        ``address`` says which of a sample's bits are used.
-        """
+        """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``."""
         sixteen = source.words_of_tile(address, tile, "<u2")
         cells = self.cells.take(sixteen, mode="wrap")
         out[...] = cells
@@ -331,11 +294,7 @@ class InverseTable:
         columns: Words,
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Return the draws of those samples for which the first sixteen random bits do not decide.
-
-        Arrays have one entry for each sample: its row and column in the noise table, and its
-        ``sixteen`` bits. ``source`` computes further bits, at ``address``.
-        """
+        """Return the draws of samples for which the first sixteen random bits do not decide."""
         leading = leading_bits(source, address, rows, columns, sixteen)
         # A real threshold lies within one unit above its floor, so equality decides nothing.
         least = leading - np.minimum(leading, self._guard)
@@ -348,10 +307,7 @@ class InverseTable:
         return values
 
     def _exact(self, uniform: Uniform, start: int) -> int:
-        """Return the draw that a uniform number U gives: the smallest j with U < F(j).
-
-        The search begins at ``start``; the answer does not depend on it.
-        """
+        """Return the smallest j with U < F(j); ``start`` is where the search begins."""
 
         def is_below(value: int) -> bool:
             return uniform.below(lambda bits: self._law.bracket(value, bits))
@@ -367,21 +323,13 @@ class InverseTable:
 def leading_bits(
     source: BlockSource, address: BlockAddress, rows: Words, columns: Words, sixteen: Words
 ) -> NDArray[np.uint64]:
-    """Return the first 64 bits of each sample's uniform number; its first ``sixteen`` bits are
-    given.
-
-    Arrays have one entry for each sample: its row and column in the noise table, and these bits.
-    """
+    """Return the first 64 bits of uniform numbers, of which ``sixteen`` are given."""
     words = source.refine(address, rows, columns, lane=1)
     return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
 
 
 class Uniform:
-    """A uniform random number in [0, 1), whose bits are computed as comparisons need them.
-
-    It belongs to the sample at ``row`` and ``column`` of the noise table; its first ``sixteen``
-    bits are given.
-    """
+    """A uniform random number in [0, 1), whose bits are computed as comparisons need them."""
 
     def __init__(
         self, source: BlockSource, address: BlockAddress, row: int, column: int, sixteen: int
@@ -393,11 +341,7 @@ class Uniform:
         self._read_on()
 
     def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
-        """Return True if the number is below a threshold, False if it is not.
-
-        Args:
-            bracket: a function of a number of bits that returns integers ``low <= threshold *
-                2**bits <= high``.
+        """Return whether the number is below a threshold, which ``bracket(bits)`` bounds.
 
         Raises:
             NoiseAddressError: 32,000 bits do not decide.
@@ -440,18 +384,13 @@ class TileSampler(ABC):
 
     @abstractmethod
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """Write exact draws of all samples of a tile to ``out``: int64, ``(rows, columns)``.
-
-        A tile is a rectangle of the noise table of ``level``. ``source`` computes the random bits
-        from the key.
-        """
+        """Write exact draws of all samples of a tile to ``out``: int64, ``(rows, columns)``."""
 
 
 class LaplaceSampler(TileSampler):
-    """Sampler of discrete Laplace noise: it draws the high bits with the sign, then the low bits as
-    digits.
+    """Sampler of discrete Laplace noise: the high bits with the sign, then the low bits as digits.
 
-    The digits are independent and drawn from small tables, so a large scale needs no large table.
+    The digits are independent and come from small tables, so a large scale needs no large table.
     """
 
     def __init__(self, law: DiscreteLaplace, guard_bits: int = 0) -> None:
@@ -494,8 +433,7 @@ class GaussianTableSampler(TileSampler):
 class GaussianBlockSampler(TileSampler):
     """Sampler of discrete Gaussian noise with a large standard deviation, by exact rejection.
 
-    It draws a block of consecutive integers, then proposes a uniform integer of the block. If this
-    proposal is rejected, both are drawn again.
+    It draws a block, then a uniform integer of it; if this is rejected, both are drawn again.
     """
 
     # Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
@@ -517,9 +455,7 @@ class GaussianBlockSampler(TileSampler):
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """Return a bound for a block (a range of integers): if 16 random bits are below it, any
-        integer of the block is accepted.
-        """
+        """Return a bound such that 16 random bits below it accept any integer of the block."""
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
         squares = furthest**2 - self._law.nearest(block) ** 2
@@ -553,12 +489,7 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Test proposed integers exactly; redraw those that are rejected until all are accepted.
-
-        Arrays have one entry for each sample: its row and column in the noise table, the proposal
-        (``values``), the block of integers from which it was drawn, and the first ``sixteen`` bits
-        of the uniform number that decides.
-        """
+        """Test proposed integers exactly; redraw those that are rejected until all are accepted."""
         values = values.copy()
         pending = np.arange(len(values))
         mask = np.uint64((1 << self._bits) - 1)
@@ -600,9 +531,8 @@ class GaussianBlockSampler(TileSampler):
     ) -> NDArray[np.bool_]:
         """Return, for each proposed integer x, whether V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
 
-        V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the integer of
-        x's block (range of integers) that is nearest to 0. Arrays have one entry for each sample;
-        ``place`` has its row and column in the noise table, ``values`` has x.
+        V is uniform in [0, 1) with the first bits ``sixteen``; ``nearest`` is the integer of x's
+        block that is nearest to 0.
         """
         leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits

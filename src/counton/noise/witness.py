@@ -1,11 +1,9 @@
-"""The witness of a key: a record of the noise that the key has given, so that no noise is used
-twice.
+"""The witness of a key: a record of the noise that it has given, so that no noise is used twice.
 
-Using the same noise for two versions of the data would reveal their exact difference. The witness
-of a key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets. For a stream,
-an entry has the last step and a digest of that release. For a training run, or any other program
-that takes noise, it has a random identity. For keys without a file, identities are kept only in the
-memory of the running process.
+The same noise for two versions of the data would reveal their exact difference. The witness of a
+key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets. A stream's entry
+has the last step and a digest of that release, that of any other program a random identity. Keys
+without a file have their identities in the memory of the process alone.
 """
 
 from __future__ import annotations
@@ -37,32 +35,16 @@ Entries = list[dict[str, Any]]
 
 
 def drawn_identity() -> str:
-    """Draw the public identity of one use of a key: 128 random bits, in hexadecimal digits.
-
-    The identity distinguishes this use from all others.
-
-    >>> drawn_identity() == drawn_identity()
-    False
-    """
+    """Draw the public identity of one use of a key: 128 random bits, in hexadecimal digits."""
     return secrets.token_hex(16)
 
 
 def identity_of(key: Key, name: str, identity: str) -> str:
-    """Return the public identity under which a run of a program takes noise from a key: the
-    recorded one, or ``identity`` if none is recorded yet.
+    """Return the identity recorded for a run's ``name``, or record and return ``identity``.
 
-    Noise depends on the identity: two identities have different noise. A new identity is recorded
-    in this process. If the key has a file, it is also recorded in the witness, a file beside the
-    key. An existing witness must be writable. If there is no witness and none can be made, as in a
-    read-only folder, only this process records the identity.
-
-    Args:
-        key: the secret key; nothing is recorded for an `InsecureSeededKey`.
-        name: name of the program's run that takes the noise.
-        identity: the identity to record, from `drawn_identity`.
-
-    Returns:
-        The identity recorded for this name: ``identity``, or the one recorded before.
+    Two identities have different noise. A new one is recorded in this process and, if the key has a
+    file, in its witness, which must be writable if it exists. If none can be made, as in a
+    read-only folder, only the process records it. Nothing is recorded for an `InsecureSeededKey`.
 
     Raises:
         StateError: the witness exists and cannot be read or written.
@@ -82,13 +64,7 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 
 
 def witness_of(file: Path) -> Path:
-    """Return the path of the witness (a record of the last releases) that belongs to a key file.
-
-    The witness lies beside the file itself, even if the path given is a symbolic link.
-
-    >>> witness_of(Path("visits.key")).name
-    'visits.key.witness'
-    """
+    """Return the path of a key file's witness, beside the file itself if a link leads to it."""
     return Path(f"{file.resolve()}.witness")
 
 
@@ -126,12 +102,10 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessFile:
-    """A witness, the record of last releases that shows old copies of a state, kept in a file:
-    beside a key, beside a state, or in a folder of its own.
+    """A witness in a file: beside a key, beside a state, or in a folder of its own.
 
-    Args:
-        second: True if the file is in a folder of its own. Only `begin` then creates it, since a
-            missing folder may be on a disk that is not mounted.
+    In a folder of its own (``second``) only `begin` creates it: a missing folder may be on a disk
+    that is not mounted.
     """
 
     def __init__(self, path: Path, *, second: bool = False) -> None:
@@ -142,15 +116,11 @@ class WitnessFile:
 
     @property
     def stands(self) -> bool:
-        """True if this file is in use for the witness, the record of last releases. Then numbers
-        may be shown only after their release is recorded in it.
-        """
+        """Whether the file is in use; then numbers are shown only after they are recorded."""
         return self._second or os.path.lexists(self.path)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the file's entries (last released steps of streams)
-        change.
-        """
+        """Return a value that changes whenever the file's entries change."""
         try:
             found = self.path.stat()
         except OSError:
@@ -158,8 +128,7 @@ class WitnessFile:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def read(self) -> Entries:
-        """Return the stored entries of the witness, one with the last released step of each stream;
-        an empty list if nothing is written yet.
+        """Return the entries; none if nothing is written yet.
 
         Raises:
             ValueError: the content is no list of entries.
@@ -170,8 +139,7 @@ class WitnessFile:
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the file of this witness (record of last releases) with its folder, and merge
-        ``entries`` into it.
+        """Make the file with its folder, and merge ``entries`` into it.
 
         Raises:
             OSError: the file cannot be made, read or written.
@@ -184,12 +152,9 @@ class WitnessFile:
         WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
 
     def move_to(self, new: WitnessFile) -> None:
-        """Merge the entries of this witness (record of last releases) into another file, and remove
-        this one. Whoever waits for its lock meanwhile finds it gone.
+        """Merge the entries into another file, and remove this one.
 
-        Raises:
-            OSError: a file cannot be read, written or removed.
-            ValueError: the content is no list of entries.
+        Whoever waits for its lock meanwhile finds it gone.
         """
         if self.path.samefile(new.path):  # by another name of its folder
             return
@@ -199,14 +164,11 @@ class WitnessFile:
             sync_folder(self.path.parent)
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
-        """Write an entry (the last released step of a stream); if it contradicts a known entry,
-        return the step of that entry instead.
+        """Write an entry, or return the step of a known entry that it contradicts.
 
         Args:
-            entry: the new entry; it replaces known entries of the same key and stream, unless
-                one of them has a larger step.
-            agrees: a function of a known entry of the same key and stream; it returns False if
-                the new entry contradicts it.
+            entry: it replaces known entries of its key and stream that have no larger step.
+            agrees: whether it agrees with a known entry of its key and stream.
 
         Raises:
             OSError: the place cannot be read or written.
@@ -226,14 +188,7 @@ class WitnessFile:
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Record in a stream's entry (its last released step) the processes that are about to write
-        the stream.
-
-        Args:
-            entry: an entry as for `note`, whose "writers" are these processes. The processes are
-                added to the known entry of the same key and stream, which otherwise stays
-                unchanged.
-        """
+        """Add an entry's "writers", who are about to write, to the known entry of the stream."""
 
         def change(known: Entries) -> Entries:
             same, others = _of(entry, known)
@@ -243,9 +198,7 @@ class WitnessFile:
         self._change(change)
 
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        """Replace the stored entries (last released steps of streams) by ``change(entries)`` under
-        a lock; keep them if it returns None.
-        """
+        """Replace the entries by ``change(entries)`` under a lock; keep them if it is None."""
         path = self.path
         made = not self._second and not path.exists()
         if made and (first := change([])) and _begin(path, _text(first)):
@@ -256,12 +209,9 @@ class WitnessFile:
                 _write(descriptor, before, _text(entries))
 
     def reserve(self, entry: dict[str, Any]) -> None:
-        """Check before a release that its entry (the step that will be recorded) can be written
-        afterwards: space, mode and lock.
+        """Check before a release that its entry can be written afterwards: space, mode and lock.
 
-        Args:
-            entry: an entry as for `note`. If its key and stream have no entry yet, an entry of
-                step 0 is written: nothing is released.
+        If its key and stream have no entry yet, one of step 0 is written: nothing is released.
         """
         path = self.path
         if not self._second and not path.exists():
@@ -284,9 +234,7 @@ class WitnessFile:
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """Merge new entries of a witness (last released steps of streams) into known ones; for each key
-    and stream, keep the entry of the largest step.
-    """
+    """Merge new entries into known ones: of each key and stream the largest step stays."""
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
@@ -295,19 +243,16 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split ``known``, entries of a witness (last released steps of streams), into two lists: the
-    entries with the key and stream of ``entry``, and all others.
-    """
+    """Split ``known`` into the entries with the key and stream of ``entry``, and all others."""
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Complete a stream's new entry in a witness (the record of its last released step) by facts
-    that older entries of the stream (``same``) have recorded.
+    """Add to an entry what older entries of the stream (``same``) have recorded.
 
-    These facts are writers (processes that write the stream), digests of earlier releases, and
-    "seen": the writer and step of a release that another process made.
+    That is writers, digests of earlier releases, and "seen": writer and step of a release that
+    another process made.
     """
     if "writers" not in entry:
         return entry
@@ -337,8 +282,7 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Open a witness file (the record of last releases) and lock it for one writer; yield its
-    descriptor and content.
+    """Open and lock a witness file for one writer; yield its descriptor and content.
 
     Raises:
         FileNotFoundError: there is none, or another process removed it before the lock.
@@ -352,9 +296,7 @@ def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _begin(path: Path, text: bytes) -> bool:
-    """Create a witness file (the record of last releases) with its first text; return False if
-    another process has created it.
-    """
+    """Create a witness file with its first text; False if another process has created it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
@@ -381,8 +323,7 @@ def _text(entries: Entries) -> bytes:
 
 
 def parse_entries(data: bytes) -> Entries:
-    """Parse the entries of a witness (last released steps of streams), JSON values; ignore whatever
-    follows their closing bracket.
+    """Parse the entries of a witness, JSON values; ignore what follows their closing bracket.
 
     Raises:
         ValueError: there are no entries.

@@ -1,8 +1,4 @@
-"""Private running totals of a stream: counters, their designs, and the intervals of released
-numbers.
-
-Names are loaded when they are first used.
-"""
+"""Private running totals of a stream: counters, their designs, and intervals."""
 
 from __future__ import annotations
 

@@ -28,38 +28,28 @@ if TYPE_CHECKING:
 def dp_event(design: Design[Any]) -> DpEvent:
     """Return all releases of a stream or a table together as one event of dp_accounting.
 
-    The event loses at least as much privacy as the releases do, even against an attacker who
-    chooses inputs after seeing earlier releases.
+    It loses at least as much privacy as the releases do, even against an attacker who chooses
+    inputs after seeing earlier releases.
 
-    - For `PureDP` the event is randomised response between two answers, because every mechanism
-      with this epsilon is a function of randomised response (Kairouz, Oh and Viswanath 2015). For
-      `ApproxDP` the event is also randomised response if the noise is Laplace noise that guarantees
-      epsilon without delta.
+    - For `PureDP`, and for `ApproxDP` with Laplace noise that guarantees epsilon without delta, the
+      event is randomised response, of which every mechanism with this epsilon is a function
+      (Kairouz, Oh and Viswanath 2015).
     - For `ZCDP`, and for other noise of `ApproxDP`, the event bounds the loss at every Renyi order
       alpha by ``xi + rho * alpha``. Here rho follows from the noise. xi is 0 unless the noise is
-      Gaussian and the strategy is not causal (its releases use noise that hides later steps).
+      Gaussian and the strategy is not causal.
 
     Give the event to an accountant with ``NeighboringRelation.REPLACE_ONE``: ``RdpAccountant``
-    takes every event of this function, ``PLDAccountant`` only randomised response. Use REPLACE_ONE
-    even if units are added or removed, because the event already states the whole loss.
-
-    Args:
-        design: the design: ``release.design``, ``counter.design`` or ``plan(...).best``.
+    takes every event of this function, ``PLDAccountant`` only randomised response. The event
+    already states the whole loss, also if units are added or removed.
 
     Raises:
-        InvalidInput: the design is of a part of a stream, or its groups are found in the data, or
-            its guarantee weakens as data ages: no event of dp_accounting has this loss.
+        InvalidInput: the design is of a part, its groups are found in the data, or its guarantee
+            weakens as data ages: no event of dp_accounting has this loss.
         MissingExtra: dp_accounting before 0.6 has no event for ``xi + rho * alpha``.
 
     >>> from counton import PureDP, ZCDP, plan
     >>> dp_event(plan(365, ZCDP("0.5"), strategies=["binary"]).best)
     ZCDpEvent(rho=0.5, xi=0.0)
-    >>> from dp_accounting import NeighboringRelation
-    >>> from dp_accounting.pld import PLDAccountant
-    >>> account = PLDAccountant(NeighboringRelation.REPLACE_ONE)
-    >>> year = dp_event(plan(365, PureDP(1)).best)
-    >>> round(account.compose(year).compose(year).get_epsilon(1e-9), 2)
-    2.0
     """
     if not isinstance(design, Design):
         raise InvalidInput(
@@ -99,10 +89,7 @@ def dp_event(design: Design[Any]) -> DpEvent:
 
 
 def _coin(epsilon: Fraction) -> DpEvent:
-    """Return the event of randomised response between two answers.
-
-    Its epsilon is ``epsilon``, or slightly more because of rounding.
-    """
+    """Return the event of randomised response, with epsilon rounded up."""
     from dp_accounting import RandomizedResponseDpEvent
 
     # The less noise, the larger the loss: 2 / (1 + e^epsilon), rounded down.
@@ -113,16 +100,9 @@ def _coin(epsilon: Fraction) -> DpEvent:
 def _renyi_line(
     law: NoiseDistribution, moved: Sensitivity, *, causal: bool
 ) -> tuple[Fraction, Fraction]:
-    """Return (rho, xi) such that the privacy loss at every Renyi order alpha above 1 is at most
-    xi + rho * alpha.
+    """Return (rho, xi): the loss at every Renyi order alpha > 1 is at most xi + rho * alpha.
 
-    Args:
-        law: distribution of the noise.
-        moved: how much one unit changes the values of all nodes, the sums that get independent
-            noise.
-        causal: True if, for every i, no release before step i contains noise of a node that item i
-            enters. Otherwise the bound is larger, because a later step may be chosen by what was
-            released.
+    Without ``causal`` the bound is larger: a later step may be chosen by what was released.
     """
     # Between whole orders Gaussian noise of strategies that are not causal keeps (alpha - 1) D <=
     # (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than alpha rho +

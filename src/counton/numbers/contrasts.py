@@ -19,25 +19,20 @@ from counton.numbers.intervals import check_level
 
 @dataclass(frozen=True)
 class Answer:
-    """A number computed from releases, such as a difference of two counts, with its interval.
+    """A number computed from releases, with its interval.
 
     Attributes:
         value: the estimate; NaN if only an upper bound is known.
-        std: standard deviation of its noise (of a ratio to first order); NaN if a standard
-            deviation does not describe the error, as for a quantile.
+        std: standard deviation of its noise (of a ratio to first order); NaN if none describes the
+            error, as for a quantile.
         lower, upper: ends of the interval; infinite if the divisor of a ratio may be 0.
-        level: smallest probability with which the interval holds the true value; with wide Laplace
-            noise it may be lower by 0.0001. For several answers requested together, the probability
-            that all intervals hold.
+        level: least probability that the interval holds the true value; with wide Laplace noise it
+            may be lower by 0.0001. For answers requested together, that all intervals hold.
         what: what the number is, in words.
-        asked: the `Estimate` (the number with its error) from which the other attributes were
-            computed; `counton.numbers.jointly` makes joint intervals from it.
-        at_once: number of answers that were requested together, so that ``level`` is about all of
-            them.
-        per_cent: True if the number is shown in per cent, as for a share.
+        asked: the `Estimate` behind it, from which `counton.numbers.jointly` makes joint intervals.
+        at_once: number of answers that ``level`` is about.
+        per_cent: whether the number is shown in per cent, as a share.
 
-    >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
-    (1.25, 5.25)
     >>> print(Answer(0.325, 0.01, 0.305, 0.345, 0.95, "home, of all groups", per_cent=True))
     home, of all groups: 32.50%, and with probability 95% between 30.50% and 34.50%
     """
@@ -111,18 +106,7 @@ class Answer:
 def answer(
     estimate: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
-    """Return an estimate as an `Answer`, with its interval.
-
-    Args:
-        estimate: the number.
-        level: smallest probability with which the intervals of all ``at_once`` answers hold
-            together.
-        at_once: number of answers that are requested together (Bonferroni).
-        what: what the number is, in words.
-
-    Raises:
-        InvalidInput: the level or the number of answers is out of range.
-    """
+    """Return an `Answer`; ``level`` is of ``at_once`` answers together (Bonferroni)."""
     level = check_level(level)
     alone = check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))
     lower, upper = estimate.interval(alone)
@@ -134,13 +118,7 @@ def sum_formula(
 ) -> Formula:
     """Return a weighted sum of released cells as a `Formula`.
 
-    A formula is a number that keeps its weights on cells, so that the joint noise of several
-    formulas is known.
-
-    Args:
-        terms: design of the stream, or of a part such as one statistic of a report.
-        parts: the terms of the sum, each with a cell, a range of steps and a weight.
-        total: function from a cell and a step to the released total.
+    ``total`` returns the released total of a cell and a step.
     """
     if not parts:
         raise InvalidInput("no cell is named; give at least one group and its weight")

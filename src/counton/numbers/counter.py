@@ -36,16 +36,7 @@ from counton.strategies.strategy import Steps
 
 
 class OneAtATime:
-    """A lock on a stream: one thread at a time may hold it, in the process that made it.
-
-    >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
-    >>> with turn.take():
-    ...     with turn.take():
-    ...         pass
-    Traceback (most recent call last):
-    ...
-    counton.base.errors.StreamConflict: stream 'visits' is in the middle of a release, ...
-    """
+    """A lock on a stream, which one thread at a time holds, in the process that made it."""
 
     def __init__(self, what: str, *, elsewhere: str) -> None:
         self._what, self._elsewhere = what, elsewhere
@@ -55,9 +46,7 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the lock, which one thread at a time may hold, and hold it during the ``with``
-        block.
-        """
+        """Wait for the lock, and hold it during the ``with`` block."""
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process}, and the forked process "
@@ -82,42 +71,36 @@ _CALL = 'Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), name="v
 
 
 class Counter:
-    """A counter of a stream, which releases private running totals at every step, under one
-    guarantee.
+    """A counter of a stream, which releases private totals at every step under one guarantee.
 
-    With a strategy for windows, such as `GrowingCascade`, a release is the count of the step alone.
-    With `WindowVersions` a release has the present count of each of the last windows, because items
-    may arrive late. The input of a step is then the number of items that arrived in it, for each
-    window: the last axis begins with the newest window.
+    With a strategy for windows, such as `GrowingCascade`, a release is the count of the step. With
+    `WindowVersions` a release has the present count of each of the last windows; the input of a
+    step is then the items that arrived, by window, with the newest first on the last axis.
 
     Args:
         strategy: the correlation of the noise over time, e.g. ``KAry.best(horizon)``.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; for the strategy
-            `Expiring` ``ExpiringDP`` or ``ExpiringZCDP``, which grow with the age of a unit.
-        key: the secret from which the noise is computed; see `counton.Key`. Two counters with one
-            key and equal other arguments have the same noise: the difference of their releases is
-            the exact difference of their data. Continue with `resume`; never start a stream twice.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP`` for all releases together; with `Expiring`
+            ``ExpiringDP`` or ``ExpiringZCDP``, which grow with the age of a unit.
+        key: the secret of the noise. Two counters with one key and equal other arguments have the
+            same noise: the difference of their releases is that of their data. Continue with
+            `resume`; never start a stream twice.
         name: name of the stream. One key may serve several streams of different names.
         contribution: the bound on how much one protected unit changes the input; default: one count
             in one cell, added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: for streams whose cells are added when needed (`widen`), the guarantee of the
-            noise alone; the choice of which cells to show costs the rest of ``guarantee``.
-            ``shape`` is then the largest number of cells. None: all cells exist from the first
-            step.
-        statistic: the statistic that the cells belong to, as JSON values, if it is one of
-            ``counton.statistics``; None: plain counts or sums.
+        counters: for cells added when needed (`widen`), the guarantee of the noise alone; the
+            choice of cells to show costs the rest. ``shape`` is then the largest number of cells.
+        statistic: the statistic of ``counton.statistics`` that the cells belong to, as JSON values.
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
 
-    Threads may share a counter: they release one after the other. A forked process may not.
+    Threads may share a counter; a forked process may not.
 
-    Privacy: releases are ``A x + round(B z)``, where x is the input, A the matrix of running
-    totals, A = B C the strategy's factors and z the noise. They are a function of the measurements
-    ``C x + z`` alone (Andersson and Pagh; Andersson et al.). The guarantee holds against an
-    attacker who chooses all inputs, and the steps and cells in which neighbouring datasets differ,
-    after seeing earlier releases: see docs/how-to-check.md.
+    Privacy: releases are ``A x + round(B z)``, where A = B C sums the input x, and z is the noise.
+    They are a function of the measurements ``C x + z`` alone (Andersson and Pagh; Andersson et
+    al.). The guarantee holds against an attacker who chooses all inputs, and the steps and cells in
+    which neighbouring datasets differ, after seeing earlier releases: see docs/how-to-check.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
@@ -125,8 +108,6 @@ class Counter:
     >>> release = counter.release(3)
     >>> release.step, round(release.std, 1)
     (1, 4.2)
-    >>> counter.release_many([0, 1, 5]).steps
-    range(2, 5)
     """
 
     @partial(explain_calls, call=_CALL)
@@ -165,9 +146,7 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """Return a new counter of the stream with this design (all its public parameters), before
-        its first step.
-        """
+        """Return a new counter of the stream with this design, before its first step."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -192,17 +171,17 @@ class Counter:
 
     @property
     def step(self) -> int:
-        """Number of the last step that the counter has released, from 1; 0 before the first."""
+        """Number of the last released step, from 1; 0 before the first."""
         return self._progress().step
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array of counts in one step: () for one number, (16,) for 16 cells."""
+        """Shape of the input of one step: () for one number, (16,) for 16 cells."""
         return self.design.step_shape
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
-        """Exact running totals of all input, which are secret, in multiples of the resolution.
+        """Exact running totals of all input, in multiples of the resolution; secret.
 
         Empty if releases are counts of single windows, because no totals are kept.
         """
@@ -213,20 +192,10 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts of windows that the next steps would release with noise; they are
-        secret.
+        """Return the exact counts that the next steps would release with noise; release nothing.
 
-        This call releases nothing. If items may arrive late (`WindowVersions`), each step has a new
-        version of each of the last windows: the number of the window's items that have arrived so
-        far.
-
-        Args:
-            changes: the input of each of the next n steps, in multiples of the resolution, shape
-                ``(n, *self.shape)``.
-
-        Returns:
-            The cells of each version, shape ``(n * versions, *cells)``; without late items this is
-                ``changes``.
+        They are secret: a row for each version (`WindowVersions`), shape ``(n * versions,
+        *cells)``. ``changes`` has shape ``(n, *self.shape)``, in multiples of the resolution.
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
@@ -235,44 +204,36 @@ class Counter:
         return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
-        """Return the last released step and the exact sums to which the next step is added;
-        secret.
-        """
+        """Return the last step and the exact sums to which the next step is added; secret."""
         return open_private(self._done)
 
     @property
     def noise_is_worth_keeping(self) -> bool:
-        """True if later processes save much work when this process stores the noise of later steps
-        with `keep_noise`.
-        """
+        """Whether later processes save much work if this one stores noise by `keep_noise`."""
         if self.design.counters is not None:  # cells may be added at any step
             return False
         return self._lookahead.is_worth_keeping(self.step + 1)
 
     def keep_noise(self, store: NoiseStore) -> None:
-        """Store the noise of later steps, so that later processes need not compute it; releases do
-        not change.
+        """Store the noise of later steps, for later processes; releases do not change.
 
-        Args:
-            store: a store for this stream only. Keep it as secret as a checkpoint.
+        Keep the store, which is for this stream alone, as secret as a checkpoint.
         """
         self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
 
     def release(self, x: Totals) -> StepRelease:
-        """Add the total of one step to the stream, and release the private running total.
+        """Add the total of one step, and release the private running total.
 
         Args:
-            x: the exact total of this step alone, of shape ``self.shape``: integers, or numbers in
-                data units that are multiples of the contribution's resolution.
+            x: the exact total of this step alone, shape ``self.shape``: integers, or multiples of
+                the contribution's resolution.
 
         Raises:
-            InvalidInput: the total is NaN, infinite, a negative count, a float without a
-                resolution, or of a wrong shape.
+            InvalidInput: a total is NaN, infinite, a negative count, a float without a resolution,
+                or of a wrong shape.
             HorizonExceeded: the strategy serves no more steps.
-            SumOverflow: the running total, or with a strategy for windows ``x``, would leave the
-                exact range.
-            StreamConflict: called in a forked process, or in a signal handler during another
-                release.
+            SumOverflow: an exact sum would leave its range.
+            StreamConflict: called in a forked process, or by a signal handler during a release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
@@ -285,18 +246,13 @@ class Counter:
         return release
 
     def widen(self, cells: int, key: Key) -> None:
-        """Set the number of cells from the next step on, in a stream whose cells are added when
-        needed.
+        """Set the number of cells from the next step on, if cells are added when needed.
 
-        A new cell has the noise that it would have if it had counted 0 since the first step.
-
-        Args:
-            cells: the new number of cells; new cells come after the present ones.
-            key: the key of the stream, from which the noise of all cells is computed.
+        A new cell follows the present ones, with the noise it would have if it had counted 0
+        always.
 
         Raises:
-            InvalidInput: ``cells`` is below the present number, or above the number of cells that
-                the stream's ``shape`` allows; or the cells of the stream are fixed.
+            InvalidInput: fewer cells than now, more than ``shape`` allows, or the cells are fixed.
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary
@@ -323,11 +279,7 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release several consecutive steps at once, much faster than by one call of `release` for
-        each step. The released values are the same.
-
-        Args:
-            xs: exact totals of the steps, shape ``(n, *self.shape)``.
+        """Release consecutive steps, ``(n, *self.shape)``, much faster than one by one.
 
         Raises:
             InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
@@ -336,17 +288,7 @@ class Counter:
         return self.release_exact(self.design.contribution.grid_total(xs))
 
     def release_exact(self, totals: NDArray[np.int64]) -> Releases:
-        """Release several consecutive steps at once, as `release_many` does; the totals are integer
-        multiples of the contribution's resolution, as int64.
-
-        >>> from counton import Counter, Key, PureDP
-        >>> from counton.strategies import Binary
-        >>> halves = Contribution.values(0, 1, resolution="0.5")
-        >>> told = {"key": Key.generate(), "name": "paid", "contribution": halves}
-        >>> one, other = (Counter(Binary(7), PureDP(1), **told) for _ in range(2))
-        >>> bool(one.release_many([0.5]).values == other.release_exact(np.array([1])).values)
-        True
-        """
+        """Release consecutive steps whose totals are integer multiples of the resolution."""
         if totals.dtype != np.int64:  # floats would be cut to integers
             raise InvalidInput(
                 f"totals have type {totals.dtype}; give integer multiples of the resolution, int64"
@@ -360,9 +302,7 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return the standard deviation of the noise at one step. The standard deviations of the
-        following steps are computed and cached at the same time.
-        """
+        """Return the standard deviation of one step's noise, and cache those of the next steps."""
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)
@@ -371,32 +311,24 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """Return the standard deviation of the noise of each release. It is quick for releases that
-        this counter just made.
-        """
+        """Return the standard deviation of each release; quick for releases made just now."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
         found: NDArray[np.float64] = releases.std()
         return found
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of the noise at ``steps``, in data units; see
-        `Errors.std`.
-        """
+        """Return the standard deviation at ``steps``, in data units; see `Errors.std`."""
         return self.design.errors.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the exact standard deviation of the released sum over the steps start + 1 to stop.
+        """Return the exact standard deviation of the sum over the steps start + 1 to stop.
 
-        The sum is the difference of two totals or, if windows are released, the sum of the counts
-        of windows. The result is for one cell, in data units; for the sum of m cells it is sqrt(m)
-        times as large.
-
-        Args:
-            starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.
+        It is for one cell, in data units; for the sum of m cells sqrt(m) times as large. ``starts``
+        and ``stops`` are integers whose shapes broadcast.
 
         Raises:
-            InvalidInput: ends that are not integers, are below 0, or have start above stop.
+            InvalidInput: ends that are not integers, below 0, or in the wrong order.
             HorizonExceeded: an end beyond the horizon.
 
         >>> from counton import Counter, Key, ZCDP
@@ -411,15 +343,7 @@ class Counter:
         return self.design.errors.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
-        """Add noise to checked totals.
-
-        Args:
-            totals: exact totals of the next steps, in multiples of the resolution, shape ``(n,
-                *self.shape)``.
-
-        Returns:
-            The releases in data units, and the new progress of the stream.
-        """
+        """Add noise to totals of shape ``(n, *self.shape)``; return releases and new progress."""
         terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
@@ -458,17 +382,7 @@ class Counter:
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Add noise to one step, for some cells at a time, which saves memory if there are many
-        cells.
-
-        Args:
-            totals: exact totals of the step, shape ``(1, *self.shape)``.
-            sums: exact running totals before the step.
-            step: number of the step.
-
-        Returns:
-            The release in data units, and the exact running totals after the step.
-        """
+        """Add noise to one step, ``(1, *self.shape)``, for some cells at a time to save memory."""
         terms, carried = self.design, self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
@@ -489,25 +403,21 @@ class Counter:
         return released, after
 
     def checkpoint(self) -> bytes:
-        """Return the state of the counter as bytes, from which `resume` continues.
+        """Return the state as bytes, from which `resume` continues.
 
-        It holds exact sums: keep it as secret as the data. It holds the fingerprint of the key, not
-        the key.
+        It holds exact sums: keep it as secret as the data. Of the key it holds the fingerprint.
         """
         return write_checkpoint(self.design.text, self.key_fingerprint, self._progress())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
-        """Continue the stream of ``saved``, the bytes that `checkpoint` returned.
-
-        Further releases equal the releases of a stream that was never interrupted.
+        """Continue the stream of ``saved``, the bytes of `checkpoint`, as if never interrupted.
 
         Args:
-            strategy: the stream's strategy, only if it is not one of counton's own.
+            strategy: only if it is not one of counton's own.
 
         Raises:
-            StateError: the state is truncated, altered, out of range, of another format version, or
-                names another strategy than the argument.
+            StateError: the state is truncated, altered, of another version, or of another strategy.
             WrongKey: the stream was started with another key.
         """
         return cls.resume_from(read_checkpoint(saved), key, strategy)
@@ -532,9 +442,7 @@ class Counter:
         )
 
     def describe(self) -> str:
-        """Describe protected unit, neighbouring relation, guarantee, strategy and standard
-        deviation of the noise.
-        """
+        """Describe protected unit, neighbouring relation, guarantee, strategy and noise."""
         terms = self.design
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])

@@ -1,8 +1,7 @@
-"""The exact state of a running stream: checks of its input, totals that a delay holds back, and
-checkpoints.
+"""The exact state of a running stream: checks of input, totals held back, and checkpoints.
 
-A checkpoint consists of a line with a checksum, JSON text, and exact sums as packed bytes. It is
-never pickled. Keep it as secret as the data.
+A checkpoint has a line with a checksum, JSON text, and packed exact sums. Keep it as secret as the
+data.
 """
 
 from __future__ import annotations
@@ -29,12 +28,10 @@ Totals = Numbers
 
 
 class Waiting:
-    """The exact totals of the last ``delay`` steps, oldest first, which are secret and not counted
-    yet.
+    """The exact totals of the last ``delay`` steps, not counted yet, oldest first; secret.
 
-    In a stream with a delay, the total of a step is counted ``delay`` steps later. Objects are
-    immutable: `then` returns a new object. It shares memory with the old object, so a step costs
-    the same time for any delay. After several calls of `then` on one object, only the last result
+    The total of a step is counted ``delay`` steps later. `then` returns a new object that shares
+    memory, so a step costs the same for any delay; only the result of its last call on one object
     is valid.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
@@ -53,20 +50,11 @@ class Waiting:
 
     @property
     def totals(self) -> NDArray[np.int64]:
-        """The totals of the last ``delay`` steps: int64, shape ``(delay, *shape)``; a view, do not
-        write to it.
-        """
+        """The totals of the last ``delay`` steps, ``(delay, *shape)``; a view, never written."""
         return self._room[self._start : self._start + self._delay]
 
     def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """Append the totals of further steps, and remove equally many of the oldest totals.
-
-        Args:
-            entering: totals of the further steps, shape ``(n, *shape)``.
-
-        Returns:
-            The removed totals, shape ``(n, *shape)``, and the remaining ones as a new `Waiting`.
-        """
+        """Append totals of steps, ``(n, *shape)``; return as many of the oldest, and the rest."""
         count = len(entering)
         if count >= self._delay:
             queue = np.concatenate([self.totals, entering])
@@ -88,10 +76,9 @@ class StreamProgress(NamedTuple):
     """The last step of a stream and its exact sums, which are secret.
 
     Attributes:
-        step: number of the last released step.
-        sums: running totals so far, in multiples of the resolution, in the shape of a step. With
-            late items (`WindowVersions`), the count of each of the last windows. Empty if a release
-            is the count of one step alone.
+        step: the last released step.
+        sums: running totals, in multiples of the resolution and the shape of a step; with
+            `WindowVersions` the counts of the last windows. Empty if a release is a step's count.
         waiting: totals of the last ``delay`` steps, which are not counted yet.
     """
 
@@ -104,21 +91,19 @@ class StreamProgress(NamedTuple):
 
     @property
     def totals_taken(self) -> NDArray[np.int64]:
-        """Exact running totals of all input so far, counted or waiting, in the shape of a step."""
+        """Exact running totals of all input, counted or waiting, in the shape of a step."""
         return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
-        """Return the progress of a stream before its first release: step 0 and sums of 0."""
+        """Return the progress of a stream before its first release."""
         cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
         waiting = np.zeros((terms.strategy.facts.delay, *cells), np.int64)
         carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
         return cls(0, np.zeros(cells if carried else (0,), np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
-        """Return a copy with ``cells`` cells: the present cells, followed by new cells with sum
-        0.
-        """
+        """Return a copy with ``cells`` cells, of which new ones have sum 0."""
         sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
         return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
@@ -127,19 +112,10 @@ class StreamProgress(NamedTuple):
 def add_arrivals(
     sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Compute the counts of the last windows at the end of each step, and write them to ``out``.
+    """Write the counts of the last windows at the end of each step to ``out``; return the last.
 
-    The last axis of all arrays is the lag: 0 for the window that ends at the step, 1 for the window
-    before it, and so on. At each step every window moves to the next lag, the oldest window is
-    dropped, and the items that arrived are added.
-
-    Args:
-        sums: counts at the end of the step before the first, shape ``(..., lags)``.
-        arrivals: number of items that arrived in each step, shape ``(steps, ..., lags)``.
-        out: array for the result, of the shape of ``arrivals``.
-
-    Returns:
-        The counts at the end of the last step.
+    The last axis is the lag: 0 for the window that ends at the step. At each step every window
+    moves to the next lag, the oldest is dropped, and the items that arrived are added.
 
     >>> out = np.empty((2, 3), np.int64)
     >>> add_arrivals(np.array([7, 5, 9]), np.array([[2, 1, 0], [4, 0, 3]]), out).tolist()
@@ -154,17 +130,7 @@ def add_arrivals(
 
 
 def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of items that arrived in each step, by the lag of their window.
-
-    This is the inverse of `add_arrivals`.
-
-    Args:
-        known: counts at the end of each step, shape ``(steps, ..., lags)``.
-        before: counts at the end of the step before the first, shape ``(..., lags)``.
-
-    >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
-    [[2, 1, 0], [4, 0, 3]]
-    """
+    """Return the items that arrived in each step, by lag: the inverse of `add_arrivals`."""
     found = known.copy()
     earlier = np.concatenate([before[None], known[:-1]])
     found[..., 1:] -= earlier[..., :-1]
@@ -174,20 +140,7 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
 def check_totals(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], *, one: bool = False
 ) -> None:
-    """Refuse totals of the next steps that a stream cannot release exactly.
-
-    Args:
-        terms: design of the stream.
-        done: last step and exact sums so far.
-        totals: totals of the next steps, integer multiples of the resolution, shape ``(n,
-            *shape)``.
-        one: True if the caller passed a single step, for the error message.
-
-    Raises:
-        InvalidInput: counts are negative, or the shape is wrong.
-        HorizonExceeded: the strategy serves no more steps.
-        SumOverflow: a running total would leave the exact range.
-    """
+    """Refuse totals of the next steps, ``(n, *shape)``, that cannot be released exactly."""
     shape = terms.step_shape if terms.counters is None else done.sums.shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
         got = totals.shape[1:] if one else totals.shape
@@ -210,9 +163,7 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise `InvalidInput` for totals that no data can have: negative counts, sums below 0 although
-    no value is below 0, or sums above 0 although no value is above 0.
-    """
+    """Refuse totals that no data has: negative counts, or sums on the wrong side of 0."""
     unit = terms.contribution
     if terms.strategy.facts.corrections:  # corrections take counts back
         return
@@ -240,10 +191,9 @@ def _refuse_impossible(
 def _refuse_overflow(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
-    """Raise `SumOverflow` if an exact sum, at any of the next steps, exceeds the range of exact
-    numbers.
+    """Refuse totals with which an exact sum, at any of the next steps, exceeds its range.
 
-    In a stream with a delay, totals are checked now, ``delay`` steps before they are released.
+    With a delay, totals are checked now, ``delay`` steps before they are released.
     """
     most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
@@ -297,13 +247,11 @@ class Checkpoint(NamedTuple):
         return f"Checkpoint(step={self.step}, secret)"
 
     def agrees_with(self, other: Checkpoint) -> bool:
-        """Return True if another checkpoint has the same design, key, step and exact sums."""
+        """Return whether another checkpoint has the same design, key, step and exact sums."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """Return the stream's step and exact sums, after checking that a stream of this design can
-        have them.
-        """
+        """Return the step and exact sums, checked to be possible with this design."""
         start = StreamProgress.start(terms)
         horizon, most = last_served_step(terms.strategy), largest_sum(terms.strategy)
         if (
@@ -327,7 +275,7 @@ class Checkpoint(NamedTuple):
 
 
 def write_state(form: str, fields: dict[str, Any]) -> bytes:
-    """Return JSON values as bytes, after a line with the name of the format and a checksum.
+    """Return JSON values as bytes, after a line with the format's name and a checksum.
 
     >>> read_state(write_state("notes-1", {"step": 3}), "notes-1")
     {'step': 3}
@@ -336,9 +284,7 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
 
 
 def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """Join parts to one text, after a line with the name of the format and the checksum of the
-    parts.
-    """
+    """Join parts, after a line with the format's name and their checksum."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -346,11 +292,7 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 
 
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
-    """Return the content of a saved state, which follows its first line; raise an error if that
-    line names another format or a wrong checksum.
-
-    ``source`` names the state in messages.
-    """
+    """Return the content of a saved state; refuse another format or a wrong checksum."""
     try:
         head, body = bytes(memoryview(saved)).split(b"\n", 1)
         name, digest = head.decode().split(" ")
@@ -383,13 +325,7 @@ def read_state(saved: bytes, form: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """Return the bytes of a checkpoint.
-
-    Args:
-        terms: the design as JSON text with sorted names.
-        key_fingerprint: the fingerprint of the stream's key.
-        done: last step and exact sums.
-    """
+    """Return the bytes of a checkpoint of a design (JSON with sorted names) and its progress."""
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}

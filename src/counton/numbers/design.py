@@ -1,6 +1,4 @@
-"""The design of a stream: all public parameters that decide its noise, fixed before any data is
-read.
-"""
+"""The design of a stream: all public parameters that decide its noise, fixed before any data."""
 
 from __future__ import annotations
 
@@ -52,14 +50,11 @@ LARGEST_WINDOW = 2**52
 
 
 class Units(NamedTuple):
-    """The three sizes, in data units, of which a stream's exact sums, drawn noise and released
-    values are integer multiples.
+    """The sizes, in data units, of which exact sums, noise and released values are multiples.
 
     Attributes:
-        exact: size for exact sums: the resolution, or 1 for counts; `DesignPart.one` for a part of
-            a stream.
-        noise: size for drawn noise: ``exact`` divided by a power of two.
-        released: size for released values: ``exact`` divided by a power of two.
+        exact: the resolution, or 1 for counts; `DesignPart.one` for a part of a stream.
+        noise, released: ``exact`` divided by a power of two.
     """
 
     exact: Fraction
@@ -71,14 +66,13 @@ class Units(NamedTuple):
 class DesignPart:
     """The place of a part's cells in a stream, and the scale of these cells.
 
-    A part is one statistic of a report (several statistics of the same rows), or all groups with
-    equal losses (epsilon or rho). The stream multiplies a part's cells by an integer weight. The
-    numbers of a part are in data units, without the weight.
+    A part is one statistic of a report, or all groups with equal losses. The stream multiplies its
+    cells by an integer weight; its numbers are in data units, without the weight.
 
     Attributes:
-        one: amount in data units by which an exact sum changes if a cell of the stream changes by
-            1: the statistic's resolution divided by ``weight``.
-        weight: the factor by which the stream multiplies the part's cells.
+        one: change in data units of an exact sum if a cell of the stream changes by 1: the
+            statistic's resolution divided by ``weight``.
+        weight: the factor of the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
         width: number of cells of a group.
     """
@@ -90,9 +84,7 @@ class DesignPart:
 
     @property
     def exact(self) -> Fraction:
-        """The resolution of the part, in data units: its exact sums are multiples of the
-        resolution. (In the stream they are also multiplied by the part's weight.)
-        """
+        """The resolution of the part in data units, of which its exact sums are multiples."""
         return self.one * self.weight
 
 
@@ -100,42 +92,28 @@ class DesignPart:
 class Design(Generic[S]):
     """All public parameters of a stream of releases; its errors follow from them.
 
-    A plan ranks designs, a state keeps the design of each stream, and a description publishes it.
+    A plan ranks designs, a state keeps one for each stream, and a description publishes it. The
 
-    Noise is derived from the key and from these parameters. So streams that differ in name,
-    strategy, guarantee, neighbouring relation or shape never have the same noise. `to_dict`
-    contains all parameters on which the noise depends.
+    noise follows from the key and these parameters: streams that differ in name, strategy,
+    guarantee, neighbouring relation or shape never have the same noise.
 
     Attributes:
-        name: name of the stream; under one name each step is released once.
+        name: name of the stream; under it each step is released once.
         guarantee: the guarantee.
-        contribution: the protected unit, the neighbouring relation, and the bound on one unit's
-            change.
+        contribution: the protected unit, the neighbouring relation, and the bound of one unit.
         shape: shape of one step's input.
-        law: noise distribution of a node, that is, of one measured sum.
+        law: noise distribution of a node.
         strategy: the correlation of the noise over time.
-        counters: if cells are added when needed, the guarantee of the noise alone; the choice of
-            which cells to show costs the rest of ``guarantee``. None: all cells exist from the
-            beginning.
-        statistic: the statistic that the cells belong to, as JSON values, if it is one of
-            ``counton.statistics``.
-        noise_id: public identity of the noise: designs with equal identities have the same key and
-            the same noise. None: unknown, as for a plan.
-        part: if this is the design of a part of a stream, such as one statistic of a report, where
-            the part's cells lie in the stream; None: the whole stream.
-        errors_of: the numbers to which the errors refer. It does not change the stream.
-        kind: in a plan, the kind of strategy for which this is the best design. It does not change
-            the stream.
+        counters: for cells added when needed, the guarantee of the noise alone; the choice of cells
+            to show costs the rest of ``guarantee``.
+        statistic: the statistic of ``counton.statistics`` that the cells belong to, as JSON values.
+        noise_id: public identity of the noise: equal identities mean the same key and noise. None:
+            unknown, as for a plan.
+        part: where the cells of a part lie in the stream; None: the whole stream.
+        errors_of: the numbers to which the errors refer; the stream does not depend on it.
+        kind: the kind of strategy in a plan; the stream does not depend on it.
 
-    >>> from counton import Counter, PureDP
-    >>> from counton.strategies import Binary
-    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
-    >>> counter.design.law
-    DiscreteLaplace(scale=Fraction(5, 1))
-
-    Plans have designs before there is a stream:
-
-    >>> from counton import plan
+    >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
     >>> best.kind, best.family, round(best.errors.mean_std, 1), round(best.errors.max_std)
     ('solved', 'laplace', 7.9, 9)
@@ -159,9 +137,7 @@ class Design(Generic[S]):
 
     @cached_property
     def errors(self) -> Errors:
-        """The errors of the released numbers, in data units. ``errors_of`` says to which numbers
-        they refer.
-        """
+        """The errors, in data units, of the numbers that ``errors_of`` describes."""
         of = self.strategy, self.law, self.guarantee, self.units.exact, self.cells, self.errors_of
         return Errors(*of)
 
@@ -171,9 +147,7 @@ class Design(Generic[S]):
 
     @cached_property
     def units(self) -> Units:
-        """The three sizes, in data units, of which exact sums, drawn noise and released values are
-        integer multiples.
-        """
+        """The sizes, in data units, of which sums, noise and released values are multiples."""
         exact = self.contribution.resolution if self.part is None else self.part.one
         exact, facts = Fraction(1) if exact is None else exact, self.strategy.facts
         noise, released = (Fraction(2) ** b for b in (facts.lattice_bits, facts.fraction_bits))
@@ -184,9 +158,7 @@ class Design(Generic[S]):
         return self.law.family
 
     def row(self) -> dict[str, Any]:
-        """Return one row of a plan's table: strategy, noise, errors, and number of values in
-        memory.
-        """
+        """A row of a plan's table: strategy, noise, errors, and number of values in memory."""
         return {
             "strategy": repr(self.strategy),
             "noise": self.family,
@@ -197,11 +169,7 @@ class Design(Generic[S]):
 
     @property
     def _format(self) -> int:
-        """Version of the form in which the design, all public parameters of a stream, is saved.
-
-        It is 2 if older versions of counton computed other noise for a stream of this design,
-        otherwise 1.
-        """
+        """Version of the saved form: 2 if older versions computed other noise, otherwise 1."""
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
         # from that of a step chosen later.
@@ -215,8 +183,7 @@ class Design(Generic[S]):
     def step_shape(self) -> tuple[int, ...]:
         """Shape of one step's input and release.
 
-        It is the shape of the cells. If each step releases the counts of several recent windows,
-        because rows arrive late, a last axis for these windows follows.
+        A last axis for windows follows the cells if each step releases several recent windows.
 
         >>> from counton import PureDP
         >>> from counton.strategies import Binary, WindowVersions
@@ -247,15 +214,14 @@ class Design(Generic[S]):
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
-        """Rebuild a design, all public parameters of a stream, from the result of `to_dict`.
+        """Rebuild a design from the result of `to_dict`.
 
         Args:
-            saved: the dict.
-            strategy: the stream's strategy, only if it is not one of counton's own.
+            strategy: only if it is not one of counton's own.
 
         Raises:
-            StateError: another format version, a missing or invalid part, or a ``strategy`` that
-                the state does not name.
+            StateError: another version, an invalid part, or a ``strategy`` that the state does not
+                name.
         """
         written = saved.get("format") if isinstance(saved, dict) else None
         if written not in (FORMAT, _SEEN):
@@ -304,18 +270,14 @@ class Design(Generic[S]):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return a copy of the design that is bound to a key: its `noise_id`, the public identity
-        of the noise, is computed for the key with this ``fingerprint``.
-        """
+        """Return a copy bound to a key with this ``fingerprint``, which decides its `noise_id`."""
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
-        """Return the noise of this stream's nodes as a function of their addresses, under ``key``.
+        """Return the noise of this stream's nodes under ``key``.
 
-        Args:
-            key: the key of the stream.
-            cells: number of cells so far, if cells are added when needed; None: all.
+        ``cells`` is their number so far, if they are added when needed; None: all.
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
@@ -339,10 +301,9 @@ class Design(Generic[S]):
         )
 
     def public(self) -> dict[str, Any]:
-        """Return the design as JSON values for readers; parameters of the noise distribution are in
-        data units.
+        """Return the design as JSON values for readers, which `from_dict` reads too.
 
-        `from_dict` reads this form too.
+        Parameters of the noise distribution are in data units.
         """
         found = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
         return found if self.noise_id is None else found | {"noise_id": self.noise_id}
@@ -350,7 +311,7 @@ class Design(Generic[S]):
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Convert released integers to data units: int64 for counts, otherwise float64.
 
-        The result depends only on the released integers, so floating point reveals nothing more.
+        It depends on the released integers alone, so floating point reveals nothing more.
         """
         if self.contribution.resolution is None and self.units.released == 1:
             return released
@@ -366,15 +327,7 @@ def design_for(
     counters: Guarantee | None = None,
     **stated: Any,
 ) -> Design[S]:
-    """Return the design whose noise has the least variance with which it satisfies a guarantee.
-
-    Args:
-        strategy: the correlation of the noise over time.
-        guarantee: the guarantee for all releases together.
-        contribution: the bound on how much one unit changes the input.
-        shape: shape of one step's input.
-        counters: the guarantee of the noise alone, if cells are added when needed; see `Design`.
-        stated: further attributes of the design.
+    """Return the design whose noise has the least variance that satisfies a guarantee.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -394,10 +347,7 @@ def design_for(
 
 
 def stream_cell(terms: Design, cell: int) -> int:
-    """Convert the index of a cell in a design to the index of this cell in the whole stream.
-
-    The two indices can differ only if the design is of a part, such as one statistic of a report.
-    """
+    """Convert the index of a cell in a design, perhaps of a part, to that in the whole stream."""
     if terms.part is None:
         return cell
     group, own = divmod(cell, terms.part.width)
@@ -431,11 +381,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
 
 @contextmanager
 def state_errors(what: str) -> Iterator[None]:
-    """Convert errors in the ``with`` block, which reads a saved design, to one `StateError`.
-
-    Args:
-        what: the words for the saved thing in the message.
-    """
+    """Turn errors of the ``with`` block, which reads ``what``, into one `StateError`."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -445,10 +391,7 @@ def state_errors(what: str) -> Iterator[None]:
 
 
 def check_name(name: object) -> None:
-    """Raise `InvalidInput` for a value that cannot be the name of a release.
-
-    >>> check_name("visits")
-    """
+    """Raise `InvalidInput` for a value that cannot be the name of a release."""
     if type(name) is not str or not name:
         raise InvalidInput(f"name is {quote(name)}; give a text such as 'visits', not empty")
     try:
@@ -461,25 +404,13 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Return the largest exact sum that a stream may reach, in multiples of the resolution.
-
-    The bound is for a running total or, if the strategy releases windows, for the count of a
-    window.
-
-    >>> from counton.strategies import Binary
-    >>> largest_sum(Binary(31)) == LARGEST_SUM
-    True
-    """
+    """Return the largest exact total (or window) of a stream, in multiples of the resolution."""
     most = LARGEST_SUM if strategy.facts.workload == "totals" else LARGEST_WINDOW
     return most >> strategy.facts.fraction_bits
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints, after checking that a stream can have it.
-
-    >>> check_shape([16, 24])
-    (16, 24)
-    """
+    """Return a shape as a tuple of ints, after checking that a stream can have it."""
     whole = isinstance(shape, (tuple, list)) and all(
         isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in shape
     )

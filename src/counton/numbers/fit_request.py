@@ -13,13 +13,12 @@ CUT_OFF = 1 / math.sqrt(2 * math.pi)
 
 @dataclass(frozen=True)
 class Fit:
-    """Public constraints to which the numbers of a released table are adjusted, without reading
-    data.
+    """Public constraints to which the numbers of a table are adjusted, without reading data.
 
     Attributes:
         integers: True for whole numbers that add up.
         nonnegative: True for no number below 0, which biases small counts.
-        known: pairs of a node's path and its public total, which is kept.
+        known: pairs of a node's path and its public total.
 
     >>> bool(Fit()), Fit(known=((("CA",), 40),)).to_dict()
     (False, {'known': [[['CA'], 40]]})
@@ -44,11 +43,7 @@ class Fit:
         return cls(**flags, known=known)
 
     def notes(self) -> list[str]:
-        """Return sentences that caution readers of the adjusted numbers, such as on bias.
-
-        >>> Fit(integers=True).notes()
-        ['whole numbers: each is within 1 of the number it was rounded from']
-        """
+        """Return sentences that caution readers of the adjusted numbers, such as on bias."""
         said = []
         if self.nonnegative:
             said.append(
@@ -62,12 +57,9 @@ class Fit:
 
 
 class TableRequest(NamedTuple):
-    """The rows of a table that somebody asks for.
+    """The rows of a table that somebody asks for, by names, groups and constraints.
 
-    Attributes:
-        ask: names of the rows, if the statistic's numbers can be requested by name; None: all rows.
-        fit: the constraints to which numbers are adjusted; None: numbers as they were released.
-        groups: names of the groups, if the table has groups; None: all.
+    None stands for all rows, all groups, and numbers as they were released.
     """
 
     ask: Sequence[Any] | None = None

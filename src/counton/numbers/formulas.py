@@ -1,11 +1,10 @@
 """Formulas: how a number was computed from released cells, from which its error follows.
 
-A statistic gives the `Formula` of each number: weighted sums of cells, quotients of two such sums
-(a mean), and products of two quotients (in a variance). Formulas can be added and subtracted across
-groups, windows and streams. Their intervals use the joint distribution of all noise, so that shared
-noise cancels. A number without a formula, such as a quantile, only has an interval for each level
-(`Estimate`). If two numbers without formulas are combined, each interval gets half of the error
-probability.
+Statistics give the `Formula` of each number: weighted sums of cells, quotients of two such sums (a
+mean), and products of two quotients (in a variance). Formulas add up across groups, windows and
+streams; their intervals use the joint distribution of all noise, so shared noise cancels. A number
+without a formula, such as a quantile, has an interval for each level (`Estimate`); of two that are
+combined, each interval gets half of the error probability.
 
 The interval of a quotient A / B is Fieller's (1954): all numbers r for which the interval of A - r
 B contains 0. It needs no approximation. It is unbounded if the divisor may be 0.
@@ -48,14 +47,12 @@ _TURNS, _CLOSE = 200, 2.0**-20
 
 
 class Term(NamedTuple):
-    """The change of one cell in steps start + 1 to stop, multiplied by a weight.
+    """The change of one cell in steps start + 1 to stop, times a weight.
 
     Attributes:
-        weight: the factor.
-        start, stop: the step before the first counted step (0 is the beginning), and the last
-            counted step.
-        cell: index of the cell; negative if only the noise matters, not which cell it is.
-        alike: number of cells for which this term stands, each with the same weight.
+        start, stop: the step before the first counted step, and the last counted step.
+        cell: index of the cell; negative if only the noise matters.
+        alike: number of cells for which this term stands, with one weight.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -71,8 +68,7 @@ class Term(NamedTuple):
 class Estimate(ABC):
     """A number computed from releases, with its error and interval.
 
-    Attributes:
-        least, most: bounds on the true number that always hold.
+    ``least`` and ``most`` are bounds on the true number that always hold.
     """
 
     least: float = -math.inf
@@ -81,42 +77,31 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The number itself, as it was released or computed from released numbers."""
+        """The number, as it was released or computed from releases."""
 
     @property
     @abstractmethod
     def std(self) -> float:
-        """Standard deviation of the number's noise, to first order; NaN if a standard deviation
-        does not describe the error.
-        """
+        """Standard deviation of its noise, to first order; NaN if none describes the error."""
 
     @abstractmethod
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the ends of an interval that holds the true number with probability at least
-        ``level``.
-        """
+        """Return an interval that holds the true number with probability at least ``level``."""
 
     @property
     def formula(self) -> Formula | None:
-        """The number as a `Formula`: weighted sums of released cells, their quotients and products.
-        None if it cannot be written in this form.
-        """
+        """The number as a `Formula`; None if it has none."""
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
-        """Clip the ends of an interval to the bounds of the true number."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
 @dataclass(frozen=True, eq=False)
 class CellSum:
-    """A weighted sum of released cells, as it was published.
+    """A weighted sum of released cells, as it was published, in data units.
 
-    Attributes:
-        value: the published value, in data units.
-        design: design of the stream.
-        parts: the terms that are added up.
-        grain: largest absolute rounding error of the published value, in data units.
+    ``grain`` is the largest absolute rounding error of the value.
     """
 
     value: float
@@ -127,9 +112,7 @@ class CellSum:
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """One `Formula` (a number computed from released cells) divided by another, as a part of a
-    larger formula.
-    """
+    """One `Formula` divided by another, as a part of a larger formula."""
 
     above: Formula
     below: Formula
@@ -140,7 +123,7 @@ class Formula(Estimate):
     """A number as a function of released cells.
 
     It is a constant plus weighted sums of cells, quotients of two sums, and products of two
-    quotients, each multiplied by a weight.
+    quotients, each times a weight.
 
     >>> two = Formula(2.0) + 3 - Formula(1.0)
     >>> two.value, (two / 4).value, (-two).interval(0.95)
@@ -174,9 +157,7 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The value of this number, computed from released cells, before it is clipped to the
-        bounds of the true number.
-        """
+        """The value, before it is clipped to the bounds of the true number."""
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
         terms += [weight * _over(one) for one, weight in self.quotients]
@@ -199,11 +180,7 @@ class Formula(Estimate):
         return self.around(self.half(level))
 
     def half(self, level: float) -> float:
-        """Return the half-width of the interval; infinite if a divisor may be 0.
-
-        Args:
-            level: probability with which the interval holds the true number.
-        """
+        """Return the half-width of the interval of this level; infinite if a divisor may be 0."""
         return _Law([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
@@ -213,9 +190,7 @@ class Formula(Estimate):
         return self._clip(self.raw - half, self.raw + half)
 
     def within(self, least: float, most: float) -> Formula:
-        """Return a copy with bounds: the true number is known to lie between ``least`` and
-        ``most``.
-        """
+        """Return a copy whose true number is known to lie between ``least`` and ``most``."""
         return replace(self, least=least, most=most)
 
     def __add__(self, other: Formula | float) -> Formula:
@@ -246,11 +221,7 @@ class Formula(Estimate):
 
     @classmethod
     def total(cls, numbers: Sequence[Formula]) -> Formula:
-        """Return the sum of many formulas (numbers computed from released cells) as one formula.
-
-        >>> Formula.total([Formula(2.0), Formula(1.0)]).value
-        3.0
-        """
+        """Return the sum of many formulas as one formula."""
         return cls(
             sum(one.constant for one in numbers),
             tuple(chain.from_iterable(one.sums for one in numbers)),
@@ -262,30 +233,22 @@ class Formula(Estimate):
 
 
 def quotient(above: Formula, below: Formula) -> Formula:
-    """Return one sum of released cells divided by another, as a formula (a number that keeps its
-    weights on released cells).
-    """
+    """Return one sum of released cells divided by another."""
     return Formula(quotients=((Quotient(above, below), 1.0),))
 
 
 def product(one: Formula, other: Formula) -> Formula:
-    """Return the product of two quotients of sums of released cells, each made by `quotient`, as a
-    formula (a number that keeps its weights on released cells).
-    """
+    """Return the product of two quotients, each made by `quotient`."""
     ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
 
 @dataclass(frozen=True, eq=False)
 class Ratio(Estimate):
-    """One number divided by another; both are formulas, that is, computed from released cells.
+    """One formula divided by another: ``scale * above / below + moved``.
 
     The interval is Fieller's (1954): all r for which the interval of above - r * below contains 0.
     It needs no approximation. It is unbounded if the divisor may be 0.
-
-    Attributes:
-        above, below: dividend and divisor.
-        scale, moved: the number is ``scale * above / below + moved``.
     """
 
     above: Formula
@@ -333,7 +296,7 @@ class Ratio(Estimate):
 
 
 def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Divide each number by the total of which it is a part, and return the quotients."""
+    """Return each number divided by the total of which it is a part."""
     # Cells have independent noise of one distribution. So of the cells of the whole that are not in
     # a number, only those with equal weights are counted. Then time grows with the numbers, not
     # with their square.
@@ -371,14 +334,13 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """Return one end of an interval, or a number slightly outside the interval; infinity if the
-    interval has no end on this side.
+    """Return an end of an interval, or a number slightly outside it; infinity if it has none.
 
     Args:
-        excess: function that is at most 0 for the numbers inside the interval.
-        middle: a number inside the interval.
-        sign: 1 for the upper end, -1 for the lower end.
-        step: first distance from ``middle`` that is tried.
+        excess: function that is at most 0 inside the interval.
+        middle: a number inside.
+        sign: 1 for the upper end, -1 for the lower.
+        step: the first distance from ``middle`` to try.
     """
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
@@ -405,15 +367,13 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(Estimate):
-    """A number, or an array of numbers, whose interval is given by a function of the level, not
-    computed from the joint noise of cells.
+    """A number, or an array, whose interval is a function of the level, not of the joint noise.
 
     Attributes:
-        estimate: the number, or an array of numbers.
-        ends: function from a level to the lower and upper ends of the intervals.
-        deviation: standard deviation of the noise; NaN if it does not describe the error.
-        parts: function that returns the number as a `Formula`, a sum of released cells; None: the
-            number is no `Formula`.
+        estimate: the number or numbers.
+        ends: function from a level to the ends of the intervals.
+        deviation: standard deviation of the noise; NaN if none describes the error.
+        parts: function that returns the number as a `Formula`; None: it is none.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -432,16 +392,7 @@ class ClosedForm(Estimate):
         deviation: Any,
         parts: Callable[[], Formula] | None = None,
     ) -> ClosedForm:
-        """Return a number, or an array of numbers, with the interval from estimate - half(level) to
-        estimate + half(level).
-
-        Args:
-            estimate: the number or numbers.
-            half: function from a level to the half-width of the interval.
-            deviation: standard deviation of the noise.
-            parts: function that returns the number as a `Formula`, a sum of released cells; None:
-                the number is no `Formula`.
-        """
+        """Return a number with the interval estimate - half(level) to estimate + half(level)."""
 
         def ends(level: float) -> tuple[Any, Any]:
             wide = half(level)
@@ -470,12 +421,7 @@ class ClosedForm(Estimate):
         return None if self.parts is None else self.parts()
 
     def over(self, count: float, least: float, most: float) -> ClosedForm:
-        """Divide this number by a constant, and bound the result.
-
-        Args:
-            count: the constant, above 0.
-            least, most: bounds on the true result.
-        """
+        """Divide this number by ``count`` > 0, and bound the result."""
 
         def ends(level: float) -> tuple[float, float]:
             low, high = (end / count for end in self.ends(level))
@@ -488,13 +434,7 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
     def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
-        """Select some numbers of an array.
-
-        Args:
-            places: any index of the array.
-            parts: function that returns the selected number as a `Formula`, a sum of released
-                cells; None: the number is no `Formula`.
-        """
+        """Select numbers of an array by any index; ``parts`` is as in the class."""
         shape = np.shape(self.estimate)
 
         def ends(level: float) -> tuple[Any, Any]:
@@ -508,12 +448,9 @@ class ClosedForm(Estimate):
 def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
-    """Join several numbers, or arrays of numbers, to one array with its intervals.
+    """Join numbers, or arrays of numbers, to one array with its intervals.
 
-    Args:
-        numbers: the numbers.
-        join: function that makes one array from a list of arrays. It is used for values, standard
-            deviations and ends of intervals. None: arrays are concatenated.
+    ``join`` makes one array of several: of values, deviations, and ends; None: it concatenates.
 
     >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
@@ -542,10 +479,9 @@ class TableNumbers(NamedTuple):
 
     Attributes:
         about: columns that describe the rows, by name: one entry for each row.
-        numbers: all numbers in one array, in the order of the rows.
-        called: name of the column of numbers: ``"estimate"``; or ``"value"`` for numbers without
-            standard deviation, which have no column ``"std"``.
-        beside: function that returns further columns, by name, given the level of the intervals.
+        numbers: all numbers in one array, in order of rows.
+        called: column of numbers: ``"estimate"``; or ``"value"`` for numbers without ``"std"``.
+        beside: function from the level of intervals to further columns, by name.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
@@ -559,7 +495,6 @@ class TableNumbers(NamedTuple):
     beside: Callable[[float], Mapping[str, NDArray[Any]]] = _nothing
 
     def columns(self, level: float) -> dict[str, NDArray[Any]]:
-        """Return all columns of the table by name, with intervals of this level."""
         low, high = self.numbers.interval(level)
         value = self.numbers.estimate
         found = {**self.about, self.called: value}
@@ -569,7 +504,6 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Return a table of only the rows with these indices (``places``)."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -581,12 +515,9 @@ class TableNumbers(NamedTuple):
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Stack several tables below each other.
+        """Stack tables below each other, described by the columns ``about``.
 
-        Args:
-            parts: the tables, at least one. Their columns ``beside`` must have the same names;
-                their columns ``about`` are ignored.
-            about: the columns that describe the rows of the result: one entry for each row.
+        Their columns ``beside`` must have the same names; their columns ``about`` are ignored.
         """
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -615,16 +546,10 @@ def _plain(number: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class PairEstimate(Estimate):
-    """The difference or ratio of two numbers, at least one of which cannot be written as a formula
-    in released cells.
+    """The difference or ratio of two numbers, at least one of which has no formula.
 
-    The interval is computed from the intervals of both numbers. Each gets half of the allowed error
-    probability, so that both hold together (Bonferroni).
-
-    Attributes:
-        one, other: the numbers.
-        over: True for the ratio, False for the difference.
-        scale, moved: a ratio is multiplied by ``scale``; then ``moved`` is added.
+    Each of their intervals gets half of the allowed error probability (Bonferroni). A ratio
+    (``over``) is multiplied by ``scale``; then ``moved`` is added.
     """
 
     one: Estimate
@@ -660,11 +585,7 @@ class PairEstimate(Estimate):
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one`` minus ``other``.
-
-    If both can be written as formulas in released cells, the interval takes into account the noise
-    that they share.
-    """
+    """Return ``one`` minus ``other``; noise that two formulas share cancels."""
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
     return PairEstimate(one, other)
@@ -685,9 +606,7 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """Joint distribution of the noise of several formulas (numbers computed from released cells),
-    over all streams, cells and steps that they use.
-    """
+    """Joint noise of several formulas, over all streams, cells and steps that they use."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
@@ -702,15 +621,10 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return the weights with which a formula adds released cells up, and the largest rounding
-        error of these sums.
+        """Return the weights of cells in a formula's plain sums, and their rounding error.
 
-        A formula is a number computed from released cells. Its quotients and products have no part
-        in the result: other methods add them. Weights are one array for each stream, with an entry
-        for each cell and window.
-
-        Raises:
-            InvalidInput: a weight is not finite.
+        There is an array for each stream, by cell and window. Quotients and products are left to
+        other methods.
         """
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
@@ -726,14 +640,9 @@ class _Law:
         return found, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
-        """Return the half-width of a weighted sum of cells of several streams, whose noise is
-        independent.
+        """Return the half-width of a weighted sum of cells of several independent streams.
 
-        Args:
-            vectors: weights of cells and windows, one array for each stream.
-            level: probability with which the interval holds.
-            full: True for a larger half-width, which also suffices if a single draw of noise has
-                the whole variance.
+        With ``full`` it also suffices if a single draw of noise has the whole variance.
         """
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
@@ -742,10 +651,7 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return the standard deviation, to first order, of a formula (a number computed from
-        released cells): quotients are linearized at their released values. None: a released divisor
-        is 0.
-        """
+        """Return a formula's standard deviation to first order; None if a released divisor is 0."""
         vectors, _ = self._vectors(one)
         reads = self._read(one)
         if reads is None:
@@ -754,9 +660,7 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Return the released value and the noise of each quotient in a formula, a number computed
-        from released cells; None if a divisor is 0.
-        """
+        """Return the released value and the noise of each quotient; None if a divisor is 0."""
         found: dict[Quotient, _Read] = {}
 
         def of(each: Quotient) -> _Read:
@@ -777,15 +681,10 @@ class _Law:
         return found if all(math.isfinite(each.share) for each in found.values()) else None
 
     def half(self, one: Formula, level: float, *, full: bool = False) -> float:
-        """Return the half-width of the interval of a formula, a number computed from released
-        cells; infinite if a divisor may be 0.
+        """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
-        Args:
-            one: the formula.
-            level: probability with which the interval holds.
-            full: True for a larger half-width, which also suffices if a single draw of noise has
-                the whole variance. It obeys the triangle inequality in the weights, which bounds on
-                products of errors need.
+        With ``full`` it also suffices if a single draw of noise has the whole variance. Then it
+        obeys the triangle inequality in the weights, which bounds on products of errors need.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -813,13 +712,12 @@ class _Law:
 class _Read:
     """The released value of one quotient in a formula, and its noise.
 
-    Weights are one array for each stream, with an entry for each cell and window.
+    Weights are an array for each stream, by cell and window.
 
     Attributes:
-        share: released value of the quotient.
-        divisor: released value of its divisor.
-        off: weights of the cells in dividend - share * divisor. The noise of this sum is the
-            quotient's error times the divisor, to first order.
+        share, divisor: released values of the quotient and its divisor.
+        off: weights of dividend - share * divisor, whose noise is the quotient's error times the
+            divisor, to first order.
         below: weights of the cells in the divisor.
         grain, rounded: largest rounding errors of the dividend's sums and of the divisor's sums.
         weight: derivative of the formula by the quotient.
@@ -837,13 +735,7 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the derivative of a formula (a number computed from released cells) by each cell: the
-    cell's weight in the formula, to first order. There is one array for each stream.
-
-    Args:
-        linear: the formula's weights on cells in plain sums, one array for each stream.
-        reads: the quotients of the formula, whose derivatives are added.
-    """
+    """Return a formula's derivative by each cell: its weight to first order, for each stream."""
     vectors = list(linear)
     for each in reads.values():
         for place, off in enumerate(each.off):
@@ -852,11 +744,10 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the index of the stream to which a design belongs; ``len(streams)`` if it is not in
-    the list.
+    """Return the place of a design's stream; ``len(streams)`` if it is not in the list.
 
-    The statistics of a report belong to one stream. Designs whose noise has no identity yet, such
-    as the designs of a plan, belong to one stream if they are equal.
+    Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
+    stream if they are equal.
     """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:
@@ -877,11 +768,9 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 
 
 class _Noise:
-    """The noise of weighted sums of counts, which belong to cells and windows (ranges of steps) of
-    one stream.
+    """The noise of weighted sums of counts of cells and windows of one stream.
 
-    Cells have independent noise of one distribution. The noise of one cell is correlated over
-    steps.
+    Cells have independent noise of one distribution, which is correlated over steps.
     """
 
     # Covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t - Var(N_t -
@@ -910,9 +799,7 @@ class _Noise:
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
-        """Covariances of one cell's noise between all steps at which windows start or stop: shape
-        ``(steps, steps)``.
-        """
+        """Covariances of a cell's noise between the steps at which windows start or stop."""
         at, law, strategy = self._ends, self._design.law, self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
@@ -923,11 +810,7 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Convert weights of windows to weights of running totals: shape ``(cells, steps)``.
-
-        The count of a window is the running total at its last step minus the running total before
-        its first step.
-        """
+        """Convert weights of windows to weights of running totals: shape ``(cells, steps)``."""
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
@@ -949,13 +832,8 @@ class _Noise:
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval, in data units.
 
-        It is computed like `counton.numbers.window_halfwidths` for fractional weights.
-
-        Args:
-            weights: weight of each cell and window.
-            level: probability with which the interval holds.
-            full: True for a larger half-width, which also suffices if a single draw of noise has
-                the whole variance. It obeys the triangle inequality in the weights.
+        It is computed like `counton.numbers.window_halfwidths` for fractional weights. ``full`` is
+        as in `_Law.half`.
         """
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
         # together have the variance, each with the largest weight of any node.
@@ -982,25 +860,17 @@ class _Noise:
         return float(self._design.errors.in_data_units(half))
 
     def _rounding_of(self, at: NDArray[np.float64]) -> float:
-        """Return the largest rounding error of a weighted sum of running totals, in multiples of
-        the resolution.
-
-        Args:
-            at: weights of running totals, shape ``(cells, steps)``.
-        """
+        """Return the largest rounding error of a weighted sum, in multiples of the resolution."""
         cell = 2.0**-self._design.strategy.facts.fraction_bits
         return float((np.abs(at) * self._rounding * self._alike).sum()) * cell
 
 
 class StreamParts(NamedTuple):
-    """The weights of several formulas (numbers computed from released cells) on the running totals
+    """The weights of several formulas on the running totals of one stream.
+
     of one stream.
 
-    Attributes:
-        design: design of the stream.
-        cells: indices of the cells that are used.
-        ends: steps of the totals that are used.
-        weights: weights of these totals, shape ``(formulas, cells, ends)``.
+    ``weights`` are those of totals at ``ends``: shape ``(formulas, cells, ends)``.
     """
 
     design: Design
@@ -1010,14 +880,9 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """Return the weights of formulas (numbers computed from released cells) on running totals, for
-    each stream that they use.
+    """Return the weights of formulas on totals by stream, and their largest rounding errors.
 
     Formulas must be sums of cells, without quotients.
-
-    Returns:
-        The weights for each stream, and the largest rounding error of each formula, shape
-            ``(formulas,)``.
     """
     if not all(one.linear for one in formulas):
         raise InvalidInput(

@@ -1,10 +1,8 @@
-"""Half-widths of two-sided intervals: bounds on the distance from a released number to the true
-one.
+"""Half-widths of two-sided intervals: how far a released number may be from the true one.
 
-With a tree, the error of a release is a sum of independent draws of discrete distributions. So its
-interval is computed from the distribution of that sum, not from a normal approximation: its
-half-width is the smallest integer c with P(|N| <= c) >= level, for the noise N. Each interval is
-about one released number, not about all at once.
+With a tree, the error of a release is a sum of draws of discrete distributions, and its half-width
+the smallest integer c with P(|N| <= c) >= level, for the noise N: no normal approximation. Each
+interval is about one released number.
 """
 
 from __future__ import annotations
@@ -63,15 +61,14 @@ _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, where N is a sum of ``terms`` independent
-    draws.
+    """Return the smallest c with P(|N| <= c) >= level, where N sums ``terms`` independent draws.
 
     The result is exact up to float64 (about 1e-12 in probability). Only Gaussian sums with a
     standard deviation beyond 4096 may get a larger c. The interval is never too short.
 
     Args:
-        law: distribution of one draw, the noise of one node.
-        terms: number of nodes whose noise a release adds or subtracts.
+        law: distribution of one draw.
+        terms: number of nodes whose noise is added or subtracted.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
     Raises:
@@ -96,26 +93,14 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
 
 @lru_cache(maxsize=4096)
 def _sum_halfwidth(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, for a sum N of independent draws.
-
-    Args:
-        counts: pairs of a distribution and its number of draws.
-        level: the probability.
-    """
+    """Return the smallest c with P(|N| <= c) >= level, for a sum N of numbers of draws."""
     return _within(dict(counts), level, 0, None)
 
 
 def _within(
     counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
 ) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, for a sum N of independent draws.
-
-    Args:
-        counts: number of draws of each distribution.
-        level: the probability.
-        low: a lower bound on c.
-        high: an upper bound on c; None: none is known.
-    """
+    """Return the smallest c, from ``low`` to ``high``, with P(|N| <= c) >= level."""
     tail = sum_tail(counts)
     if tail(low) <= 1 - level:
         return low
@@ -135,13 +120,7 @@ def _halfwidths_of_draws(
     numbers: NDArray[np.int64],
     level: float,
 ) -> NDArray[np.float64]:
-    """Return the half-width of the interval of a sum of n noise draws, for each n in ``numbers``.
-
-    Args:
-        law: distribution of a draw.
-        numbers: numbers of draws, shape ``(n,)``.
-        level: probability with which each interval holds.
-    """
+    """Return the half-widths of sums of n noise draws, for each n in ``numbers``."""
     # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths
     # grow with the number of draws. If two numbers of draws have equal half-widths, all numbers
     # between them have the same.
@@ -174,11 +153,9 @@ def halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of the intervals of a stream's releases at ``steps``: float64, shape
-    ``(len(steps),)``.
+    """Return half-widths of a stream's releases at ``steps``: float64, ``(len(steps),)``.
 
-    A release is the total of all steps so far or, if the strategy releases windows, the count of
-    the step alone. Half-widths are in units of the exact sums, as in `window_halfwidths`.
+    They are in units of the exact sums, as in `window_halfwidths`.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -204,15 +181,13 @@ def window_halfwidths(
 ) -> NDArray[np.float64]:
     """Return half-widths of the intervals for the sums over steps start + 1 to stop.
 
-    The released sum is a difference of two totals, or a sum of released windows. It may add up
-    several ``cells``, whose noise is independent. Half-widths are in units of the exact sums:
-    multiply by the resolution of a clipped contribution. If releases add and subtract the noise of
-    nodes with weights +1 and -1 only, they are exact, except for a few very wide Laplace
-    distributions.
+    It may add up several ``cells``, whose noise is independent. Half-widths are in units of the
+    exact sums: multiply by the resolution of a clipped contribution. If nodes have weights +1 and
+    -1 only, they are exact, except for a few very wide Laplace distributions.
 
     Args:
         strategy, law: as for the counter.
-        starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.
+        starts, stops: integers whose shapes broadcast.
         level: wanted probability, above 0 and at most 1 - 1e-9.
         cells: number of cells that are added up.
 
@@ -225,8 +200,6 @@ def window_halfwidths(
     >>> law = DiscreteLaplace(Fraction(3))
     >>> window_halfwidths(Binary(7), law, 3, [3, 4, 7]).tolist()
     [0.0, 15.0, 19.0]
-    >>> window_halfwidths(Binary(7), law, 3, 7, cells=100).tolist()
-    185.0
     """
     # Trees get the exact half-width for their nodes, also if the noise differs by level. If few
     # Laplace draws of different scales add up to a standard deviation beyond 8192, half-widths are
@@ -270,19 +243,15 @@ def _halfwidths_of_variances(
     level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return half-widths for releases that add the noise of nodes with fractional weights, computed
-    from variances.
+    """Return half-widths for releases with fractional weights, from variances.
 
     Comments in `window_halfwidths` explain the method. Arrays have shape ``(releases,)``.
 
     Args:
-        strategy: the strategy.
-        law: noise distribution of a node.
-        variance: variance of each release, in units of one node's variance.
-        std: standard deviation of each release, in units of the exact sums.
-        rounding: largest rounding error of each release, in units of its last binary place.
-        level: probability with which each interval holds.
-        full: largest weight of a node in each release.
+        variance: in units of one node's variance.
+        std: in units of the exact sums.
+        rounding: largest rounding error, in units of its last binary place.
+        full: largest weight of a node.
     """
     # Lattice cells of the node read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.facts.lattice_bits
@@ -302,13 +271,10 @@ def _halfwidths_of_variances(
 def widest_halfwidth(
     strategy: StreamStrategy, law: NoiseDistribution, level: float = 0.95
 ) -> float:
-    """Return the half-width of a running total's interval at the step with the largest variance.
+    """Return the half-width of a running total's interval at the step of largest variance.
 
     With ``level = 1 - (1 - p) / T``, where T is the number of releases, the errors of all releases
     are within this half-width with probability p (union bound).
-
-    Args:
-        level: wanted probability, above 0 and at most 1 - 1e-9.
 
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
@@ -336,11 +302,8 @@ def largest_expiring_error(
 ) -> float:
     """Return a bound that, with ``probability``, no error of the steps up to ``steps`` exceeds.
 
-    It is Chernoff's bound for the noise of each step, and a union bound over steps.
-
-    Args:
-        guarantee: an expiring guarantee to which `bound_to` has added the growth and delay of a
-            strategy.
+    It is Chernoff's bound for the noise of each step, and a union bound over steps. `bound_to` must
+    have added a strategy's growth and delay to the guarantee.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -362,11 +325,9 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """Bound the noise of all steps up to ``steps`` at an epsilon of 1 or, if ``gaussian``, at a rho
-    of 1.
+    """Bound the noise up to ``steps`` at epsilon = 1 or, if ``gaussian``, at rho = 1.
 
-    The bound holds with ``probability``. For another epsilon, divide it by epsilon; for another
-    rho, divide it by the square root of rho. `largest_expiring_error` does this.
+    It holds with ``probability``. Divide it by another epsilon, or by the square root of rho.
     """
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
@@ -374,11 +335,10 @@ def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: b
 
 @lru_cache(maxsize=2**14)
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """Bound a sum of one draw from each of ``height`` levels of a tree, for epsilon = 1 or rho = 1.
+    """Bound a sum of one draw from each of ``height`` levels, for epsilon = 1 or rho = 1.
 
-    The sum exceeds the bound with probability at most 2 exp(-log_count). The scale of Laplace
-    noise, or the variance of Gaussian noise, is (1 + l)^(1 - growth) times as large on level l as
-    on level 0.
+    It fails with probability at most 2 exp(-log_count). The scale of Laplace noise, or the variance
+    of Gaussian noise, is (1 + l)^(1 - growth) times as large on level l as on level 0.
     """
     expiry = Expiry(growth)
     scales = np.array([float(expiry.factor(level)) for level in range(height)])
@@ -398,13 +358,7 @@ def _tree_halfwidths(
     level: float,
     cells: int,
 ) -> NDArray[np.float64] | None:
-    """Return exact half-widths for sums over windows if these sums add and subtract the noise of
-    nodes with weights +1 and -1 only; otherwise None.
-
-    Args:
-        strategy, law, level, cells: as in `window_halfwidths`.
-        first, last: the step before each window, and its last step.
-    """
+    """Return exact half-widths of windows if nodes have weights +1 and -1 only; else None."""
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
@@ -427,11 +381,7 @@ def _tree_halfwidths(
 
 
 def check_level(level: float | None, *, usual: float | None = None) -> float:
-    """Check the probability of an interval, and return it as a float; None stands for ``usual``.
-
-    Raises:
-        InvalidInput: the level is outside (0, 1 - 1e-9].
-    """
+    """Return the probability of an interval, in (0, 1 - 1e-9]; None stands for ``usual``."""
     level = usual if level is None else level
     try:
         number = float(level)  # type: ignore[arg-type]
@@ -448,14 +398,7 @@ def check_level(level: float | None, *, usual: float | None = None) -> float:
 def _laws_in_sum(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
-    """Return pairs of a distribution and the number of its draws in the noise of a window's sum.
-
-    None: a weight is not +1 or -1.
-
-    Args:
-        strategy, law, cells: as in `window_halfwidths`.
-        start, stop: the step before the window, and its last step.
-    """
+    """Return distributions and numbers of draws in a window; None: a weight is not 1 or -1."""
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
         for row_level, index, weight in strategy.row(step):
@@ -468,12 +411,10 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """The weights with which releases combine the noise of nodes (the sums that get independent
-    noise), as far as intervals depend on them.
+    """The weights of nodes in releases, as far as intervals depend on them.
 
     Attributes:
-        whole: True if all weights are +1 or -1, so that a release's variance gives its number of
-            nodes.
+        whole: whether all weights are +1 or -1, so a variance gives its number of nodes.
         largest: the largest weight of a node in a release.
         rounding: the largest rounding error of a total, in units of ``2**-fraction_bits``.
         lattice_bits: noise of nodes is a multiple of ``2**-lattice_bits``, in units of the exact
@@ -489,17 +430,9 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> NodeReads | None:
-    """Return how a stream's releases add up the noise of nodes (the sums that get independent
-    noise), so that readers can compute intervals without the strategy.
+    """Return how releases add up the noise of nodes, so that readers need no strategy.
 
-    Args:
-        strategy: the strategy.
-        law: noise distribution of one node.
-        step: a released step.
-
-    Returns:
-        Facts about the weights of nodes. None in three cases: the stream has no last step; it
-            releases windows again for late rows; or counts of single windows are rounded.
+    It is None if the stream has no last step, releases windows again, or rounds their counts.
 
     >>> from counton import PureDP, plan
     >>> best = plan(31, PureDP(1), release="windows").best
@@ -527,13 +460,8 @@ def weighted_halfwidth(
 ) -> float:
     """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``law``.
 
-    The result is exact if all weights are equal. Otherwise it is never too short, and too wide by
-    at most 1/4 of the largest weight or 1/128 of the standard deviation, whichever is larger.
-
-    Args:
-        law: distribution of one draw.
-        weights: pairs of a weight above 0 and its number of draws.
-        level: wanted probability, above 0 and at most 1 - 1e-9.
+    It is exact if all weights are equal; else never too short, and too wide by at most 1/4 of the
+    largest weight or 1/128 of the standard deviation, whichever is larger.
 
     >>> from fractions import Fraction
     >>> law = DiscreteLaplace(Fraction(1, 3))
@@ -561,11 +489,7 @@ def _std(law: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> floa
 def _smooth_law(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...]
 ) -> tuple[Floats, Floats, float]:
-    """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest value of V.
-
-    N is a weighted sum of draws. V is a small continuous variable that gives N + V a smooth
-    density.
-    """
+    """Return half-widths c, P(|N + V| <= c), and twice the largest V, which smooths the density."""
     # The values of N are not evenly spaced. V, at most half of jitter, is a sum of eight uniform
     # variables. The transform of N + V, with a power of a sine, falls so quickly that few
     # frequencies give the law to 1e-11.
@@ -588,14 +512,9 @@ def _smooth_law(
 def smooth_halfwidth(
     std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
-    """Return half-widths for weighted sums of draws, given only the standard deviations of these
-    sums.
+    """Return half-widths for weighted sums of draws, given the sums' standard deviations.
 
-    Args:
-        std: standard deviations of the sums; the result has their shape.
-        law: distribution of one draw.
-        level: wanted probability, above 0 and at most 1 - 1e-9.
-        draws: each term of a sum is a weight times a sum of at least ``draws`` draws.
+    Each term of a sum is a weight times a sum of at least ``draws`` draws.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
@@ -625,7 +544,7 @@ def smooth_halfwidth(
 
 
 def is_narrow(law: NoiseDistribution) -> bool:
-    """Return True if noise is so narrow that the probability of a single integer matters."""
+    """Return whether noise is so narrow that the probability of a single integer matters."""
     return law.variance < _NARROW
 
 
@@ -650,12 +569,8 @@ _TRANSFORMED = 8192.0
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     """Return the function c -> P(|N| > c) for a sum N of independent draws.
 
-    The result is exact up to float64 (about 1e-12), and slightly too large in two cases: Gaussian
-    sums with a standard deviation beyond 4096, and sums of few different Laplace distributions with
-    a standard deviation beyond 8192.
-
-    Args:
-        counts: number of draws of each distribution.
+    It is exact up to float64 (about 1e-12), and slightly too large for Gaussian sums with a
+    standard deviation beyond 4096, and sums of few different Laplace distributions beyond 8192.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
     if not counts:
@@ -684,11 +599,7 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
 
 
 def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
-    """Return the function c -> P(|N| > c), where N is a sum of ``terms`` discrete Laplace
-    variables.
-
-    Small probabilities are computed as exactly as large probabilities.
-    """
+    """Return c -> P(|N| > c) for a sum of Laplace draws, small probabilities exactly too."""
     # A positive mixture: nothing is subtracted.
     #
     # With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones.
@@ -729,14 +640,7 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 def _transformed_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float]:
-    """Return the function c -> P(|N| > c) for a sum N of draws, by a Fourier transform.
-
-    The transform covers at least 64 standard deviations.
-
-    Args:
-        counts: number of draws of each distribution.
-        std: standard deviation of N.
-    """
+    """Return c -> P(|N| > c) by a Fourier transform over at least 64 standard deviations."""
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
     sums = np.fft.irfft(np.exp(_log_transform(counts, angles)), length)[: length // 2]
@@ -751,15 +655,7 @@ def _transformed_tail(
 def _inverted_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float] | None:
-    """Return the function c -> P(|N| > c) for a sum N of many draws, by inverting its
-    characteristic function.
-
-    None: this would need too many frequencies.
-
-    Args:
-        counts: number of draws of each distribution.
-        std: standard deviation of N.
-    """
+    """Return c -> P(|N| > c) by inverting the characteristic function; None if it is too long."""
     # Over a period of L integers, with L so long that nothing lies beyond half of it, P(|N| <= c) =
     # sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
     length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
@@ -787,12 +683,7 @@ def _inverted_tail(
 def _log_transform(
     counts: Mapping[NoiseDistribution, int], angles: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the logarithm of the characteristic function of a sum of draws, at each angle.
-
-    Args:
-        counts: number of draws of each distribution.
-        angles: the angles in radians; the first is 0.
-    """
+    """Return the logarithm of a sum's characteristic function; the first angle is 0."""
     total = np.zeros(len(angles))
     for law, count in counts.items():
         if isinstance(law, DiscreteLaplace):
@@ -814,13 +705,7 @@ def _log_transform(
 
 
 def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
-    """Return an upper bound on the function c -> P(|N| > c), for a sum N of very wide Laplace
-    noise.
-
-    Args:
-        scales: number of draws for each scale.
-        std: standard deviation of N.
-    """
+    """Return an upper bound on c -> P(|N| > c), for a sum N of very wide Laplace noise."""
     # n terms, a grid of g integers: a discrete Laplace variable is the difference of two geometric
     # ones. Rounded down to the grid these are geometric again, with a scale divided by g, and lose
     # less than g each. So the difference moves by at most g - 1.
@@ -862,12 +747,10 @@ class ErrorsOf(NamedTuple):
 
     Attributes:
         release: "totals", "windows" or "both", as in `counton.plan`; None: the strategy decides.
-        steps: number of first steps to which errors refer, if a stream has no last step.
-        mean, largest: the mean standard deviation of the numbers divided by the mean standard
-            deviation of a released cell; and the same ratio of the largest standard deviations.
+        steps: the first steps to which errors refer, if there is no last step.
+        mean, largest: ratios of their mean, and largest, standard deviation to that of a cell.
         what: the numbers in words; "": one cell.
-        per_step: expected number of items in a step. In a stream with a delay, items that are not
-            counted yet add to the error.
+        per_step: expected items in a step; those that a delay holds back add to the error.
     """
 
     release: ReleaseForm | None = None
@@ -880,15 +763,11 @@ class ErrorsOf(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The errors of a stream's releases, in data units. They may also be the errors of numbers that
-    are computed from the releases: the attribute ``of`` says which.
-
-    The attribute `Design.errors` holds the errors of a design.
+    """The errors of a stream's releases, or of numbers computed from them, in data units.
 
     Attributes:
-        strategy, law: the correlation of the noise, and the noise distribution of one node.
-        guarantee: the guarantee.
-        resolution: the resolution of the exact sums in data units; 1 for counts.
+        strategy, law: the correlation of the noise, and the distribution of one node.
+        resolution: resolution of the exact sums in data units; 1 for counts.
         cells: number of cells in each step.
         of: the numbers to which the errors refer.
 
@@ -930,7 +809,7 @@ class Errors:
         return of_a_cell * self.of.largest
 
     def _variance(self, metric: Metric) -> float:
-        """Return a cell's mean or largest noise variance, in units of the squared resolution."""
+        """Return a cell's mean or largest noise variance, in squared units of the resolution."""
         strategy, steps = self.strategy, self.of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
@@ -944,26 +823,21 @@ class Errors:
         return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """Return ``mean_std`` if the metric is "mean", ``max_std`` if it is "max"."""
+        """Return ``mean_std`` or ``max_std``."""
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
     @property
     def rmse(self) -> float:
-        """Root mean squared error, in data units.
-
-        In a stream with a delay, items that are not counted yet add to the error.
-        """
+        """Root mean squared error in data units, with items that a delay holds back."""
         return math.hypot(self.mean_std, self.of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
-        """Return a bound on the errors of all totals together, which holds with the stated
-        probability.
+        """Return a bound on the errors of all totals together, which holds with a probability.
 
-        It is a union bound over all steps and cells; for an expiring guarantee it is Chernoff's
-        bound. Items that a delay holds back are added. The result is infinite if no bound is known:
-        if totals are not released, if there is no last step, or for more than 10^9 * (1 -
-        probability) numbers.
+        It is a union bound over steps and cells, or Chernoff's bound for an expiring guarantee, and
+        counts items that a delay holds back. It is infinite if totals are not released, if there is
+        no last step, or for more than 10^9 * (1 - probability) numbers.
 
         Raises:
             InvalidInput: the probability is outside (0, 1).
@@ -982,10 +856,9 @@ class Errors:
         return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return an item's privacy loss at each age, for an expiring guarantee: epsilon or rho,
-        float64.
+        """Return an item's privacy loss at each age: epsilon or rho, float64.
 
-        With the analysis "exact" it is the loss that ``guarantee.at_age`` promises.
+        The analysis "exact" is the loss that ``guarantee.at_age`` promises.
 
         Raises:
             InvalidInput: the guarantee does not expire, or there are no ages.
@@ -1002,8 +875,7 @@ class Errors:
         """Return the standard deviation of the noise at ``steps``, in data units.
 
         Args:
-            steps: one step, for a float; or several steps, as a range or a list, for an array;
-                None: all steps up to the horizon.
+            steps: one step for a float, several for an array; None: all up to the horizon.
 
         Raises:
             InvalidInput: a value that is no step, or None without a last step.
@@ -1029,17 +901,13 @@ class Errors:
         return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the standard deviation of released sums over steps start + 1 to stop, in data
-        units.
-        """
+        """Return the standard deviation of sums over steps start + 1 to stop, in data units."""
         variance = noise_variance(self.strategy, self.law, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
-        """Return the half-widths, in data units, of the intervals of the releases at ``steps``:
-        shape ``(len(steps),)``.
-        """
+        """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``."""
         found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
         return np.asarray(self.in_data_units(found))
 
@@ -1059,11 +927,7 @@ class Errors:
     def window_halfwidths(
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return half-widths of sums over steps start + 1 to stop and over ``cells`` cells, in data
-        units.
-
-        `counton.numbers.window_halfwidths` computes them in multiples of the resolution.
-        """
+        """Return half-widths of sums over steps and ``cells``, in data units."""
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
@@ -1084,10 +948,6 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a released cell to errors of the numbers that the attribute ``of``
-        describes.
-
-        Errors of the cell are in multiples of the resolution, the result is in data units.
-        """
+        """Convert errors of a cell, in multiples of the resolution, to those of ``of``."""
         # No other code multiplies an error by the resolution, or by the factor of ``of``.
         return errors * float(self.resolution) * self.of.mean

@@ -1,14 +1,11 @@
 """Intervals that hold together: for all steps of a stream, or for several answers at once.
 
 By the union bound (Bonferroni) each of n intervals may fail with an n-th of the allowed
-probability. This is too wide if errors are correlated, like those of a stream's steps, or of
-answers that share noise. So the quantile of the largest ratio of error to half-width is computed
-from the joint noise. This noise is simulated for many cells without data. Its key is public, so all
-readers compute the same numbers, and it is independent of the noise of any release. The result is
-below the true quantile with probability at most 10^-6 over the choice of that key.
-
-Only sums of cells with known weights have joint intervals. Ratios, means and quantiles keep the
-union bound.
+probability: too wide if errors are correlated. So the quantile of the largest ratio of error to
+half-width is computed from the joint noise, simulated for many cells without data. The key is
+public, so all readers compute the same numbers, and independent of the noise of releases. The
+result is below the true quantile with probability at most 10^-6 over the choice of that key.
+Ratios, means and quantiles keep the union bound.
 """
 
 from __future__ import annotations
@@ -41,18 +38,7 @@ UNLUCKY = 1e-6
 def stream_noise(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the noise of a stream under a key, for some steps at a time.
-
-    Args:
-        terms: design of the stream.
-        key: the key.
-        cells: number of cells; the counts of all cells are 0.
-        steps: number of steps.
-        at_a_time: number of steps that are yielded together.
-
-    Yields:
-        Noise in data units, shape ``(n, cells)`` for n consecutive steps.
-    """
+    """Yield a stream's noise in data units: ``(n, cells)`` for ``at_a_time`` steps."""
     counts = Contribution.add_remove()
     # A stream of counts, whatever the terms count: its releases are in units of its sums.
     bare = Design(
@@ -73,12 +59,7 @@ def stream_noise(
 def _known_noise(
     terms: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield simulated noise of a stream, for some steps at a time, under a key that is not secret:
-    it is made from the integer ``seed``.
-
-    If ``windows`` is True, it is the noise of the count of each step alone, otherwise the noise of
-    running totals.
-    """
+    """Yield simulated noise of windows or totals, for some steps at a time, under a public key."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
@@ -96,24 +77,12 @@ def _known_noise(
 def narrowing_factor(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """Return a factor, at most 1, by which half-widths can be multiplied so that the intervals
-    still hold at all steps together.
+    """Return a factor, at most 1, of half-widths whose intervals still hold at all steps.
 
     Args:
-        terms: design of the stream.
-        widths: half-widths at consecutive steps, which hold together by the union bound.
-        first: the first of these steps.
-        level: probability that the errors of one cell are within their half-widths at all these
-            steps.
-        windows: True for counts of single windows, False for running totals.
-
-    >>> from counton import Counter, ZCDP
-    >>> from counton.numbers import halfwidths
-    >>> from counton.strategies import KAry
-    >>> terms = Counter(KAry(31, 3), ZCDP(0.01), key=Key.generate(), name="t").design
-    >>> widths = halfwidths(terms.strategy, terms.law, range(1, 32), 1 - 0.05 / 31)
-    >>> 0.85 < narrowing_factor(terms, widths, 1, 0.95, windows=False) < 1
-    True
+        widths: half-widths from step ``first`` on, which hold together by the union bound.
+        level: probability that all errors of one cell are within their half-widths.
+        windows: whether they are counts of single windows, not totals.
     """
     steps = first + len(widths) - 1
     cells = min(_DRAWN, _MOST_DRAWN // max(steps, 1))
@@ -132,10 +101,9 @@ def narrowing_factor(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return an upper bound on the quantile of probability ``level``, from simulated numbers.
+    """Return the smallest simulated number below the ``level`` quantile with probability <= 10^-6.
 
-    The bound is one of the numbers in ``drawn``: the smallest that is below the quantile with
-    probability at most 10^-6. None: there are too few numbers.
+    None: there are too few numbers.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -145,8 +113,7 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return which of ``cells`` simulated numbers bounds the quantile of probability ``level`` from
-    above: its rank in ascending order, from 1.
+    """Return the ascending rank, from 1, of the number that is above the ``level`` quantile.
 
     It is the smallest rank whose number is below the quantile with probability at most 10^-6. None:
     there are too few numbers.
@@ -162,19 +129,16 @@ def order_above_quantile(cells: int, level: float) -> int | None:
 
 
 def jointly(answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers with wider intervals, which hold all at once with the level of the
-    answers.
+    """Return the answers with intervals that hold all at once, with the level of the answers.
 
-    Sums and differences of counts use the joint distribution of their noise. Ratios, means and
-    quantiles use Bonferroni. If an answer was read from an older file, which does not identify its
-    noise, all answers use Bonferroni.
+    Sums and differences use the joint distribution of their noise. Ratios, means, quantiles, and
+    answers from older files, which do not identify their noise, use Bonferroni.
 
     Args:
-        answers: answers of one level, to questions that were chosen without looking at the answers.
+        answers: of one level, to questions chosen without looking at the answers.
 
     Raises:
-        InvalidInput: there are no answers, their levels differ, or an answer was not read from a
-            release.
+        InvalidInput: no answers, different levels, or an answer that is not from a release.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -217,13 +181,9 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """Return a factor, at most 1, by which the half-widths of several numbers may be multiplied
-    such that all intervals still hold together.
+    """Return a factor, at most 1, of half-widths whose intervals still hold together.
 
-    Args:
-        formulas: the numbers, as weighted sums of released cells, without quotients.
-        halves: their half-widths, which hold together by the union bound, of shape ``(formulas,)``.
-        level: probability that all intervals hold.
+    ``formulas`` are weighted sums of released cells; ``halves`` hold by the union bound.
     """
     streams, grain = parts_of(formulas)
     if any(one.design.noise_id is None for one in streams):
@@ -242,14 +202,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 
 
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
-    """Simulate the errors of several formulas (numbers computed from released cells) that come from
-    one stream: shape ``(formulas, draws)``.
-
-    Args:
-        one: the stream, and the weights of the formulas on its totals.
-        draws: number of simulations.
-        seed: integer from which the key of the simulation is made; not secret.
-    """
+    """Simulate the errors of formulas on one stream: ``(formulas, draws)``; ``seed`` is public."""
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))

@@ -32,24 +32,21 @@ def methods(
     sources: Sequence[str] = (),
     constants: Sequence[tuple[str, str]] = (),
 ) -> str:
-    r"""Return the text on methods for a publication: some paragraphs and a table, in Markdown.
+    r"""Return the text on methods for a publication, in Markdown: some paragraphs and a table.
 
-    The paragraphs state the release, unit, guarantee, error, mechanism and assumptions. The table
-    has the strategy, its constants, sources and software. The text is public: it follows from the
-    design of the stream and from releases.
+    It says the release, unit, guarantee, error, mechanism and assumptions, then the strategy, its
+    constants, sources and software: public facts, from the design and releases.
 
     Args:
-        terms: design of the stream.
-        released: a sentence on the release; None: derived from the design.
-        unit: the word for one protected unit; None: the contribution's.
-        mechanism: a sentence on the measurements; None: derived from the design.
+        released, unit, mechanism: sentence on the release, word for a unit, sentence on the
+            measurements; None: derived from the design.
         errors: sentences on the error.
-        besides: sentences on errors other than noise; None: derived from the design.
+        besides: sentences on other errors than noise; None: derived from the design.
         before: further sentences on the guarantee.
         unprotected: further facts that are not protected, as parts of one sentence.
-        sources: papers on the measurements, by their names in `counton.base.literature`. Papers on
-            the stream's strategy and noise are added.
-        constants: further rows of the table: a name and its value.
+        sources: papers on the measurements, by names in `counton.base.literature`, besides those on
+            strategy and noise.
+        constants: further rows of the table.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
@@ -93,7 +90,7 @@ def methods(
 
 
 def is_single_release(terms: Design) -> bool:
-    """Return True if a design has a single release, without earlier or later steps."""
+    """Return whether a design has a single release, without earlier or later steps."""
     return terms.strategy.horizon == 1
 
 
@@ -157,8 +154,6 @@ def shares_noise(strategy: StreamStrategy) -> bool:
     >>> from counton.strategies import Binary
     >>> shares_noise(Binary(365)), shares_noise(Independent(365))
     (True, False)
-    >>> shares_noise(KAry(365, 366, subtraction=False))
-    False
     """
     if isinstance(strategy, KAry):
         return strategy.subtraction or strategy.arity <= strategy.horizon

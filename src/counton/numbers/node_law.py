@@ -1,7 +1,4 @@
-"""The noise distribution of one node, computed from strategy, guarantee and contribution bound.
-
-A node is one of the measured sums to which a strategy adds independent noise.
-"""
+"""The noise distribution of a node, computed from strategy, guarantee and contribution bound."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ _FEW_NODES, _BESIDE = 2**28, 2**20
 def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
 ) -> Sensitivity:
-    """Return how much one protected unit changes the values of all nodes (the sums that get
-    independent noise): 1-norm and squared 2-norm.
-
-    Values are multiples of the unit in which the integer noise of nodes is drawn.
+    """Return how much one unit changes all nodes, in multiples of the unit of their integer noise.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
@@ -71,10 +65,7 @@ def sensitivity_of(
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
-    """Return the guarantee that a stream with ``strategy`` satisfies.
-
-    An expiring guarantee gets the strategy's growth and delay; any other guarantee is unchanged.
-    """
+    """Return the guarantee that a stream satisfies: an expiring one gets the growth and delay."""
     _check_strategy(strategy)
     check_guarantee(guarantee)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -89,12 +80,10 @@ def law_for(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the noise distribution of least variance with which ``strategy`` satisfies
-    ``guarantee``.
+    """Return the noise distribution of least variance that satisfies ``guarantee``.
 
-    The guarantee holds against an attacker who chooses the next inputs, and whether they include
-    the unit, after seeing earlier releases. So the noise also depends on whether the strategy is
-    causal: whether no release uses noise that hides a later step.
+    It holds against an attacker who chooses the next inputs, and whether they include the unit,
+    after seeing releases. So the noise also depends on whether the strategy is causal.
 
     Raises:
         InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or
@@ -118,11 +107,7 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the noise distribution of least variance with which ``strategy`` satisfies
-    ``guarantee``.
-
-    Unlike `law_for`, it does not check that sums of this noise stay within int64.
-    """
+    """Return the distribution of `law_for`, without the check that sums stay within int64."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -144,13 +129,7 @@ def calibration_of(
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
-    """Raise `InvalidInput` if a stream of several cells has more nodes (sums with independent
-    noise) than the noise has addresses.
-
-    >>> from counton.strategies import Binary
-    >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
-    (None, None)
-    """
+    """Refuse a stream of several cells with more nodes than the noise has addresses."""
     if not shape or strategy.horizon is None:
         return
     if strategy.horizon * strategy.facts.versions < _FEW_NODES:

@@ -1,8 +1,7 @@
 """The address of a stream's noise: the text that decides, with the key, all noise of a stream.
 
-It is built from facts alone, and from no job: jobs and files may change their form, and the noise
-stays. Its ``format`` is none of files, and is not numbered anew. `tests/net` has the addresses of
-forty jobs, byte by byte.
+It is built from facts alone, and from no job: forms of jobs and files may change, and the noise
+stays. Its ``format`` is its own. `tests/net` has the addresses of forty jobs, byte by byte.
 """
 
 from __future__ import annotations
@@ -25,21 +24,15 @@ def noise_address(
     counters: Mapping[str, Any] | None = None,
     statistic: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the text that decides a stream's noise under a key: all facts that identify the
-    stream.
+    """Return the text that decides a stream's noise under a key.
 
     Args:
         format: 2 if older versions of counton computed other noise for equal facts, otherwise 1.
-        guarantee: the guarantee for all releases together.
-        contribution: how much one unit changes the input. The word for the protected ``unit`` is
-            left out, because it must not change the noise.
-        law: the noise distribution, in units of drawn noise.
-        name: the name of the stream.
-        strategy: the ``saved_name`` of the strategy.
+        contribution: how much one unit changes the input; its word ``unit`` must not change the
+            noise, and is left out.
+        law: in units of drawn noise.
+        strategy: its ``saved_name``.
         parameters: of the strategy; large arrays are digests.
-        shape: shape of one step's input.
-        counters: the guarantee of the noise alone, if cells are added when needed.
-        statistic: what the cells of the stream are.
 
     >>> facts = dict(format=1, guarantee={}, contribution={"unit": "row"}, law={}, shape=[])
     >>> noise_address(name="visits", strategy="Binary", parameters={"horizon": 9}, **facts)[:50]

@@ -1,10 +1,9 @@
 """The noise of a stream's next steps, computed together, and kept in memory and beside its state.
 
-With many strategies the noise of a late step is a sum of draws of all earlier steps. Computing it
-costs as much as computing many steps together, so the noise of the next steps is computed with it.
-If a stream has a `NoiseStore`, that noise is stored there for later processes. Keep it as secret as
-exact sums. Releases do not depend on the store: each stored row has a seal, a keyed digest of its
-steps, cells and noise. If the seal is wrong, the noise is computed anew.
+With many strategies the noise of a late step sums draws of all earlier steps: computing it costs as
+much as computing many steps together. A `NoiseStore` holds that noise for later processes; keep it
+as secret as exact sums. Releases do not depend on it: each row has a seal, a keyed digest of its
+steps, cells and noise; if it is wrong, the noise is computed anew.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ class SealedNoise(NamedTuple):
     """Stored noise of consecutive steps and cells, with a keyed digest. Secret.
 
     Attributes:
-        step, steps: the first step, and the number of steps.
-        cell, cells: the first cell, in the order of a flattened step, and the number of cells.
+        step, steps: the first step, and their number.
+        cell, cells: the first cell of a flattened step, and their number.
         noise: the numbers, packed by `counton.base.arrays.pack`.
-        seal: the keyed digest of all other fields, from `counton.noise.NoiseField.seal`.
+        seal: keyed digest of all other fields, from `counton.noise.NoiseField.seal`.
     """
 
     step: int
@@ -60,7 +59,7 @@ class SealedNoise(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """All fields of this saved noise as bytes, except the seal, which is their keyed digest."""
+        """All fields but the seal, as bytes."""
         return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
 
 
@@ -68,28 +67,19 @@ class NoiseStore(Protocol):
     """A store of noise for later processes. If it loses or alters noise, releases do not change."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the stored noise that includes this step, for the cells from ``cell`` on; None if
-        none is stored.
-        """
+        """Return stored noise that includes this step, from ``cell`` on; None if there is none."""
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store the noise ``rows`` for the cells from ``cell`` on, and remove all older noise of
-        these cells.
-        """
+        """Store noise for the cells from ``cell`` on, in place of all older noise of them."""
         ...
 
 
 class NoiseAhead:
-    """The noise of a stream's steps, which is computed and cached for some steps ahead.
+    """The noise of a stream's steps, computed and cached for some steps ahead.
 
-    Releases have the noise B z: the strategy's matrix B times the noise z of its nodes. It is a
-    function of key, step and cell, so caching changes no value.
-
-    Args:
-        strategy: strategy of the stream.
-        field: the noise of its nodes.
-        store: a store for later processes; None: there is none.
+    It is B z, the strategy's matrix times the noise of nodes: a function of key, step and cell, so
+    caching changes no value.
     """
 
     def __init__(
@@ -112,7 +102,7 @@ class NoiseAhead:
 
     @property
     def by_cells(self) -> bool:
-        """True if the noise of a step is computed for some cells at a time, which saves memory."""
+        """Whether the noise of a step is computed for some cells at a time, which saves memory."""
         # If a late step costs as much as many steps and nothing is stored, a window of whole steps
         # is computed instead, as long as memory allows.
         if self._versions > 1:
@@ -121,10 +111,7 @@ class NoiseAhead:
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
-        """Yield the noise of one step as pairs (cells, noise), for some cells at a time.
-
-        It is not cached in memory.
-        """
+        """Yield the noise of one step as pairs (cells, noise); it is not cached."""
         kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
         for first in range(0, self._size, _CELLS):
             cells = slice(first, min(first + _CELLS, self._size))
@@ -136,10 +123,7 @@ class NoiseAhead:
             yield cells, noise[0]
 
     def parts(self, steps: range) -> Iterator[Integers]:
-        """Yield the noise of ``steps`` in order, for some steps at a time: int64.
-
-        Arrays are reused: do not write to them, and do not keep them.
-        """
+        """Yield the noise of ``steps`` for some at a time, in arrays that are reused."""
         if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
@@ -157,9 +141,7 @@ class NoiseAhead:
         yield self._noise[first : first + len(steps)]
 
     def _look_ahead(self, steps: range) -> Integers:
-        """Return the noise of ``steps`` and, beyond them, of some later steps that are computed at
-        the same time: shape ``(steps, cells)``.
-        """
+        """Return the noise of ``steps`` and some later ones: shape ``(steps, cells)``."""
         cells = slice(0, self._size)
         found = self._find(steps, cells)
         if found is not None:
@@ -182,9 +164,7 @@ class NoiseAhead:
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
-        """Compute the noise of the steps in ``window`` and of the cells in ``cells``, both
-        consecutive: int64, shape ``(len(window), number of cells)``.
-        """
+        """Compute the noise of a window and of consecutive cells: ``(len(window), cells)``."""
         count = cells.stop - cells.start
         if count == self._size and not (self._alone and not self._strategy.facts.local):
             return self._reader.noise(window).reshape(len(window), count)
@@ -201,20 +181,14 @@ class NoiseAhead:
     # -------------------------------------------------------------------- between processes
 
     def is_worth_keeping(self, step: int) -> bool:
-        """Return True if storing the noise of this and later steps saves later processes much
-        work.
-        """
+        """Return whether stored noise of this and later steps saves later processes much work."""
         # They do not gain if a step costs no more than its own draws.
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
-        """Return the stored noise of these steps and cells, and of later steps that are stored with
-        them.
-
-        None: one of ``steps`` is not stored, or its keyed digest is wrong.
-        """
+        """Return the stored noise of these and later steps; None if one is missing or altered."""
         parts, step = [], steps.start
         while step < steps.stop:
             row = None if self._store is None else self._store.find(step, cells.start)

@@ -21,9 +21,7 @@ from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
-    """Base class of releases: their guarantee, contribution bound, tables, and text for
-    publications.
-    """
+    """Releases: their guarantee, contribution bound, tables, and text for publications."""
 
     __slots__ = ()
     _design: Design
@@ -37,18 +35,15 @@ class PublicNumbers:
         return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the columns of the method `table` as arrays, by name; no optional package is
-        needed.
-        """
+        """Return the columns of `table` as arrays, without polars."""
         raise NotImplementedError
 
     def table(self, level: float | None = None) -> Any:
         """Return one row for each step and cell as a polars data frame.
 
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
-        upper. Each interval from lower to upper holds its true value with probability at least
-        ``level``, 0.95 unless given. The probability is for one interval alone, not for all at
-        once.
+        upper. Each interval holds its true value with probability ``level``, 0.95 unless given: one
+        alone, not all at once.
 
         Raises:
             InvalidInput: `table_columns` refuses the level.
@@ -82,9 +77,7 @@ class PublicNumbers:
 
     @property
     def _sources(self) -> tuple[str, ...]:
-        """Papers behind the numbers, by their names in `counton.base.literature`, besides papers on
-        strategy and noise.
-        """
+        """Papers behind the numbers, besides those on strategy and noise."""
         return ()
 
     def _repr_html_(self) -> str:
@@ -94,11 +87,7 @@ class PublicNumbers:
 
 
 def noise_in_words(stds: NDArray[np.float64]) -> str:
-    """Return a sentence for a publication that states the standard deviations of the noise.
-
-    >>> noise_in_words(np.array([7.25, 9.5]))
-    'The noise of what was released has standard deviations from 7.2 to 9.5.'
-    """
+    """Return a sentence for a publication that states the standard deviations of the noise."""
     low, high = (quantity(end, end) for end in map(float, (stds.min(), stds.max())))
     if low == high:
         return f"The noise of what was released has the standard deviation {low}."
@@ -111,19 +100,16 @@ class StepRelease(PublicNumbers):
 
     Attributes:
         step: number of the step, from 1.
-        value: private running total in data units: a number, or an array of the stream's shape. It
-            is an integer for counts with tree strategies, otherwise float64. With a strategy for
-            windows it is the private count of the step alone. For a difference (`since`) it is the
-            difference of two totals.
-        std: standard deviation of its noise in data units, equal for every cell.
-        between: for a difference, the later and the earlier release; otherwise None.
+        value: private running total (with a strategy for windows, count of the step) in data units,
+            in the stream's shape: an integer for counts with tree strategies, otherwise float64.
+            After `since` it is the difference of two totals.
+        std: standard deviation of its noise in data units, for every cell.
+        between: for a difference, the later and the earlier release.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> release = counter.release(3)
-    >>> release
-    StepRelease(step=1, value=..., std=7.05...)
     >>> low, high = release.interval(level=0.95)
     >>> high - release.value, release.guarantee
     (15, PureDP(epsilon=1))
@@ -140,10 +126,9 @@ class StepRelease(PublicNumbers):
         object.__setattr__(self, "value", read_only(self.value))
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Return the ends of an interval that holds the true value with probability at least
-        ``level``.
+        """Return the ends of an interval that holds the true value with probability ``level``.
 
-        Ends are numbers, or arrays of the stream's shape with one interval for each cell.
+        They have the stream's shape, with one interval for each cell.
         """
         half = np.array(self._design.errors.cell_halfwidth(*self.ends, level))
         low, high = _around(np.asarray(self.value), half)
@@ -159,8 +144,7 @@ class StepRelease(PublicNumbers):
     def ends(self) -> tuple[int, int]:
         """Pair (start, stop): the value counts the rows of steps start + 1 to stop.
 
-        In a stream whose releases are delayed by d steps, it counts the rows of steps start + 1 - d
-        to stop - d.
+        With a delay of d steps it counts those of start + 1 - d to stop - d.
         """
         if self.between is not None:
             return self.between[1].step, self.step
@@ -171,8 +155,8 @@ class StepRelease(PublicNumbers):
         """Return the private count of the steps after an earlier release, up to this one.
 
         Raises:
-            InvalidInput: ``earlier`` is a release of another stream, a later release or a
-                difference; or the stream does not release running totals.
+            InvalidInput: ``earlier`` is of another stream, later, or a difference; or the stream
+                does not release totals.
         """
         terms = self._design
         if (
@@ -191,12 +175,7 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return a release that has only some of the cells.
-
-        Args:
-            of: function from the values of all cells to the values of the selected cells.
-            terms: the design of the selected cells.
-        """
+        """Return a release of some cells: ``of`` selects values, ``terms`` is their design."""
         if self.between is not None:
             now, earlier = (one.part(of, terms) for one in self.between)
             return now.since(earlier)
@@ -210,9 +189,8 @@ class Releases(PublicNumbers):
     """Consecutive released steps.
 
     Attributes:
-        steps: numbers of the steps.
-        values: private running totals (or counts of windows) in data units, shape
-            ``(len(steps), *shape)``.
+        steps: their numbers.
+        values: private totals (or counts of windows) in data units, ``(len(steps), *shape)``.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -220,8 +198,6 @@ class Releases(PublicNumbers):
     >>> releases = counter.release_many([3, 0, 5])
     >>> len(releases), releases.values.dtype, releases.std().round(2).tolist()
     (3, dtype('int64'), [7.06, 7.06, 9.98])
-    >>> releases.table().columns
-    ['step', 'estimate', 'std', 'lower', 'upper']
     """
 
     steps: range
@@ -234,9 +210,7 @@ class Releases(PublicNumbers):
     def std(self, steps: Any = None) -> Any:
         """Return the standard deviation of the noise in data units; see `Counter.std`.
 
-        Args:
-            steps: a released step, for a float; or several released steps, for an array; None: all,
-                in an array.
+        ``steps`` is one for a float, or several for an array; None: all.
 
         Raises:
             InvalidInput: a step that is not among these.
@@ -261,11 +235,7 @@ class Releases(PublicNumbers):
         return len(self.steps)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the lower and upper ends of intervals that hold the true values, each with
-        probability ``level``.
-
-        Arrays have the shape of ``values``. They are integers if the values are.
-        """
+        """Return the ends of intervals, each with probability ``level``, shaped like ``values``."""
         half = self._design.errors.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half)
@@ -278,24 +248,21 @@ class Releases(PublicNumbers):
         level: float = 0.95,
         weights: Any = None,
     ) -> Window:
-        """Return the private count of steps start + 1 to stop, with its standard deviation and
-        interval.
+        """Return the private count of steps start + 1 to stop, with its interval.
 
-        It is a difference of two totals, or a sum of windows. In a stream with a delay of d steps,
-        the counted steps are d steps earlier.
+        With a delay of d steps, the counted steps are d steps earlier.
 
         Args:
             start: the step before the first counted step; 0 is the beginning.
             stop: the last counted step.
-            cells: the cells to add up, as an index of one step's array: a list of cells, a slice, a
-                mask, ``...`` for all. None: each cell has a count of its own.
-            level: lower bound on the probability that the interval contains the true value.
-            weights: the factors of the ``cells``, in order: ``[1, -1]`` for the difference of two
-                cells; None: all are 1.
+            cells: the cells to add up, as an index of one step's array: a list, a slice, a mask,
+                ``...`` for all. None: each cell has a count of its own.
+            level: least probability that the interval contains the true value.
+            weights: the factors of the ``cells``: ``[1, -1]`` for a difference; None: all are 1.
 
         Raises:
             InvalidInput: steps that are not among these, cells that are missing or listed twice,
-                weights that do not fit the cells, or a level outside (0, 1 - 1e-9].
+                weights that do not fit, or a level outside (0, 1 - 1e-9].
 
         >>> from counton import Counter, Key, ZCDP
         >>> from counton.strategies import Binary
@@ -304,9 +271,6 @@ class Releases(PublicNumbers):
         >>> window = releases.window(4, 8, cells=[0, 2])
         >>> window.std, window.upper - window.value
         (2.23..., 4)
-        >>> apart = releases.window(4, 8, cells=[0, 2], weights=[1, -1])
-        >>> abs(apart.std - window.std) < 1e-9, apart.upper - apart.value
-        (True, 4)
         """
         return window_of(self._design, self._read, start, stop, cells, level, weights)
 
@@ -319,7 +283,7 @@ class Releases(PublicNumbers):
         return self.values[first - self.steps.start : stop - self.steps.start]
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays: step, cell, estimate, std, lower, upper."""
+        """Return the columns of `table` as arrays."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"step": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
@@ -332,12 +296,11 @@ class Window(PublicNumbers):
     """The private count of steps start + 1 to stop.
 
     Attributes:
-        start, stop: the step before the first counted step (0 is the beginning), and the last
-            counted step.
-        value: private count or sum, in data units: a number, or an array of the stream's shape.
-        std: standard deviation of its noise, in data units.
+        start, stop: the step before the first counted step, and the last counted step.
+        value: count or sum, in data units: a number, or an array of the stream's shape.
+        std: standard deviation of its noise.
         lower, upper: ends of the interval, in the shape of ``value``.
-        level: lower bound on the probability that the interval contains the true value.
+        level: least probability that the interval contains the true value.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import GrowingCascade
@@ -356,8 +319,7 @@ class Window(PublicNumbers):
     _design: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """Return a table as arrays, with one row for each cell: start, stop, cell, estimate, std,
-        lower, upper.
+        """Return start, stop, cell, estimate, std, lower, upper as arrays: a row for each cell.
 
         Raises:
             InvalidInput: the level differs from the window's.
@@ -382,10 +344,7 @@ def window_of(
 ) -> Window:
     """Return the private count of steps start + 1 to stop, with its interval.
 
-    Args:
-        terms: design of the stream.
-        read: function that returns the released values of steps a to b - 1, given (a, b).
-        start, stop, cells, level, weights: as in `Releases.window`.
+    ``read(a, b)`` returns the released values of steps a to b - 1.
     """
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
@@ -426,9 +385,7 @@ def window_of(
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Return the flat indices of the cells that an index selects; a cell selected twice raises an
-    error.
-    """
+    """Return the flat indices of selected cells; refuse a cell selected twice."""
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:
@@ -446,7 +403,7 @@ def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return values - half and values + half; integers if the values and half-widths are whole."""
+    """Return values - half and values + half, as integers if both are whole."""
     if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
         return np.asarray(values - whole), np.asarray(values + whole)
@@ -465,9 +422,7 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 def _columns(
     about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
 ) -> dict[str, NDArray[Any]]:
-    """Return a table as arrays, with one row for each cell: the columns ``about``, estimate, std,
-    lower, upper.
-    """
+    """Return a table as arrays: the columns ``about``, estimate, std, lower, upper."""
     estimate = np.ravel(value)
     found = {name: np.full(estimate.shape, one) for name, one in about.items()}
     return {
