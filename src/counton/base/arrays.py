@@ -30,7 +30,7 @@ def read_only(array: Any) -> Any:
 def integers_to_text(array: Integers) -> str:
     """Encode integers as short ASCII text for JSON; `integers_from_text` is the inverse.
 
-    Each integer takes as many bytes as the largest needs. The text holds the first bytes of all
+    Each integer takes as many bytes as the largest needs: the first bytes of all come first.
 
     >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
     [[1099511627776, -1]]

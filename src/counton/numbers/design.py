@@ -93,7 +93,6 @@ class Design(Generic[S]):
     """All public parameters of a stream of releases; its errors follow from them.
 
     A plan ranks designs, a state keeps one for each stream, and a description publishes it. The
-
     noise follows from the key and these parameters: streams that differ in name, strategy,
     guarantee, neighbouring relation or shape never have the same noise.
 

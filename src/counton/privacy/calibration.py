@@ -18,17 +18,12 @@ _PURE = "Laplace of scale l1 / epsilon"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One candidate for the noise distribution.
+    """A candidate for the noise distribution.
 
     Attributes:
         family: "laplace" or "gaussian".
-        law: the noise distribution of every node (noisy measurement); None if the method
-            does not apply.
-        method: the argument why the law meets the guarantee, or the reason why there is no law.
-
-    >>> from fractions import Fraction
-    >>> Candidate("laplace", DiscreteLaplace(Fraction(5)), "Laplace of scale l1 / epsilon").variance
-    49.8...
+        law: the noise distribution of every node; None if the method does not apply.
+        method: why the law meets the guarantee, or why there is no law.
     """
 
     family: Family
@@ -42,10 +37,7 @@ class Candidate:
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
-    """Return a candidate whose noise distribution has the parameter ``parameter()``.
-
-    If this function raises an error, the candidate has no distribution, and states the reason.
-    """
+    """Return a candidate of the parameter ``parameter()``, or of its error as the reason."""
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
         return Candidate(family, law(parameter()), method)
@@ -57,9 +49,7 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
 
 
 def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Return the candidate noise distributions for pure privacy: only Laplace noise of scale l1 /
-    epsilon.
-    """
+    """Return the candidate for pure privacy: Laplace noise of scale l1 / epsilon."""
     return (
         _candidate(
             "laplace", "Laplace of scale l1 / epsilon", lambda: sensitivity.l1 / guarantee.epsilon
@@ -71,10 +61,10 @@ def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
 def zero_concentrated(
     guarantee: ZCDP, sensitivity: Sensitivity, *, causal: bool = True
 ) -> tuple[Candidate, ...]:
-    """Return the candidate noise distributions for zero-concentrated privacy: Gaussian and Laplace.
+    """Return the candidates for zero-concentrated privacy: Gaussian and Laplace noise.
 
-    ``causal`` is False if an attacker may learn something about the noise of the changed nodes
-    (noisy measurements) before he chooses the unit. Laplace noise then has to be wider.
+    ``causal`` is False if an attacker may learn something about the noise of changed nodes before
+    he chooses the unit. Laplace noise then has to be wider.
 
     Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
     """
@@ -130,11 +120,11 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
 def approximate_ahead(
     guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
 ) -> tuple[Candidate, ...]:
-    """Return the candidate noise distributions for (epsilon, delta) if the strategy is not causal.
+    """Return the candidates for (epsilon, delta) if the strategy is not causal.
 
-    Earlier releases may then depend on noise that hides later steps. So an attacker may learn
-    something about this noise before he chooses the step and cells of the unit. The candidates are
-    one Laplace and two Gaussian distributions. ``once`` states that one unit changes one step only.
+    Earlier releases may then depend on noise that hides later steps: an attacker may learn
+    something about it before he chooses the step and cells of the unit. ``once``: a unit changes
+    one step.
     """
     # Given the noise that was seen, the losses of several nodes may depend on each other, so
     # composing them as independent losses understates the total. A bound on the loss of every
@@ -165,9 +155,8 @@ def approximate_ahead(
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
     """Return the scale of Laplace noise for (epsilon, delta) by Andersson et al., rounded up.
 
-    The scale is l2 / a, where l2 is the square root of ``l2_squared`` (the squared 2-norm
-    sensitivity), and a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon ("Count on Your Elders", Theorem 1.3
-    and Lemma 5.5). It holds for discrete Laplace noise too.
+    The scale is l2 / a, with the sensitivity l2, and a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon
+    ("Count on Your Elders", Theorem 1.3 and Lemma 5.5). It holds for discrete Laplace noise too.
     """
     # For discrete noise of scale b: a node that changes by m loses m^2 / (2 b^2) in zCDP, and Bun
     # and Steinke's conversion of the sum to (epsilon, delta) is the paper's formula.
@@ -208,7 +197,7 @@ class Calibration:
     """The noise distribution of least variance, with all candidates.
 
     Attributes:
-        law: the noise distribution of every node (noisy measurement).
+        law: the noise distribution of every node.
         candidates: all candidates, least variance first.
         reason: why ``law`` was chosen, in words.
 
@@ -235,19 +224,15 @@ def calibrate(
 ) -> Calibration:
     """Return the noise distribution of least variance that keeps ``guarantee``.
 
-    One unit changes the values of all nodes (measurements before noise) by at most ``sensitivity``.
-
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
     Approximate: the candidate of least variance, Laplace or Gaussian. Parameters are exact if they
     are rational; others are rounded towards more privacy.
 
     Args:
-        guarantee: the guarantee to keep.
-        sensitivity: the bound on the change of all node values together when one unit changes.
         family: "laplace" or "gaussian"; None allows both.
         causal: False if an attacker may see, before he chooses the unit, releases that depend on
-            the noise of the nodes that the unit changes. True for tables and causal strategies.
-        once: True if one unit changes one step only. It matters only if ``causal`` is False.
+            the noise of its nodes. True for tables and causal strategies.
+        once: whether a unit changes one step only, which matters if ``causal`` is False.
 
     Raises:
         InvalidInput: no noise of this family is known to keep the guarantee.
@@ -255,10 +240,6 @@ def calibrate(
     >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
     >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law
     DiscreteLaplace(scale=Fraction(6, 1))
-    >>> calibrate(ApproxDP(1, 1e-6), Sensitivity(20, 20)).reason
-    'Gaussian by analytic calibration: least variance of 5 ways'
-    >>> calibrate(ApproxDP(1, "1e-2"), Sensitivity(2, 2, ((1, 2),))).law.family
-    'laplace'
     >>> calibrate(ApproxDP(1, "1e-2"), Sensitivity(2, 2, ((1, 2),)), "laplace", causal=False).law
     DiscreteLaplace(scale=Fraction(2, 1))
     """

@@ -32,10 +32,8 @@ _HIGHEST_LOG = 60.0
 def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False) -> Fraction:
     """Return the largest known rho such that rho-zCDP implies (epsilon, delta)-DP; rounded down.
 
-    Args:
-        epsilon, delta: the parameters that rho-zCDP must imply.
-        every_order: True if the Renyi divergence is at most alpha rho for every order alpha
-            > 1, False if only for the orders 2, 3, ....
+    With ``every_order`` the divergence is at most alpha rho for every order alpha > 1, otherwise
+    for the orders 2, 3, ....
 
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
@@ -46,21 +44,15 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the whole Renyi order alpha at which `rho_within` finds the largest rho that implies
-    (epsilon, delta)-DP.
-
-    >>> float(best_order(Fraction(1), Fraction(1, 10**6)))
-    22.0
-    """
+    """Return the whole order alpha at which `rho_within` finds the largest rho."""
     rho = _rho(epsilon, delta)
     return Fraction(1 + round(math.exp(_whole(rho, _highest(rho)))))
 
 
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
-    """Return the largest Renyi divergence of this ``order`` that implies (epsilon, delta)-DP;
-    rounded down.
+    """Return the largest divergence of ``order`` that implies (epsilon, delta)-DP; rounded down.
 
-    The bound is negative if at this order even a divergence of 0 does not imply (epsilon, delta).
+    It is negative if at this order even a divergence of 0 does not imply (epsilon, delta).
 
     >>> float(renyi_within(Fraction(1), Fraction(1, 10**6), Fraction(23)))
     0.5589...
@@ -73,9 +65,8 @@ def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fractio
 def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     """Return the largest Renyi divergence of this order that epsilon-DP allows; rounded up.
 
-    It is the divergence of randomised response: every epsilon-DP mechanism is a function of
-    randomised response (Kairouz, Oh and Viswanath, "The Composition Theorem for Differential
-    Privacy", 2015). At order alpha it is
+    It is the divergence of randomised response, of which every epsilon-DP mechanism is a function
+    (Kairouz, Oh and Viswanath, "The Composition Theorem for Differential Privacy", 2015):
 
         epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1).
 
@@ -92,10 +83,7 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
 
 
 def pure_within(loss: Fraction, order: Fraction) -> Fraction:
-    """Return the largest epsilon for which epsilon-DP implies a Renyi divergence of at most
-    ``loss``.
-
-    The divergence is of this ``order``. The result is rounded down.
+    """Return the largest epsilon that implies a divergence <= ``loss`` at ``order``; rounded down.
 
     >>> float(pure_within(Fraction(1, 10), Fraction(20)))
     0.1328...
@@ -138,12 +126,10 @@ def log_rounded_down(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return s such that (epsilon, delta) holds if the Renyi divergence of order alpha is at most
-    epsilon + s.
+    """Return s: (epsilon, delta) holds if the divergence of order alpha is at most epsilon + s.
 
-    The arguments are ln(delta) and ln(u), where u = alpha - 1. The formula is s = (ln delta + ln u
-    - alpha ln(1 - 1/alpha)) / u. The second result has the size of the terms of s; the rounding
-    error of s is a small fraction of it.
+    With u = alpha - 1 it is s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u. The second result
+    has the size of the terms of s, of which its rounding error is a small fraction.
     """
     # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
     # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.
@@ -156,9 +142,7 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
-    """Return the function from ln(alpha - 1) to the largest rho for (epsilon, delta) that follows
-    from the divergence of the single Renyi order alpha; the function rounds down.
-    """
+    """Return the function from ln(alpha - 1) to the largest rho by order alpha, rounded down."""
     budget, log_delta = float_below(epsilon), log_rounded_down(delta)
 
     def rho(log_u: float) -> float:
@@ -170,11 +154,9 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Round a real Renyi order to one of its two neighbours among the whole orders, whichever has
-    the larger ``value``.
+    """Round an order to the neighbouring whole one of larger ``value``.
 
-    Orders alpha are given and returned as ln(alpha - 1), which is also the argument of ``value``.
-    Orders beyond 2^40 are not considered, since they differ too little.
+    Orders alpha are given and returned as ln(alpha - 1). Those beyond 2^40 differ too little.
     """
     if best > math.log(2**40):
         return math.log(2**40)
@@ -183,9 +165,7 @@ def _whole(value: Callable[[float], float], best: float) -> float:
 
 
 def _highest(value: Callable[[float], float]) -> float:
-    """Return the number ln(alpha - 1), for a Renyi order alpha, at which a function with one
-    maximum is largest.
-    """
+    """Return the ln(alpha - 1) at which a function with one maximum is largest."""
     low, high = _LOWEST_LOG, _HIGHEST_LOG
     for _ in range(12):
         width = (high - low) / 24

@@ -63,11 +63,7 @@ def check_relation(name: str, relation: object) -> None:
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
-    """Check the name of a unit, such as "visitor", and normalise it: Unicode form NFKC, single
-    spaces.
-
-    Raises:
-        InvalidInput: the name is no text, empty, over 200 characters or not printable.
+    """Check and normalise the name of a unit: Unicode form NFKC, single spaces.
 
     >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
     True
@@ -91,9 +87,8 @@ def checked_unit(unit: object, what: str = "unit") -> str:
 def known_unit(unit: str, known: Iterable[str]) -> str:
     """Return the name of a unit as ``known`` spells it; case and width of letters do not matter.
 
-    A name that is not in ``known`` is only normalised (`checked_unit`). The time zone and column in
-    brackets, as in "reader's day (UTC, time)", are compared letter by letter, since names of
-    columns may differ in case alone.
+    A name that is not known is normalised (`checked_unit`). The time zone and column in brackets
+    count letter by letter, since columns may differ in case alone.
 
     >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
     ('visitor', 'user')
@@ -109,11 +104,7 @@ def _fold(unit: str) -> tuple[str, str]:
 
 
 def _apart(unit: str) -> tuple[str, str]:
-    """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)".
-
-    The second part, the clock, is the time zone and the column of times by which periods are
-    counted. It is empty if the unit's name has none.
-    """
+    """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)", perhaps ""."""
     found = _PART.search(unit)
     clock = "" if found is None else found[2] or ""
     return unit.removesuffix(clock), clock
@@ -122,18 +113,11 @@ def _apart(unit: str) -> tuple[str, str]:
 def with_clock(unit: str, *clock: str) -> str:
     """Append a clock to the name of a unit that is somebody's period, such as a reader's day.
 
-    The clock is the time zone and the column of times that decide where a day begins. A day in one
-    time zone overlaps two days in another zone, and a row with two times lies in two days. So a
-    reader's days by two clocks are two kinds of units. Any other unit is returned unchanged.
-
-    Args:
-        unit: the unit's name.
-        clock: the names that identify the clock, such as time zone and column of times.
+    The clock is the time zone and the column of times that decide where a day begins. Days by two
+    clocks overlap, so they are two kinds of units. Any other unit is unchanged.
 
     >>> with_clock("reader's day", "UTC", "seen at"), with_clock("reader", "UTC", "seen at")
     ("reader's day (UTC, seen at)", 'reader')
-    >>> print(with_clock("reader's day", "UTC", "seen, (at)"))
-    reader's day (UTC, "seen, (at)")
     """
     if _PART.search(unit) is None or clock_of(unit):
         return unit
@@ -147,45 +131,29 @@ def with_clock(unit: str, *clock: str) -> str:
 
 
 def clock_of(unit: str) -> str:
-    """Return the time zone and column that a unit names in brackets; empty if it names none.
-
-    >>> clock_of("reader's day (UTC, time)"), clock_of("reader's day")
-    ('(UTC, time)', '')
-    """
+    """Return the time zone and column that a unit names in brackets, or ""."""
     return _apart(unit)[1].strip()
 
 
 def without_clock(unit: str) -> str:
-    """Return the name of a unit without the time zone and column in brackets.
-
-    >>> without_clock("reader's day (UTC, time)"), without_clock("reader")
-    ("reader's day", 'reader')
-    """
+    """Return the name of a unit without the time zone and column in brackets."""
     return _apart(unit)[0]
 
 
 def base_unit(unit: str) -> str:
-    """Return the name of a unit without its period: "reader" for "reader's month" and for "reader".
-
-    >>> base_unit("reader's month"), base_unit("reader's day (UTC, time)"), base_unit("reader")
-    ('reader', 'reader', 'reader')
-    """
+    """Return the name of a unit without its period: "reader" for "reader's month"."""
     return _PART.sub("", unit)
 
 
 def states_period(unit: str) -> bool:
-    """Return True if the unit's name states a period of somebody, such as a reader's day.
-
-    >>> states_period("reader's day (UTC, time)"), states_period("reader")
-    (True, False)
-    """
+    """Return whether a unit's name states a period of somebody, such as a reader's day."""
     return _PART.search(unit) is not None
 
 
 def unit_without_period(unit: str, per: str | None) -> str:
     """Return "reader" for "reader's day" if the period ``per`` is a day ("1d").
 
-    The unit is returned unchanged if ``per`` is None or its name states no period.
+    A unit that states no period is unchanged, as is any unit if ``per`` is None.
 
     Raises:
         InvalidInput: the unit names another period.
@@ -205,29 +173,21 @@ def unit_without_period(unit: str, per: str | None) -> str:
 
 
 def is_part(unit: str, of: str) -> bool:
-    """Return True if each unit named ``unit`` lies within one unit named ``of``, as a reader's day
-    within his month.
+    """Return whether each ``unit`` lies within one ``of``, as a reader's day within his month.
 
-    It is also True if both are equal. A release that protects the larger unit protects the smaller.
+    A release that protects the larger unit protects the smaller.
 
-    - A reader with all his events contains each of his periods. A longer period contains a shorter
-      one, unless the shorter one can begin in one longer period and end in the next: a month does
-      not contain a week. Periods by two clocks (`with_clock`) do not contain each other.
-    - Units with different nouns do not contain each other: it is not known which reader a
-      visit belongs to.
+    - A reader contains each of his periods. A longer period contains a shorter one that cannot
+      begin in one and end in the next: a month does not contain a week. Periods by two clocks
+      (`with_clock`) do not contain each other.
+    - Units with different nouns do not contain each other: nobody knows whose visit it is.
 
     If units are added or removed, a guarantee for the larger unit counts twice for the smaller one
     (`guarantees.when_replaced`): if rows of a reader's day are removed, other rows of the reader
     may count in their place.
 
-    >>> is_part("reader's month", "Reader"), is_part("reader", "reader's month")
-    (True, False)
     >>> is_part("reader's day", "reader's week"), is_part("reader's week", "reader's month")
     (True, False)
-    >>> is_part("reader's day (UTC, time)", "reader's day (Asia/Kolkata, time)")
-    False
-    >>> is_part("visit", "reader")
-    False
     """
     if known_unit(unit, [of]) == of:
         return True
@@ -238,9 +198,7 @@ def is_part(unit: str, of: str) -> bool:
 
 
 def _lies_within(short: str | None, long: str | None) -> bool:
-    """Return True if each ``short`` period, such as a day, lies within one ``long``, such as a
-    week.
-    """
+    """Return whether each ``short`` period, such as a day, lies within one ``long``."""
     found = [
         re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(one or "", one or ""))
         for one in (short, long)
@@ -258,47 +216,38 @@ def _lies_within(short: str | None, long: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The contribution bound: the protected unit, the neighbouring relation, and how much one unit
-    can change.
+    """The contribution bound: protected unit, neighbouring relation, and change by one unit.
 
-    Build it with one of the class methods. The limits must hold for the data: units that exceed
-    them are not protected as stated. Keep only the first few events of each unit to enforce them.
+    Build it with a class method. Units that exceed the limits are not protected as stated: keep
+    only the first few events of each.
 
-    In the usual form, a unit counts in at most ``steps`` steps of a stream, any two of them at
-    least ``separation`` apart. In each of these steps it counts in up to ``cells`` cells by up to
-    ``per_cell``. There are two other forms:
+    A unit counts in at most ``steps`` steps, any two of them at least ``separation`` apart, and in
+    each in up to ``cells`` cells by up to ``per_cell``. There are two other forms:
 
-    - With ``every`` a unit follows a fixed schedule: the steps i, i + every, i + 2 every, ... for
-      one i. It counts in at most ``steps`` consecutive steps of this schedule, and may miss some of
-      them. If the steps need not be consecutive, state ``separation=every`` instead.
+    - With ``every`` a unit counts in at most ``steps`` consecutive members of i, i + every, i + 2
+      every, ... for one i, and may miss some. If they need not be consecutive, state
+      ``separation=every`` instead.
     - With ``most`` a unit has at most ``most`` events, in any steps and cells.
 
     Attributes:
         relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
             "replace" if one unit is replaced by another.
         cells: the most cells in which a unit counts in one step.
-        per_cell: the most by which one cell differs between neighbouring datasets: an
-            integer for counts, a multiple of the resolution for values.
-        lower, upper, resolution: in data units: values are clipped to [lower, upper] and
-            rounded to multiples of the resolution; None for counts.
-        steps: the most steps a unit counts in; None for a fixed schedule without an end.
-        separation: the least distance of any two of these steps, in steps.
-        every: steps from one scheduled step to the next; None without a fixed schedule.
-        most: the most events of one unit, each in one cell of any step by up to ``per_cell``; None
-            if steps and cells are stated.
-        most_a_step: with ``most``, the most events of one unit in one step; ``steps`` is then
-            ``most / most_a_step`` rounded up.
-        once: with ``most``, "group" if no two events of one unit are in one cell, whatever their
-            steps.
-        unit: the name of one protected unit, such as "visitor"; see `checked_unit`. With
-            the name "unit", a stream takes the unit's name from the other streams of its
-            saved state.
-        pattern: how one unit changes the counts over the steps, if ``steps`` and ``cells``
-            cannot state it; see `of_pattern`.
+        per_cell: the most by which one cell differs between neighbouring datasets: an integer for
+            counts, a multiple of the resolution for values.
+        lower, upper, resolution: in data units: values are clipped to [lower, upper] and rounded to
+            multiples of the resolution; None for counts.
+        steps: the most steps of a unit; None for a schedule without an end.
+        separation: the least distance of any two of them.
+        every: steps from one scheduled step to the next.
+        most: the most events of a unit, each in one cell of any step by up to ``per_cell``.
+        most_a_step: the most of these events in one step; ``steps`` is then ``most / most_a_step``
+            rounded up.
+        once: "group" if no two of these events are in one cell, whatever their steps.
+        unit: the name of a protected unit; "unit" takes it from other streams of the state.
+        pattern: how one unit changes the counts over the steps; see `of_pattern`.
         words: the pattern in words.
 
-    >>> print(Contribution.add_remove())
-    one unit added or removed, counted in one cell of one step by at most 1
     >>> print(Contribution.add_remove(steps=3, separation=7, unit="visitor"))
     one visitor added or removed, counted in one cell of each of up to 3 steps, at least 7 apart, by
     at most 1
@@ -399,12 +348,11 @@ class Contribution:
     ) -> Contribution:
         """Return the bound for a unit that is added or removed, with all its counts.
 
-        The unit counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
-        `Contribution` describes ``steps``, ``separation`` and ``every``.
+        It counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
 
         Raises:
-            InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
-                each other, or an empty or unprintable unit name.
+            InvalidInput: an amount is not in 1..2^40, amounts contradict each other, or the name of
+                the unit is empty or unprintable.
         """
         return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -420,16 +368,12 @@ class Contribution:
     ) -> Contribution:
         """Return the bound for a unit that is replaced by another one.
 
-        The old and the new unit each count in up to ``cells`` cells of a step.
-
-        ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells of a step
-        change: the cells of the old unit and the cells of the new unit. Both units count in the
-        same steps. (A new unit that counts in other steps is not a replacement: the old unit is
-        removed, and the new unit is added.)
+        Old and new unit count in the same steps, in up to ``cells`` cells of each, so up to ``2 *
+        cells`` cells change, by ``per_cell`` at most. (A new unit in other steps is no replacement:
+        one is removed, one is added.)
 
         Raises:
-            InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
-                each other, or an empty or unprintable unit name.
+            InvalidInput: as for `add_remove`.
         """
         return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -447,15 +391,13 @@ class Contribution:
     ) -> Contribution:
         """Return the bound for a unit that adds one real value to one cell in each of its steps.
 
-        Values are clipped to [``lower``, ``upper``] and rounded to multiples of ``resolution``.
-
-        In multiples of the resolution, a unit that is added or removed changes its cell by at most
-        ``max(|lower|, |upper|) / resolution``. A replaced unit may also change it by ``(upper -
-        lower) / resolution``.
+        Values are clipped to [``lower``, ``upper``] and rounded to multiples of ``resolution``, in
+        which a unit that is added or removed changes its cell by at most ``max(|lower|, |upper|) /
+        resolution``. A replaced unit may also change it by ``(upper - lower) / resolution``.
 
         Raises:
-            InvalidInput: bounds that are not finite, not ascending or not multiples of
-                ``resolution``; a resolution that is not above 0, or is too fine.
+            InvalidInput: bounds that are not finite, ascending multiples of ``resolution``, or a
+                resolution that is not above 0, or too fine.
 
         >>> Contribution.values(-5, 100, resolution=0.01).per_cell
         10000
@@ -499,29 +441,20 @@ class Contribution:
         bounds: Contribution | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit added or removed with up to ``most`` events in any steps and
-        cells.
+        """Return the bound for a unit added or removed with up to ``most`` events in any cells and
+        steps.
 
-        The norms of the change are at most ``most`` times the norms for one event. With
-        ``once="group"``, when no two events are in one cell, the squared 2-norm is ``most`` times
-        the squared 2-norm for one event. With ``most_a_step`` the change has at most the norms of a
-        unit that counts by ``most_a_step`` in each of ``most / most_a_step`` steps.
+        The norms are at most ``most`` times those of one event. With ``once="group"`` (no two
+        events in one cell) the squared 2-norm is ``most`` times that of one event. With
+        ``most_a_step`` they are at most those of a unit that counts by ``most_a_step`` in each of
+        ``most / most_a_step`` steps.
 
-        Args:
-            most: the most events of one unit that count.
-            most_a_step: the most events of one unit in one step; None: no such limit.
-            once: "group" if no two events of one unit are in one cell, whatever their steps; else
-                None.
-            bounds: the clipping of each event's value (`values`); None for counts.
-            unit: the name of one protected unit.
+        ``bounds`` is the clipping of each event's value (`values`); None for counts.
 
         Raises:
-            InvalidInput: ``most`` is not an integer from 1 to 2^40; the unit's name is empty or
-                unprintable; ``most_a_step`` exceeds ``most``.
+            InvalidInput: ``most`` is not in 1..2^40, the name of the unit is empty or unprintable,
+                or ``most_a_step`` exceeds ``most``.
 
-        >>> print(Contribution.events(3, unit="visitor"))
-        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
-        and steps
         >>> print(Contribution.events(20, most_a_step=2, unit="visitor"))
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
         of them in one step, in any cells and steps
@@ -540,9 +473,7 @@ class Contribution:
 
     @property
     def without_step_limit(self) -> Contribution:
-        """This contribution bound without ``most_a_step``, its limit on a unit's events in one
-        step.
-        """
+        """This bound without the limit ``most_a_step``."""
         return replace(self, most_a_step=None, steps=1)
 
     @classmethod
@@ -551,19 +482,14 @@ class Contribution:
     ) -> Contribution:
         """Return the bound for a unit whose changes of the counts follow a pattern over the steps.
 
-        A pattern may lower counts as well as raise them, which limits on steps and cells cannot
-        state.
+        A pattern may lower counts as well as raise them.
 
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
-            words: the change by one unit in words that follow the unit's name, such as "which
-                changes the weight by at most 2".
-            relation: "add_remove" if neighbouring datasets differ by a unit that is added or
-                removed, "replace" if one unit is replaced.
-            unit: the name of one protected unit.
+            words: the change by one unit in words that follow its name.
 
         Raises:
-            InvalidInput: ``words`` is empty, or the unit's name is empty or unprintable.
+            InvalidInput: ``words`` is empty, or the name of the unit is empty or unprintable.
 
         >>> from counton.base.distributions import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
@@ -575,10 +501,7 @@ class Contribution:
 
     @property
     def signed(self) -> bool:
-        """True if adding a unit can lower a count.
-
-        This is assumed for all values, which may be negative, and for all patterns (`of_pattern`).
-        """
+        """Whether adding a unit can lower a count: assumed for all values and patterns."""
         return self.pattern is not None or self.resolution is not None
 
     @property
@@ -595,20 +518,16 @@ class Contribution:
 
     @property
     def acts_once(self) -> bool:
-        """True if a unit counts in one step only; False for every pattern (`of_pattern`)."""
+        """Whether a unit counts in one step only; False for every pattern (`of_pattern`)."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     @property
     def in_one_step(self) -> bool:
-        """True if one unit changes one step only, by the limit ``steps`` or by its pattern."""
+        """Whether one unit changes one step only, by the limit ``steps`` or by its pattern."""
         return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
-        """Return the protected unit and the neighbouring relation, in words.
-
-        Args:
-            unit: the name of one protected unit; None for `Contribution.unit`.
-            steps: True for a stream; False for a table, which has no steps.
+        """Return protected unit and neighbouring relation in words; a table has no ``steps``.
 
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
@@ -620,9 +539,6 @@ class Contribution:
 
     def change_in_words(self, *, steps: bool = True) -> str:
         """Return the most that one unit changes, as words that can follow the unit's name.
-
-        Args:
-            steps: True for a stream; False for a table, which has no steps.
 
         >>> Contribution.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
@@ -680,19 +596,16 @@ class Contribution:
         return self.describe()
 
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
-        """Return the sensitivity of all nodes (measurements) together to one unit.
+        """Return the sensitivity of all nodes together to one unit.
 
-        A node is a sum that gets noise. The result and ``one`` are multiples of the unit in which
-        the strategy draws its integer noise (1, or a negative power of 2).
+        The result and ``one`` are multiples of the unit in which the strategy draws integer noise.
 
         Args:
-            one: the strategy's sensitivity to a unit that counts by 1 in one cell of each of
-                its steps.
-            cells: the number of cells of one step's vector.
+            one: the sensitivity to a unit that counts by 1 in one cell of each of its steps.
+            cells: number of cells of a step.
 
         Raises:
-            InvalidInput: a vector without cells, or a pattern over several steps; only a strategy
-                knows the change by such a pattern.
+            InvalidInput: no cells, or a pattern over several steps, whose change a strategy knows.
 
         >>> Contribution.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
@@ -724,12 +637,10 @@ class Contribution:
         return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
-        """Return the 1-norm and squared 2-norm of the largest change of one step's vector by one
-        unit.
+        """Return the 1-norm and squared 2-norm of the largest change of a step by one unit.
 
-        The third result is (size, number) if the worst change is ``number`` cells changed by
-        ``size`` each; None if no single change is the worst. Sizes are in multiples of the
-        resolution.
+        The third result is (size, number) if the worst change is ``number`` cells by ``size`` each,
+        in multiples of the resolution; None if no single change is the worst.
         """
         size = self.per_cell
         if self.once == "group" and self.most is not None:
@@ -751,12 +662,11 @@ class Contribution:
         return *scaled_norms(count, count, by=size), (size, count)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
-        """Return the values of single units as they are counted, in data units: clipped, and
-        rounded to multiples of the resolution.
+        """Return values of single units as they are counted: clipped and rounded, in data units.
 
         Raises:
-            InvalidInput: NaN, infinity or not a number; for counts also fractions and values
-                beyond ``per_cell``.
+            InvalidInput: NaN, infinity or no number; for counts fractions and values beyond
+                ``per_cell``.
 
         >>> Contribution.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
@@ -764,16 +674,12 @@ class Contribution:
         return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
 
     def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
-        """Return the values of single units as multiples of the resolution: int64, the shape of
-        ``values``.
+        """Return values of single units as multiples of the resolution: int64, in their shape.
 
-        With bounds and a resolution, values are clipped and rounded to the nearest multiple.
-        Without them, values are counts: they must be integers of at most ``per_cell``, and are
-        never clipped.
+        Counts are never clipped: they are integers of at most ``per_cell``.
 
         Raises:
-            InvalidInput: NaN, infinity or not a number, with position and value; for counts also
-                fractions and values beyond ``per_cell``.
+            InvalidInput: as for `clip`, with position and value.
 
         >>> Contribution.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
@@ -783,16 +689,13 @@ class Contribution:
         return np.asarray(value_grid.clip(values, *self.value_bounds))
 
     def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
-        """Return sums of values as exact multiples of the resolution: int64, the shape of
-        ``totals``.
+        """Return sums of values as exact multiples of the resolution: int64, in their shape.
 
-        Integers, Fractions and Decimals must be multiples of the resolution. Floats may differ from
-        a multiple by a hundredth of the resolution, which tolerates the rounding of float sums.
-        Floats are refused if there is no resolution.
+        Floats may differ from a multiple by a hundredth of the resolution, which tolerates the
+        rounding of float sums; without a resolution they are refused.
 
         Raises:
-            InvalidInput: a total that is not a multiple of the resolution, NaN, infinite, or
-                not a number.
+            InvalidInput: a total is no multiple of the resolution, NaN, infinite, or no number.
             SumOverflow: a total beyond 2^62 times the resolution.
 
         >>> Contribution.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
@@ -801,9 +704,7 @@ class Contribution:
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
-        """Convert multiples of the resolution to data units: int64 for counts, the nearest float64
-        for values.
-        """
+        """Convert multiples of the resolution to data units: int64 for counts, else float64."""
         cells = np.asarray(totals)
         return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
 
@@ -812,9 +713,7 @@ class Contribution:
         return Fraction(1) if self.resolution is None else self.resolution
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values from which `from_dict` rebuilds the contribution exactly.
-
-        Attributes that have their default values are left out.
+        """Return JSON values from which `from_dict` rebuilds the contribution, without defaults.
 
         >>> Contribution.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
@@ -863,8 +762,6 @@ class Contribution:
 
 
 def _short(value: Fraction) -> str:
-    """Return a number as text for a message: exact up to 40 characters, else rounded to a few
-    digits.
-    """
+    """Return a number as text for a message: exact up to 40 characters, else rounded."""
     exactly = text(value)
     return exactly if len(exactly) <= 40 else first_digits(value)

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 
 class ExpiringGuarantee(Guarantee):
-    """Base class of guarantees that weaken as data ages: at age d the loss is epsilon or rho times
-    g(d).
+    """A guarantee that weakens: at age d (in steps) the loss is epsilon or rho times g(d).
 
-    The age of an item is the number of steps since it entered the stream. The growth and the delay
-    of the strategy decide the function g. ``bound_to`` copies them into the guarantee as
-    ``expiry``, so that the loss can be computed without the strategy.
+    The growth and the delay of the strategy decide g. ``bound_to`` copies them into the guarantee
+    as ``expiry``, so that the loss needs no strategy.
     """
 
     __slots__ = ()
@@ -38,19 +36,15 @@ class ExpiringGuarantee(Guarantee):
     expiry: Expiry | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this guarantee as JSON values, from which `guarantee_from_dict` rebuilds the
-        guarantee exactly.
-        """
+        """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee."""
         saved = Guarantee.to_dict(self)
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 
     def bound_to(self, strategy: object) -> Self:
-        """Return this guarantee with the growth and delay of a strategy, which decide its loss by
-        age.
+        """Return this guarantee with the growth and delay of a strategy, which decide its loss.
 
         Raises:
-            InvalidInput: the strategy's guarantee does not expire, or this guarantee already has
-                another growth or delay.
+            InvalidInput: the strategy's guarantee does not expire, or this one has another expiry.
         """
         expiry = getattr(strategy, "expiry", None)
         if not isinstance(expiry, Expiry):
@@ -69,8 +63,7 @@ class ExpiringGuarantee(Guarantee):
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return the privacy loss at each age in steps: epsilon or rho, shape ``(len(ages),)``.
 
-        The analysis "exact" gives the loss of the guarantee `at_age`; `expiration_loss` describes
-        the other analyses.
+        The analysis "exact" gives the loss of `at_age`; `expiration_loss` describes the others.
 
         Raises:
             InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
@@ -115,7 +108,7 @@ class ExpiringDP(ExpiringGuarantee):
     g is the exact loss of `expiration_loss`.
 
     Args:
-        epsilon: the privacy loss of an item that exactly one release has counted.
+        epsilon: the privacy loss of an item that one release has counted.
         expiry: growth and delay of the strategy; None: `bound_to` sets them.
 
     Raises:
@@ -138,9 +131,7 @@ class ExpiringDP(ExpiringGuarantee):
         object.__setattr__(self, "expiry", _expiry(expiry))
 
     def at_age(self, age: int) -> PureDP | None:
-        """Return the guarantee for an item that entered ``age`` steps ago.
-
-        None: no release has counted the item yet.
+        """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
@@ -152,19 +143,13 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the privacy loss (epsilon) of an item at each age in steps: shape
-        ``(len(ages),)``.
-
-        ``analysis`` is the way to compute it, as in `expiration_loss`.
-        """
+        """Return epsilon at each age in steps: shape ``(len(ages),)``."""
         from counton.privacy.loss_by_age import expiration_loss
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence that explains to laymen how the privacy loss grows with the age of
-        data.
-        """
+        """Return a sentence for laymen on how the privacy loss grows with the age of data."""
         said = (
             " changes the probability of everything released so far by a factor that starts small "
             "and grows slowly as it gets older"
@@ -176,10 +161,9 @@ class ExpiringDP(ExpiringGuarantee):
 class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    This is the Gaussian form of `ExpiringDP`. The function g is at most the result of
-    `expiration_loss` with the analysis "exact". For wide noise g is close to the result with the
-    analysis "concentrated", which is smaller.
-    The guarantee bounds Renyi divergences of whole orders, as `ZCDP` does.
+    The Gaussian form of `ExpiringDP`: g is at most `expiration_loss` with the analysis "exact", and
+    for wide noise close to the smaller one of "concentrated". Renyi divergences of whole orders are
+    bounded, as by `ZCDP`.
 
     Raises:
         InvalidInput: rho is not a finite number above 0, or ``expiry`` is no `Expiry`.
@@ -198,9 +182,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         object.__setattr__(self, "expiry", _expiry(expiry))
 
     def at_age(self, age: int) -> ZCDP | None:
-        """Return the guarantee for an item that entered ``age`` steps ago.
-
-        None: no release has counted the item yet.
+        """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
@@ -214,8 +196,7 @@ class ExpiringZCDP(ExpiringGuarantee):
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return rho at each age in steps: shape ``(len(ages),)``.
 
-        For the analysis "exact" it is the rho of the guarantee `at_age`. For another analysis it is
-        rho times the loss of `expiration_loss`.
+        For "exact" it is that of `at_age`, else rho times `expiration_loss`.
         """
         from counton.privacy.loss_by_age import expiration_loss
 
@@ -225,9 +206,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence that explains to laymen how the privacy loss grows with the age of
-        data.
-        """
+        """Return a sentence for laymen on how the privacy loss grows with the age of data."""
         return (
             f"telling from everything released so far {difference(unit, relation)} "
             "starts hard and becomes slowly easier as it gets older"
@@ -237,20 +216,14 @@ class ExpiringZCDP(ExpiringGuarantee):
 def calibrate_expiring(
     guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
-    """Return the noise distribution for counts of single steps (level 0) under a guarantee that
-    expires.
+    """Return the noise of single steps (level 0) under a guarantee that expires.
 
-    Counts of longer intervals get other noise: if ``law`` is the returned distribution, counts of
-    intervals of 2^l steps have the noise ``guarantee.expiry.law(law, l)``.
+    Counts of 2^l steps have the noise ``guarantee.expiry.law(law, l)`` for the returned ``law``.
 
     Args:
-        guarantee: the guarantee, bound to its strategy (`bound_to`).
-        sensitivity: the bound on the change of one step's counts, all cells together, by one unit.
-        family: "laplace" for `ExpiringDP`, "gaussian" for `ExpiringZCDP`; None: either.
-
-    Raises:
-        InvalidInput: ``family`` is not the kind that the guarantee needs, or the noise would be too
-            large.
+        guarantee: bound to its strategy (`bound_to`).
+        sensitivity: of one step's counts, all cells together.
+        family: "laplace" for `ExpiringDP`, "gaussian" for `ExpiringZCDP`, or None.
 
     >>> from counton.strategies import Expiring
     >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).law

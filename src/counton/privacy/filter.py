@@ -1,17 +1,15 @@
 """A privacy filter: a limit for the total of guarantees that may be chosen adaptively.
 
-Somebody who has seen earlier releases may let them decide the next guarantee. If the total were
-then recomputed with the best Renyi order after each spend, it would be too small, since random
-results would choose the order. So a filter fixes beforehand which quantities it adds up. They
-depend on the kind of limit:
+If earlier releases decide the next guarantee, a total by the best Renyi order after each spend
+would be too small: random results would choose the order. So a filter fixes beforehand what it adds
+up:
 
 - `PureDP`: the sum of epsilon.
 - `ZCDP`: the sum of rho, at every whole Renyi order.
-- `ApproxDP`: the limit's delta is divided when the first guarantee is spent. One share
-  is for the deltas of `ApproxDP` guarantees. A few whole Renyi orders are chosen, and
-  each gets a share of its own. A guarantee fits if the sum of epsilon stays within the
-  limit. It also fits if, at one of the orders, the sum of Renyi divergences implies
-  (epsilon, share of this order). docs/theory.md has the proof.
+- `ApproxDP`: the limit's delta is divided when the first guarantee is spent: a share for the deltas
+  of `ApproxDP` guarantees, and one for each of a few whole Renyi orders. A guarantee fits if the
+  sum of epsilon stays within the limit, or if, at one of the orders, the sum of Renyi divergences
+  implies (epsilon, share of this order). docs/theory.md has the proof.
 
 Streams that run at the same time add up in the same way.
 
@@ -56,7 +54,7 @@ class RenyiOrder:
     Attributes:
         order: the order alpha, a whole number from 2 on.
         delta: the order's part of the limit's delta.
-        loss: the largest divergence of this order that implies (epsilon of the limit, ``delta``).
+        loss: the largest divergence that implies (epsilon of the limit, ``delta``).
     """
 
     order: Fraction
@@ -65,9 +63,7 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """Return a Renyi order with its largest allowed divergence: a mechanism within this
-        divergence satisfies (epsilon, delta)-DP, with the epsilon of ``limit`` and this ``delta``.
-        """
+        """Return an order with the divergence that implies (epsilon of ``limit``, ``delta``)."""
         from counton.privacy.concentrated import renyi_within
 
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
@@ -75,22 +71,16 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A privacy filter: a limit on privacy loss, and the sums of what is spent so far. It is
-    immutable.
-
-    The rules by which guarantees are added up are fixed beforehand: the Renyi orders, and how the
-    limit's delta is divided.
+    """A limit on privacy loss, and the sums of what is spent so far; immutable.
 
     Attributes:
-        limit: the guarantee that all spent guarantees together must keep.
-        approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend. The
-            rest is divided among ``orders``.
-        orders: Renyi orders, each with its part of the limit's delta; empty if the limit is not
-            ApproxDP.
+        limit: the guarantee that all spent ones together must keep.
+        approximate_delta: the part of its delta for ApproxDP guarantees; the rest is for
+            ``orders``.
+        orders: Renyi orders with their parts; empty if the limit is not ApproxDP.
         epsilon: sum of epsilon over pure and approximate guarantees.
         delta: sum of delta over approximate guarantees.
-        rho: sum of rho over zero-concentrated guarantees; if the limit is ZCDP, also over pure
-            guarantees, converted to rho.
+        rho: sum of rho; if the limit is ZCDP, also of pure guarantees, converted to rho.
         losses: for each of ``orders``, the sum of Renyi divergences over all guarantees.
 
     >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
@@ -116,16 +106,14 @@ class Filter:
         """Return a filter with nothing spent yet.
 
         Args:
-            limit: the guarantee that all spent guarantees together must keep.
-            known: guarantees that will be spent whatever is released, such as the first one. They
-                are used if ``approximate_delta`` is None.
-            approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend,
-                from 0 to the limit's delta. None: all of it if all ``known`` guarantees are
-                ApproxDP; otherwise a quarter, or the sum of their deltas if this is larger.
+            limit: the guarantee that all spent ones together must keep.
+            known: guarantees that will be spent whatever is released, such as the first one.
+            approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend.
+                None: all of it if all ``known`` ones are ApproxDP; otherwise a quarter, or the sum
+                of their deltas if this is larger.
 
         Raises:
-            InvalidInput: ``approximate_delta`` is out of range, or is given although the limit has
-                no delta.
+            InvalidInput: ``approximate_delta`` is out of range, or the limit has no delta.
         """
         if not isinstance(limit, ApproxDP):
             if approximate_delta is not None:
@@ -157,12 +145,9 @@ class Filter:
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
     def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
-        """Return the filter after one more guarantee is spent, even if that exceeds the limit.
+        """Return the filter after one more guarantee, perhaps ``instead_of`` an earlier one.
 
-        Args:
-            guarantee: the guarantee to add.
-            instead_of: a guarantee added earlier, which the new one replaces; None: nothing is
-                replaced.
+        The result may exceed the limit.
         """
         if instead_of is None:
             return self._plus(guarantee)
@@ -196,7 +181,7 @@ class Filter:
 
     @property
     def within(self) -> bool:
-        """True if the guarantees added up so far are within the filter's privacy limit."""
+        """Whether the guarantees added up so far are within the limit."""
         if isinstance(self.limit, PureDP):
             return self.epsilon <= self.limit.epsilon
         if isinstance(self.limit, ZCDP):
@@ -207,10 +192,7 @@ class Filter:
 
     @property
     def cost(self) -> Limit | None:
-        """The total spent, stated as a guarantee; None if nothing is spent.
-
-        If several of the filter's sums give a valid total, this is the smallest of these totals.
-        """
+        """The total spent, the smallest that some sum proves; None if nothing is spent."""
         if not self.epsilon and not self.rho:
             return None
         if isinstance(self.limit, PureDP):
@@ -224,13 +206,7 @@ class Filter:
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
-        """Return the largest guarantee that is known to fit in the rest of the limit; None if none
-        fits.
-
-        Args:
-            kind: PureDP, ApproxDP or ZCDP, if the limit allows several; None: PureDP or
-                ApproxDP for a limit of ApproxDP.
-        """
+        """Return the largest guarantee of a ``kind`` known to fit in the rest, or None."""
         if isinstance(self.limit, PureDP):
             rest = _short_enough(self.limit.epsilon - self.epsilon)
             return PureDP(rest) if rest >= _LEAST else None
@@ -259,9 +235,7 @@ class Filter:
 
     @property
     def _rest_of_epsilon(self) -> Fraction:
-        """The limit's epsilon less the sum of epsilon; -1 if a zero-concentrated guarantee is
-        spent, since it has no epsilon.
-        """
+        """The limit's epsilon less the sum; -1 if a zero-concentrated guarantee has none."""
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
 
@@ -271,9 +245,7 @@ class Filter:
         return [one.loss - loss for one, loss in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the Renyi orders and shares of delta as JSON values, without the limit and the
-        sums.
-        """
+        """Return orders and shares of delta as JSON values, without the limit and the sums."""
         if not isinstance(self.limit, ApproxDP):
             return {}
         orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
@@ -281,11 +253,7 @@ class Filter:
 
     @classmethod
     def from_dict(cls, limit: Limit, saved: dict[str, Any]) -> Self:
-        """Rebuild a filter from `to_dict`, with nothing spent.
-
-        Raises:
-            InvalidInput: missing or invalid values, or shares that exceed the limit's delta.
-        """
+        """Rebuild a filter from `to_dict`, with nothing spent."""
         if not isinstance(limit, ApproxDP):
             return cls(limit)
         try:
@@ -308,10 +276,7 @@ class Filter:
 
 
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
-    """Return the largest Renyi divergence of a whole order that a guarantee allows.
-
-    For an (epsilon, delta) guarantee, only epsilon is used; its delta is added up separately.
-    """
+    """Return the largest divergence of a whole order that a guarantee allows; delta is apart."""
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho
     from counton.privacy.concentrated import renyi_by_pure
@@ -320,9 +285,7 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
 
 
 def _short_enough(value: Fraction) -> Fraction:
-    """Return the value, or a slightly smaller fraction if its denominator has more than 400
-    bits.
-    """
+    """Return a value, or a slightly smaller fraction if its denominator exceeds 400 bits."""
     if value.denominator.bit_length() <= _LONGEST:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)

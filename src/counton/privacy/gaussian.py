@@ -118,11 +118,9 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
-    """Return the least delta of continuous Gaussian noise at l2 sensitivity 1, or slightly more.
+    """Return delta of continuous Gaussian noise at l2 sensitivity 1, correct to about 12 digits.
 
-    ``sigma`` is the standard deviation of the noise.
-
-    The result is correct to about 12 digits, and never below the true value.
+    It is never below the true value.
     """
     # With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
     # Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
@@ -139,12 +137,10 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Return two upper bounds on how much the rounding of Gaussian noise to integers weakens
-    (epsilon, delta): one for epsilon, one for delta.
+    """Return bounds on how much rounding of Gaussian noise weakens epsilon, and delta.
 
-    The first bounds ln((1+eta)/(1-eta)), which each coordinate adds to epsilon. The second bounds
-    ln(1+eta), which each coordinate adds to ln(delta). Comments at the beginning of this file
-    define eta, which depends on the variance tau^2 of the rounding.
+    They bound ln((1+eta)/(1-eta)), which each coordinate adds to epsilon, and ln(1+eta), which it
+    adds to ln(delta). Comments above define eta, by the variance tau^2 of the rounding.
     """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
@@ -173,11 +169,10 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) even if an attacker
-    learns something about the noise from earlier releases, and then chooses the unit.
+    """Return a variance of discrete Gaussian noise for (epsilon, delta) around any centre.
 
-    ``l2_squared`` is the squared 2-norm sensitivity. Comments at the beginning of this file have
-    the proof, under "Around any centre".
+    An attacker may learn something about the noise, and then choose the unit. Comments at the
+    beginning of this file have the proof, under "Around any centre".
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -188,11 +183,9 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the standard deviation of discrete Gaussian noise that keeps (epsilon, delta) even if
-    an attacker learns something about the noise from earlier releases, and then chooses the
-    unit.
+    """Return the standard deviation for (epsilon, delta) around any centre, rounded up.
 
-    The result is a multiple of the 2-norm of the change that one unit makes; it is rounded up.
+    It is a multiple of the 2-norm of the change by one unit.
     """
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
@@ -212,12 +205,8 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 def delta_around(sigma: float, epsilon: float) -> float:
     """Return the largest delta of discrete Gaussian noise over all real centres of the noise.
 
-    The result is never below the true value, and tight to about 10 digits.
-
-    Args:
-        sigma: standard deviation, as a multiple of the change that one unit makes; up to some
-            hundreds.
-        epsilon: the epsilon of (epsilon, delta), above 0.
+    It is never below the true value, and tight to about 10 digits. ``sigma`` is a multiple of the
+    change by one unit, up to some hundreds.
 
     >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
     1.04...
@@ -234,8 +223,7 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln(delta) of discrete Gaussian noise around several centres, in the shape of
-    ``points``.
+    """Return ln(delta) of discrete Gaussian noise around several centres.
 
     Here delta is computed for one set of outputs: all outputs up to K. It depends on K and the
     centre c only through u = (c + K) / sigma^2, and is computed at u = -epsilon + points / sigma^2.

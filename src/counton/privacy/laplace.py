@@ -1,8 +1,7 @@
-"""Discrete Laplace noise under (epsilon, delta), by composing the privacy losses of all changed
-nodes (noisy measurements).
+"""Discrete Laplace noise under (epsilon, delta), by composing the losses of all changed nodes.
 
-The package dp-accounting composes the distributions of these losses and computes delta. The
-relative error of delta is as small for small values as for large ones.
+dp-accounting composes them and computes delta, with the same relative error for small values as for
+large ones.
 """
 
 # A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
@@ -34,13 +33,7 @@ _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
-    """Return True if there are few enough nodes (noisy measurements) to compute their delta
-    quickly.
-
-    Args:
-        magnitude: the amount by which one unit changes each node.
-        count: number of nodes that one unit changes.
-    """
+    """Return whether ``count`` nodes that change by ``magnitude`` are few enough for speed."""
     return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 
 
@@ -49,8 +42,8 @@ def least_scale(
 ) -> Fraction:
     """Return the least scale of Laplace noise that keeps (epsilon, delta), rounded up.
 
-    One unit changes ``count`` nodes (noisy measurements) by ``magnitude`` each. The scale
-    ``enough`` is known to suffice; the result is never above it.
+    One unit changes ``count`` nodes by ``magnitude`` each. The result is never above ``enough``,
+    which suffices.
     """
     budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
 
@@ -72,11 +65,7 @@ def least_scale(
 
 
 def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
-    """Return the delta for ``epsilon`` that ``count`` nodes (noisy measurements) have together.
-
-    One unit changes each node by ``magnitude``. The nodes have independent Laplace noise of this
-    ``scale``.
-    """
+    """Return the delta of ``count`` nodes, each changed by ``magnitude``, for ``epsilon``."""
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     rate = float_above(1 / scale)
@@ -94,10 +83,7 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 
 def _groups(magnitude: int, count: int) -> int:
-    """Return the number of groups into which the possible privacy losses of one node are merged.
-
-    If the result equals ``magnitude``, no losses are merged.
-    """
+    """Return into how many groups a node's losses are merged; ``magnitude``: none is merged."""
     room = max(4, _SUPPORT // count)
     return min(magnitude, room)
 
@@ -105,11 +91,9 @@ def _groups(magnitude: int, count: int) -> int:
 def loss_masses(
     rate: float, magnitude: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the possible privacy losses of a node that changes by ``magnitude``, and their
-    probabilities.
+    """Return the possible losses of a node that changes by ``magnitude``, and their probabilities.
 
-    The node's Laplace noise has scale 1 / ``rate``. Losses are integers, in units of ``rate *
-    magnitude / groups``. Both arrays have one entry for each loss.
+    Its Laplace noise has scale 1 / ``rate``. Losses are in units of ``rate * magnitude / groups``.
     """
     # The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
     # magnitude its loss is (magnitude - 2x) rate.

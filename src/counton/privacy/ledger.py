@@ -1,6 +1,4 @@
-"""The ledger: it adds up the privacy loss of several releases of the same data, and enforces a
-limit.
-"""
+"""The ledger: it adds up privacy loss of releases of the same data, and enforces a limit."""
 
 from __future__ import annotations
 
@@ -49,21 +47,18 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 
 
 class Spend(NamedTuple):
-    """One entry of a ledger, the record of spent privacy loss: a stream or table, and the guarantee
-    that it spends.
+    """One entry of a ledger: a stream or table, and the guarantee that it spends.
 
     Attributes:
-        name: name of the stream or table that spends.
+        name: name of the stream or table.
         guarantee: its guarantee.
         unit: the name of one protected unit.
         relation: the neighbouring relation: "add_remove" or "replace".
-        follows: name of an earlier entry, if no unit counts in both streams. Then only the
-            larger of the two guarantees is spent. None: the guarantee is added to all
-            others.
+        follows: name of an earlier entry whose stream counts no unit of this one: only the larger
+            of the two guarantees is spent.
 
-    >>> name, guarantee, unit, relation, follows = Spend("visits", PureDP(1), "visitor")
-    >>> unit, relation
-    ('visitor', 'add_remove')
+    >>> Spend("visits", PureDP(1), "visitor").relation
+    'add_remove'
     """
 
     name: str
@@ -73,9 +68,7 @@ class Spend(NamedTuple):
     follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this ledger entry (what a stream spends) as JSON values, from which `from_dict`
-        rebuilds it exactly.
-        """
+        """Return JSON values from which `from_dict` rebuilds the entry."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -84,19 +77,13 @@ class Spend(NamedTuple):
         }
 
     def promise(self) -> dict[str, Any]:
-        """Return the entry's guarantee as JSON values. If the entry's stream follows an earlier
-        stream (no unit counts in both), they include the earlier stream's name.
-        """
+        """Return the guarantee as JSON values, and the name of the entry that it follows."""
         after = {} if self.follows is None else {"follows": self.follows}
         return {**after, **self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
-        """Rebuild a ledger entry from the JSON values that `to_dict` returned.
-
-        Raises:
-            InvalidInput: a value is missing or invalid.
-        """
+        """Rebuild an entry from `to_dict`."""
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
@@ -109,21 +96,13 @@ class Spend(NamedTuple):
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
-    """Return in words why a stream may not follow the stream named in ``entry.follows``; None if it
-    may.
+    """Return why a stream may not follow the one named in ``entry.follows``; None if it may.
 
-    A stream follows another if no unit counts in both. Both together then keep the larger of their
+    A stream follows another if no unit counts in both; together they keep the larger of their
     guarantees (docs/promised.md, "A stream that follows another"). Units must be added or removed,
-    not replaced. Two streams may not follow one and the same stream, since both could count the
-    same units.
-
-    Args:
-        entry: the ledger entry (spent guarantee) of the stream that shall follow another.
-        before: all earlier entries of the ledger.
+    not replaced. Two streams may not follow the same one, since both could count the same units.
 
     >>> known = [Spend("visits", PureDP(1))]
-    >>> why_not_following(Spend("more", PureDP(2), follows="visits"), known) is None
-    True
     >>> why_not_following(Spend("more", ZCDP(2), follows="visits"), known)
     "'visits' has a guarantee of another kind"
     """
@@ -149,11 +128,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if ``entry`` (a stream's spent guarantee) names an earlier stream that
-    it may not follow. A stream follows another if no unit counts in both.
-
-    `why_not_following` has the conditions; ``before`` are all earlier entries of the ledger.
-    """
+    """Raise `InvalidInput` if ``entry`` may not follow an earlier stream (`why_not_following`)."""
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(
@@ -170,14 +145,11 @@ def _larger(one: Limit, other: Limit) -> Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The privacy loss of one kind of unit (such as "reader"), added up under one neighbouring
-    relation.
+    """The loss of one kind of unit, added up under one neighbouring relation.
 
     Attributes:
         relation: the neighbouring relation of the sum.
-        filter: the limit, and the sums of what is spent.
-        largest: for each stream's name, the largest guarantee among this stream and all streams
-            that it follows. Guarantees are as stated, not converted to ``relation``.
+        largest: by name, the largest guarantee, as stated, among a stream and all that it follows.
     """
 
     relation: Relation
@@ -185,12 +157,10 @@ class _Account:
     largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
     def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """Return the account (the total of one kind of unit) after one more ledger entry is added.
+        """Return the account after one more entry.
 
-        Args:
-            entry: the entry to add.
-            count: a function that converts an entry's guarantee to this account's relation. It
-                returns None if the entry costs nothing.
+        ``count`` converts an entry's guarantee to this relation, or returns None if it costs
+        nothing.
         """
         counted = count(entry)
         if counted is None:
@@ -209,42 +179,37 @@ class _Account:
 
 
 class Ledger:
-    """The account of several releases of the same data: a limit, and the privacy loss spent so far.
+    """The account of releases of the same data: a limit, and the privacy loss spent so far.
 
     The limit holds even if earlier releases decide the next guarantee, and if streams run at the
     same time (`counton.privacy.filter` states how guarantees are added up). Call `spend` before a
     stream's first release: the guarantee for all its releases is spent at once.
 
-    **Units.** Each kind of protected unit has its own total, and each total has the whole limit.
-    Totals of different units are not added: a guarantee for a visit is none for a visitor. If
-    ``unit`` is given, the ledger has one total, for this unit, and refuses a release that does not
-    protect it. A release that protects a reader counts for a reader's day as if the day were
-    replaced (`counton.privacy.contribution.is_part`). Periods such as a reader's day are counted by
-    a clock: a time zone and a column of times. If ``unit`` names no clock, the first release that
-    names one decides it. Releases with other clocks are then refused.
+    **Units.** Each kind of protected unit has a total of its own, with the whole limit: a guarantee
+    for a visit is none for a visitor. With ``unit`` the ledger has one total, and refuses a release
+    that does not protect this unit. A release that protects a reader counts for a reader's day as
+    if the day were replaced (`counton.privacy.contribution.is_part`). Periods are counted by a
+    clock, a time zone and a column: the first release that names one decides it, and releases with
+    others are refused.
 
-    **Relations.** The first entry of each kind of unit decides the neighbouring relation of its
-    total. If units are replaced, a guarantee for a unit added or removed counts twice its epsilon,
-    or four times its rho. If units are added or removed, guarantees for replaced units are refused,
-    since they do not hide whether a unit is there.
+    **Relations.** The first entry of each kind of unit decides the relation of its total. If units
+    are replaced, a guarantee for a unit added or removed counts twice its epsilon, or four times
+    its rho. If units are added or removed, guarantees for replaced units are refused, since they do
+    not hide whether a unit is there.
 
     Args:
         limit: the guarantee that all releases together must keep.
-        age: the age in steps at which guarantees that weaken with age are counted. The total then
-            holds for data of this age or younger. If streams have steps of several lengths, count
-            the age in the shortest steps.
-        relation: "add_remove" or "replace" for all units; None: the first entry of each
-            kind of unit decides.
-        approximate_delta: for a limit of ApproxDP, the part of its delta that ApproxDP guarantees
-            may spend. The rest converts other guarantees to epsilon and delta. None: all of it if
-            the first entry is ApproxDP, else a quarter.
-        unit: the unit that the limit protects, such as "reader" or "reader's month"; None:
-            each kind of unit has a total. Once a clock is decided, it is part of the name:
-            "reader's month (UTC, time)".
+        age: the age in steps at which guarantees that weaken with age are counted: the total holds
+            for data of this age or younger. Of steps of several lengths, the shortest count.
+        relation: "add_remove" or "replace" for all units; None: the first entry of each decides.
+        approximate_delta: for a limit of ApproxDP, the part of delta for ApproxDP guarantees; the
+            rest converts others. None: all of it if the first entry is ApproxDP, else a quarter.
+        unit: the unit that the limit protects, such as "reader's month"; None: each kind has a
+            total. Once a clock is decided, it is part of the name: "reader's month (UTC, time)".
 
     Raises:
-        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; the relation
-            is unknown; the share exceeds the limit's delta.
+        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP, the age is negative, the relation
+            is unknown, or the share exceeds the limit's delta.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -289,13 +254,7 @@ class Ledger:
         return self.describe()
 
     def describe(self) -> str:
-        """Return the limit, the spent budget and the rest, in words.
-
-        >>> ledger = Ledger(PureDP(1))
-        >>> ledger.spend("visits", PureDP(0.25))
-        >>> print(ledger.describe().splitlines()[-1])
-        remaining for one unit: pure differential privacy with epsilon = 0.75
-        """
+        """Return the limit, the spent budget and the rest, in words."""
         lines = [f"limit: {self.limit}"]
         lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
         if self.unit is not None:
@@ -336,9 +295,7 @@ class Ledger:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """All entries of the ledger (a stream or table with its guarantee), in the order in which
-        they were added.
-        """
+        """All entries, in the order in which they were added."""
         return tuple(self._spends)
 
     @property
@@ -357,22 +314,21 @@ class Ledger:
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
-        Call it before the stream's first release. If the same name spends again, the guarantees add
-        up.
+        Call it before the first release. If a name spends again, the guarantees add up.
 
         Args:
             name: name of the stream or table.
-            guarantee: its guarantee over all its releases.
+            guarantee: over all its releases.
             unit: the name of one protected unit, such as "visitor".
-            relation: the neighbouring relation of the release: "add_remove" or "replace".
-            follows: name of an earlier entry, if no unit counts in both streams. Then only the
-                larger of both guarantees is spent. This needs units that are added or removed,
-                guarantees of one kind, and an earlier entry that no other entry follows.
+            relation: "add_remove" or "replace".
+            follows: name of an earlier entry, if no unit counts in both streams: only the larger of
+                both guarantees is spent. This needs units that are added or removed, guarantees of
+                one kind, and an earlier entry that no other one follows.
 
         Raises:
             BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: the guarantee cannot be counted against this limit; or the stream may not
-                follow the stream ``follows``.
+            InvalidInput: the guarantee cannot be counted against this limit, or the stream may not
+                follow the other.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -388,9 +344,7 @@ class Ledger:
         self._enter(_check_spend(Spend(name, guarantee, unit, relation, follows)))
 
     def _enter(self, entry: Spend) -> None:
-        """Add an entry (the guarantee of a stream) to the totals, or raise an error and leave the
-        ledger as it was.
-        """
+        """Add an entry to the totals, or raise an error and leave the ledger as it was."""
         before, self.unit = self.unit, self._with_clock_of(entry)
         try:
             self._spend(entry, before or entry.unit)
@@ -399,12 +353,7 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Add an entry (the guarantee of a stream) to the total of its unit, or raise
-        `BudgetExceeded`.
-
-        ``known_as`` is the name under which the total of the unit is stored now; it may lack the
-        clock (time zone and column of times).
-        """
+        """Add an entry to the total of its unit, ``known_as``, or raise `BudgetExceeded`."""
         entry = self._spelt_as_known(entry)
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
@@ -419,13 +368,7 @@ class Ledger:
         self._accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
-        """Return the name of the unit that the ledger's limit protects; None if each kind of unit
-        has a total of its own.
-
-        The unit may be a period, such as a reader's day, whose name does not state a clock (time
-        zone and column of times) yet. If ``entry`` is the first entry about a period, and names its
-        clock, this clock is added to the returned name.
-        """
+        """Return the unit of the limit, with the clock that ``entry`` is the first to name."""
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not states_period(about) or clock_of(about) or not clock:
             return about
@@ -435,11 +378,9 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return all entries (streams or tables with their guarantees), each with the guarantee
-        that it adds to the total of its unit.
+        """Return all entries, each with the guarantee that it adds to the total of its unit.
 
-        The added guarantee depends on the neighbouring relation of the total and on the ledger's
-        age. It is None if the entry has no privacy loss yet.
+        It depends on the total's relation and on the ledger's age; None: it has no loss yet.
         """
         return tuple(
             (entry, self._cost_of_entry(entry, self._accounts[self.unit or entry.unit].relation))
@@ -447,21 +388,19 @@ class Ledger:
         )
 
     def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
-        """Return the total of all entries (guarantees of streams and tables), as a guarantee; None:
-        nothing is spent.
+        """Return the total of all entries, as a guarantee; None: nothing is spent.
 
-        If the limit is ApproxDP, the total is PureDP if it needs no delta. Otherwise its delta
-        includes all of the limit's delta that is reserved for converting other guarantees to
-        ApproxDP. Guarantees that weaken with age may cost nothing yet at the ledger's age.
+        For a limit of ApproxDP the total is PureDP if it needs no delta; otherwise its delta
+        includes all that is reserved for converting other guarantees. Guarantees that weaken with
+        age may cost nothing yet at the ledger's age.
 
         Args:
             unit: the kind of unit; needed if the ledger has several.
-            relation: the neighbouring relation of the total; None: the ledger's own for this
-                unit.
+            relation: that of the total; None: the ledger's own.
 
         Raises:
             InvalidInput: several kinds of units and no ``unit``, or entries that cannot be
-                converted to the relation.
+                converted.
         """
         account = self._account(unit)
         if account is None:
@@ -484,18 +423,16 @@ class Ledger:
         unit: str | None = None,
         relation: Relation | None = None,
     ) -> Limit | None:
-        """Return the largest guarantee that is known to fit in the rest of the limit; None if none
-        fits.
+        """Return the largest guarantee known to fit in the rest of the limit; None if none fits.
 
         Args:
             kind: PureDP, ApproxDP or ZCDP, if a limit of ApproxDP allows several.
             unit: the kind of unit; needed if the ledger has several.
-            relation: the neighbouring relation of the next release; None: the ledger's own for
-                this unit.
+            relation: that of the next release; None: the ledger's own.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``; or the ledger cannot count this
-                relation.
+            InvalidInput: several kinds of units and no ``unit``, or a relation that cannot be
+                counted.
 
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
         >>> ledger.spend("visits", ZCDP(0.01))
@@ -515,16 +452,14 @@ class Ledger:
         return rest
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the limit, rules and entries of the ledger as JSON values, from which `from_dict`
-        rebuilds it exactly.
-        """
+        """Return limit, rules and entries as JSON values, for `from_dict`."""
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
         """Return the limit and all rules of the ledger, without its entries, as JSON values.
 
-        Some rules are fixed by the first entries: the neighbouring relation of each kind of unit,
-        the Renyi orders and the shares of delta.
+        First entries fix some rules: the relation of each kind of unit, the Renyi orders and the
+        shares of delta.
         """
         share = self.approximate_delta
         return {
@@ -538,7 +473,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Ledger:
-        """Rebuild a ledger (limit, rules and entries) from the JSON values that `to_dict` returned.
+        """Rebuild a ledger from `to_dict`.
 
         Raises:
             InvalidInput: a value is missing or invalid.
@@ -566,11 +501,9 @@ class Ledger:
         return ledger
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
-        """Spend several entries (guarantees of streams) together, such as the entries made before a
-        limit was set.
+        """Spend several entries together, such as those made before a limit was set.
 
-        If their kind of unit has no entry yet, they decide together its neighbouring relation and
-        how the limit's delta is divided.
+        They decide together the rules of a kind of unit that has no entry yet.
 
         Raises:
             BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
@@ -591,12 +524,9 @@ class Ledger:
             self._enter(entry)
 
     def _spelt_as_known(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """Return an entry (what a stream spends) with its unit's name spelt as in the ledger.
+        """Return an entry with its unit's name spelt as in ``words``, or as in the totals.
 
-        Raises `InvalidInput` if the limit is about another unit, which this entry does not protect.
-
-        Args:
-            words: known names of units; None: the names of units with totals.
+        Raises `InvalidInput` if the limit is about a unit that this entry does not protect.
         """
         known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=known_unit(entry.unit, known))
@@ -616,12 +546,7 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """Return an empty account (total of privacy loss) for the kind of unit of some entries,
-        which decide its rules.
-
-        The entries in ``known`` must not depend on earlier releases. They decide the neighbouring
-        relation, if the ledger states none, and how the limit's delta is divided.
-        """
+        """Return an empty account whose rules some entries, chosen beforehand, decide."""
         replaced = any(entry.relation == "replace" for entry in known)
         relation = self.relation or ("replace" if replaced else "add_remove")
         counted = [self._cost_of_entry(entry, relation) for entry in known]
@@ -629,7 +554,7 @@ class Ledger:
         return _Account(relation, Filter.start(self.limit, guarantees, self.approximate_delta))
 
     def _account(self, unit: str | None) -> _Account | None:
-        """Return the account (total of privacy loss) of a kind of unit; None: nothing is spent."""
+        """Return the account of a kind of unit; None: nothing is spent."""
         accounts = self._accounts
         if unit is None and len(accounts) > 1:
             raise InvalidInput(
@@ -651,11 +576,7 @@ class Ledger:
         return accounts.get(found)
 
     def _cost_of_entry(self, entry: Spend, relation: Relation) -> Limit | None:
-        """Return the guarantee that an entry (a stream's guarantee) adds to a total of this
-        relation, at the ledger's age.
-
-        None: the entry has no privacy loss yet at this age.
-        """
+        """Return what an entry adds to a total of this relation; None: it has no loss yet."""
         guarantee: object = entry.guarantee
         if isinstance(guarantee, AgesWithData):
             if self.age is None:
@@ -687,10 +608,9 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if the entry protects a larger unit (such as a reader) than the ledger (a
-        reader's day), so that its guarantee has to be converted.
+        """Return whether the guarantee is of a larger unit and has to be converted.
 
-        It is False if units are replaced, because the guarantee then needs no conversion.
+        If units are replaced, it needs no conversion.
         """
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
@@ -698,9 +618,7 @@ class Ledger:
         return lambda entry: self._cost_of_entry(entry, relation)
 
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
-        """Return the message of `BudgetExceeded`: the request, its cost, the spent budget and the
-        rest.
-        """
+        """Return the message of `BudgetExceeded`: the request, its cost, the spent and the rest."""
         request = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
@@ -760,12 +678,7 @@ class Ledger:
         return remedy
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
-        """Return the largest guarantee of the requested kind that is known to fit in the rest of
-        the limit; None: none is known.
-
-        ``left`` is the rest of the limit. The parameters have few digits, so that a user can type
-        them.
-        """
+        """Return the largest such guarantee of few digits known to fit in ``left``, or None."""
         requested, by = entry.guarantee, account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
         rest = left if same else promised_when_replaced(left)
@@ -789,11 +702,7 @@ class Ledger:
         return found if fits else None
 
     def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
-        """Return ``requested`` with a smaller privacy loss, so that it fits what is left.
-
-        The loss of ``requested`` grows with the age of data. The ledger counts it at one age,
-        ``self.age``. There the result loses ``rest``.
-        """
+        """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(requested, name)), None)
         if name is None:
@@ -811,12 +720,7 @@ _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 
 
 def rounded_down_short(number: Fraction) -> Fraction:
-    """Return a number with at most six significant digits that is at most ``number``; 0 for a
-    number of 0 or less.
-
-    >>> str(rounded_down_short(Fraction(1, 3))), str(rounded_down_short(Fraction(3, 10)))
-    ('333333/1000000', '3/10')
-    """
+    """Return a number of at most six digits that is at most ``number``; 0 if that is below 0."""
     if number <= 0:
         return Fraction(0)
     exponent = math.floor(math.log10(number)) + 1
@@ -825,9 +729,7 @@ def rounded_down_short(number: Fraction) -> Fraction:
 
 
 def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
-    """Return, for each kind of unit, what its first entries (guarantees of streams) fixed, as JSON
-    values: the neighbouring relation, the Renyi orders, and how the limit's delta is divided.
-    """
+    """Return what first entries of each kind of unit fixed: relation, orders, shares of delta."""
     return {
         unit: {"relation": account.relation, **account.filter.to_dict()}
         for unit, account in accounts.items()
@@ -835,7 +737,7 @@ def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
 
 
 def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
-    """Rebuild accounts, with nothing spent, from the JSON values ``fixed`` of `_fixed_terms`."""
+    """Rebuild accounts, with nothing spent, from the values of `_fixed_terms`."""
     found = {}
     for unit, one in fixed.items():
         if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
@@ -850,14 +752,12 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     """Return the total privacy loss of all releases, for each kind of unit; no limit is enforced.
 
-    Guarantees add up by basic composition. If some are zero-concentrated, pure ones are converted
-    to rho first. The sum holds if no guarantee was chosen after seeing earlier releases. Otherwise
+    Guarantees add up by basic composition; if some are zero-concentrated, pure ones are converted
+    to rho first. The sum holds if no guarantee was chosen after seeing earlier releases; otherwise
     set a limit beforehand, with `Ledger`.
 
-    Returns:
-        For each kind of unit its neighbouring relation and the total. The total is None if some
-        guarantees weaken with age, or if there are both zero-concentrated and approximate
-        guarantees.
+    A total is None if some guarantees weaken with age, or if there are both zero-concentrated and
+    approximate ones.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}
@@ -873,20 +773,7 @@ APART: Final = "units are counted apart, and the total of one unit says nothing 
 
 
 def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
-    """Return one line for each total, and a line of caution; nothing if there are fewer than two
-    totals.
-
-    Args:
-        found: the result of `totals`.
-
-    >>> known = [Spend("visits", PureDP(1), "reader"), Spend("clicks", PureDP(2), "click")]
-    >>> for line in totals_in_words(totals(known)):
-    ...     print(line)
-    pure differential privacy with epsilon = 1 for one reader added or removed
-    pure differential privacy with epsilon = 2 for one click added or removed
-    units are counted apart, and the total of one unit says nothing about another unit; they do not
-    add up to one promise
-    """
+    """Return a line for each total, and a line of caution; nothing if there are fewer than two."""
     if len(found) < 2:
         return []
     lines = [

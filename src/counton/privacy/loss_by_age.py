@@ -1,9 +1,10 @@
 """The privacy loss of an item under a guarantee that expires, as a function of the item's age.
 
 Each release is a sum of noisy counts of dyadic intervals. Two streams that differ in one item give
-the same releases if the noise of some intervals is shifted. Each shift has a cost: the privacy loss
-that it causes. The loss of the item is the least total cost of such shifts, for the worst position
-of the item.
+equal releases if the noise of some intervals is shifted: the shifts of all intervals that contain a
+released position must add up to 1 from the item on, and to 0 before it. The privacy loss is the
+least cost of such shifts, for the worst position of the item. The *label* of an interval is the sum
+of its own shift and of those of all intervals that contain it.
 
 Comments at the beginning of this file have the computation, the search and the proofs.
 """
@@ -91,7 +92,7 @@ class Expires(Protocol):
 
     @property
     def expiry(self) -> Expiry:
-        """Noise distribution of each level, and the steps until an item is first counted."""
+        """Noise of each level, and the steps until an item is first counted."""
         ...
 
 
@@ -107,14 +108,13 @@ def expiration_loss(
     chosen streams and, unless ``position`` is given, for every position of the item in the stream.
 
     Args:
-        strategy: a strategy whose guarantee expires, such as `counton.strategies.Expiring`.
+        strategy: one whose guarantee expires, such as `counton.strategies.Expiring`.
         ages: ages in steps, 0 or more.
-        analysis: "exact", "paper" or "bound", in units of epsilon; "concentrated", in units
-            of rho. "exact" is the least loss that can be proved; from growth 4 on it may be
-            larger than needed, in all tests by at most a thousandth. "paper" adds up the
-            dyadic intervals of the released positions. "bound" is the paper's closed form.
-            "concentrated" is exact for continuous Gaussian noise; for integer noise see
-            `ExpiringZCDP.at_age`.
+        analysis: "exact", "paper" or "bound", in units of epsilon; "concentrated", in units of rho.
+            "exact" is the least loss that can be proved; from growth 4 on it may be larger than
+            needed, in all tests by at most a thousandth. "paper" adds up the dyadic intervals of
+            the released positions. "bound" is the paper's closed form. "concentrated" is exact for
+            continuous Gaussian noise; for integer noise see `ExpiringZCDP.at_age`.
         position: the step at which the item entered, for "exact" and "concentrated"; None: the
             largest loss over all positions.
 
@@ -177,11 +177,9 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
 
 
 def loss_rounded_up(expiry: Expiry, age: int) -> Fraction:
-    """Return the exact loss of `expiration_loss` at one age as a fraction, never below the true
-    value.
+    """Return the exact loss at one age as a fraction, never below the true value.
 
-    The relative rounding error of the computation, which adds a few hundred floats, is below 1e-12;
-    the result is rounded up by as much.
+    The rounding error of its few hundred floats is below 1e-12, by which it is rounded up.
     """
     loss = loss_at(expiry, age, "exact")
     integral = expiry.growth.denominator == 1 <= expiry.growth
@@ -192,11 +190,9 @@ def loss_rounded_up(expiry: Expiry, age: int) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Return the largest privacy loss of an item that ``length`` releases have counted, under
-    continuous Gaussian noise; rounded up.
+    """Return the largest loss of an item in ``length`` releases, under continuous Gaussian noise.
 
-    It is in units of rho. ``highest`` is the highest level of the strategy's dyadic intervals;
-    intervals of level l have 2^l steps.
+    It is rounded up, in units of rho. Intervals of level l, up to ``highest``, have 2^l steps.
     """
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
@@ -209,10 +205,9 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return, for each level of dyadic intervals, the privacy loss (epsilon) of an interval's noisy
-    count if the count changes by 1.
+    """Return, by level, the epsilon of an interval's noisy count if the count changes by 1.
 
-    Intervals of level l have 2^l steps. The noise is Laplace noise, with scale 1 on level 0.
+    Laplace noise has scale 1 on level 0.
     """
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
@@ -236,11 +231,7 @@ def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
 
 
 def _greedy(weights: list[float], length: int, top: int) -> float:
-    """Return the largest total weight of the dyadic intervals that cover ``length`` steps.
-
-    The cover has the fewest intervals. ``weights[level]`` is the weight of an interval, and ``top``
-    the highest level. The maximum is over all first steps.
-    """
+    """Return the largest weight of the fewest intervals that cover ``length`` steps anywhere."""
     # At every level the first interval is taken into the cover if its number is odd, and the last
     # one if its number is even. The others form pairs, the intervals of the next level.
     costs = {length: 0.0}  # intervals of this level that remain: worst cost so far
@@ -257,12 +248,11 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
 
 
 def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
-    """Return the privacy loss (rho) of an item of this age under discrete Gaussian noise, rounded
-    up.
+    """Return the rho of an item of this age under discrete Gaussian noise, rounded up.
 
-    ``rho`` is the loss of an item that exactly one release has counted. The result is the lesser of
-    two bounds, which comments at the beginning of this file prove under "Integer noise". If units
-    may change more than one count by 1, the noise is wider, and the loss is no larger.
+    ``rho`` is the loss of an item that one release has counted. The result is the lesser of two
+    bounds, which comments at the beginning prove under "Integer noise". If units may change more
+    than one count by 1, the noise is wider, and the loss no larger.
 
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
@@ -280,28 +270,22 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
 
 
 def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
-    """Return True if discrete Gaussian noise loses at most 1% more than continuous noise at this
-    age.
-    """
+    """Return whether discrete Gaussian noise loses at most 1% more than continuous noise."""
     length = age - expiry.delay + 1
     log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
     return log_ratio is not None and log_ratio < 2e-5 * rho
 
 
 def _top(expiry: Expiry, length: int) -> int:
-    """Return the highest level of dyadic intervals that can lower the privacy loss for the worst
-    position of the item.
-    """
+    """Return the highest level of intervals that can lower the loss at the worst position."""
     return min(expiry.top, length.bit_length() + 1)
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
     """Bound how much more privacy discrete Gaussian noise may lose than continuous noise.
 
-    The bound is on ln R: if continuous noise loses x (rho), discrete noise loses at most
-    (sqrt(x) + sqrt(ln R))^2. The comment "Integer noise" at the beginning of this file proves it.
-    ``length`` is the number of released steps, ``top`` the highest level of dyadic intervals. None:
-    the noise is too narrow for this bound.
+    The bound is on ln R: if continuous noise loses x (rho), discrete noise loses at most (sqrt(x) +
+    sqrt(ln R))^2; the comment "Integer noise" proves it. None: the noise is too narrow for it.
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
@@ -315,20 +299,13 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Costs of hiding an item by shifts of the Laplace noise of dyadic intervals: |shift| times the
-    weight of the level.
+    """Costs of shifts of Laplace noise: |shift| times the weight of the level.
 
-    Two streams that differ in one item give equal releases if the noise of some intervals is
-    shifted: the shifts of all intervals that contain a released position must add up to 1 from the
-    item on, and to 0 before it. The cost is the privacy loss that the shifts cause.
-
-    The label of an interval is the sum of its own shift and the shifts of all intervals that
-    contain it. An interval has two costs: one for the case that its parent has label 0, one for
-    label 1. Arrays of costs have shape (2, positions of the item).
+    An interval has two costs: for the labels 0 and 1 of its parent. Arrays have shape (2, positions
+    of the item).
 
     Attributes:
-        labels: labels at which costs are compared to rule out positions of the item: 0 and
-            1.
+        labels: labels at which costs are compared to rule out positions of the item.
         whole: for each level, the least cost of adding 1 to all positions in an interval.
     """
 
@@ -343,73 +320,51 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of shifting one interval's noise so that the interval gets the label
-        ``label``, for each label of its parent: shape (2, 1).
+        """Return the cost of giving an interval this label, by label of its parent: shape (2, 1).
 
-        A label is the sum of the shifts of an interval and of all intervals that contain it. So the
-        cost is |parent's label - label| times the weight of the level.
+        It is |parent's label - label| times the weight of the level.
         """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of shifts within an interval if all its positions need the same
-        total shift: 1 if ``ones``, else 0.
+        """Return the cost if an interval's positions need the total shift 1 if ``ones``, else 0.
 
-        The two costs, of shape (2, 1), are for the total shifts 0 and 1 that the larger intervals
-        already give. The cost is 0 if no further shift is needed.
+        The costs, shape (2, 1), are for the total shifts 0 and 1 that larger intervals give.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
         """Convert costs by an interval's own label to costs by its parent's label.
 
-        A label is the sum of the shifts of an interval and of all intervals that contain it. The
-        interval keeps its parent's label, 0 or 1, at no cost, or changes to the other label at the
-        cost of its level's weight.
+        The interval keeps its parent's label at no cost, or changes it at the cost of its level's
+        weight.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs of an interval for the labels 0 and 1 of its parent: shape (labels,
-        positions).
-
-        A label is the sum of the shifts of an interval and of all intervals that contain it.
-        """
+        """Return the costs for the labels 0 and 1 of the parent: shape (labels, positions)."""
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round costs, the privacy losses that shifts cause, up to multiples of ``grid``."""
+        """Round costs up to multiples of ``grid``."""
         # Minima over labels then rise by at most ``grid``.
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the privacy losses of an interval that lies within no other interval of the tree:
-        shape (positions,), one for each possible position of the item.
-
-        ``costs`` has the losses for the labels 0 and 1 of the parent interval: shape (2,
-        positions). The label is the sum of the shifts of noise of the parent and of all intervals
-        that contain it. This interval has no parent, so nothing is shifted around it, and the
-        losses for the label 0 are returned.
-        """
+        """Return the losses of an interval without a parent, for label 0: shape (positions,)."""
         value: Costs = costs[0]
         return value
 
 
 class QuadraticCosts:
-    """Costs of hiding an item by shifts of the Gaussian noise of dyadic intervals: shift^2 /
-    variance of the level.
+    """Costs of shifts of Gaussian noise: shift^2 / variance of the level.
 
-    Two streams that differ in one item give equal releases if the noise of some intervals is
-    shifted: the shifts of all intervals that contain a released position must add up to 1 from the
-    item on, and to 0 before it. The cost is the privacy loss that the shifts cause.
-
-    An interval's cost is a x^2 - 2 b x + c, where x is its parent's label: the sum of the shifts of
-    the parent and of all intervals that contain it. Arrays hold a, b and c, shape (3, positions).
-    ``labels`` has the five labels at which costs are compared to rule out positions of the item.
-    ``whole`` has, for each level, the factor of the least cost of adding 1 to all positions in an
-    interval.
+    An interval's cost is a x^2 - 2 b x + c, where x is its parent's label. Arrays hold a, b and c,
+    shape (3, positions). At the five ``labels`` costs are compared to rule out positions of the
+    item. ``whole`` has, for each level, the factor of the least cost of adding 1 to all positions
+    in an interval.
     """
 
     # The least sum of costs over all shifts is 1^T Sigma^-1 1, where Sigma is the covariance of the
@@ -424,29 +379,22 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of shifting one interval's noise so that the interval gets the label
-        ``label``, as coefficients of shape (3, 1).
+        """Return the cost of giving an interval this label, as coefficients of shape (3, 1).
 
-        A label is the sum of the shifts of an interval and of all intervals that contain it. So the
-        cost is (parent's label - label)^2 / variance of the level.
+        It is (parent's label - label)^2 / variance of the level.
         """
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of shifts within an interval if all its positions need the same
-        total shift: 1 if ``ones``, else 0.
+        """Return the cost if an interval's positions need the total shift 1 if ``ones``, else 0.
 
-        It has coefficients of shape (3, 1), as a function of the total shift x that the larger
-        intervals already give: (x - needed shift)^2 times ``whole[level]``.
+        Of the total shift x by larger intervals it is (x - needed shift)^2 times ``whole[level]``,
+        as coefficients of shape (3, 1).
         """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs by an interval's own label to costs by its parent's label; the interval
-        takes the label of least cost.
-
-        A label is the sum of the shifts of an interval and of all intervals that contain it.
-        """
+        """Convert costs by an interval's own label, the best, to costs by its parent's label."""
         square, linear, constant = costs
         variance = self._variances[level]
         shrink = 1 + variance * square
@@ -454,32 +402,19 @@ class QuadraticCosts:
         return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round coefficients of costs to multiples of ``grid``, so that no cost falls for labels in
-        [0, 1].
-        """
+        """Round coefficients to ``grid`` such that no cost falls for labels in [0, 1]."""
         # 0 <= b <= a is kept, so that the best labels lie in [0, 1].
         square, linear, constant = costs / grid
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs of an interval for each of ``labels`` as its parent's label: shape
-        (labels, positions).
-
-        A label is the sum of the shifts of an interval and of all intervals that contain it.
-        """
+        """Return the costs for each of ``labels`` of the parent: shape (labels, positions)."""
         x = self.labels[:, None]
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the privacy losses of an interval that lies within no other interval of the tree:
-        shape (positions,), one for each possible position of the item.
-
-        ``costs`` has the coefficients a, b and c of the losses a x^2 - 2 b x + c: shape (3,
-        positions). Here x is the label of the parent interval: the sum of the shifts of noise of
-        the parent and of all intervals that contain it. This interval has no parent, so nothing is
-        shifted around it: x is 0, and c is returned.
-        """
+        """Return the losses c of an interval without a parent, for label 0: shape (positions,)."""
         value: Costs = costs[2]
         return value
 
@@ -488,12 +423,10 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of shifting the noise of two dyadic intervals of one level: the interval that holds the
-    first position of a window, and the interval that holds its last position.
+    """Costs of two intervals of one level, which hold the first and the last position of a window.
 
-    The window consists of the released positions from an item on. Arrays have a column for each
-    possible place of the window in the stream. Places that cannot have the largest cost are left
-    out.
+    The window is the released positions from an item on. Arrays have a column for each place of it
+    in the stream that can have the largest cost.
     """
 
     left: Costs
@@ -501,13 +434,10 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step up one level of dyadic intervals, in the search for the time step at which an item
-    loses most.
+    """A step up one level, from the intervals at the ends of a window to their parents.
 
-    Two intervals hold the first and the last position of a window of released positions; the step
-    goes from them to their parents. ``left_bit`` and ``right_bit`` are 1 if the interval is the
-    right child of its parent. ``carry`` is the carry bit when the window's length minus 1 is added
-    to its first position.
+    ``left_bit`` and ``right_bit`` are 1 if the interval is the right child. ``carry`` is the carry
+    bit when the window's length minus 1 is added to its first position.
     """
 
     left_bit: int
@@ -516,9 +446,7 @@ class _Step(NamedTuple):
 
 
 class _Window:
-    """A window of ``length`` consecutive positions, and where its two ends can lie at each level of
-    dyadic intervals.
-    """
+    """A window of consecutive positions, and where its ends can lie at each level."""
 
     def __init__(self, length: int, highest: int) -> None:
         self._last = length - 1
@@ -528,18 +456,15 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """Return the number of the interval that holds the window's last position, minus the number
-        of the interval that holds its first position.
+        """Return by how many intervals of ``level`` the ends of the window are apart.
 
-        Intervals of ``level`` are numbered in order. ``carry`` is 1 if the lowest ``level`` bits of
-        the first position and of ``length`` - 1 overflow when they are added, else 0.
+        ``carry`` is 1 if the lowest ``level`` bits of the first position and of ``length`` - 1
+        overflow when they are added, else 0.
         """
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """Return the possible moves from ``level`` to the next higher level after which both ends
-        of the window lie in different intervals.
-        """
+        """Return the steps up after which the ends of the window lie in different intervals."""
         if level >= self.top:
             return []
         ways = []
@@ -552,20 +477,10 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the privacy loss of one item at the worst position: the least cost of shifts of noise
-    that hide the item.
+    """Return the loss at the worst position: the least cost of shifts that hide the item.
 
-    The shifts hide the item if they change the sums at the ``length`` >= 1 released positions from
-    the item on by 1, and leave the sums at earlier positions unchanged.
-
-    Args:
-        kind: the costs of shifting the noise of intervals.
-        length: number of released positions from the item on.
-        highest: highest level of intervals in use.
-
-    Returns:
-        The largest cost over all positions of the item; slightly more only if the search had to
-            round.
+    The shifts change the sums at the ``length`` >= 1 released positions from the item on by 1, and
+    no earlier ones. The result is slightly more only if the search had to round.
     """
     leaf = kind.costs_given(0, 1.0)
     if length == 1:
@@ -593,12 +508,9 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the privacy loss of the item at ``position``: the least cost of shifts of noise that
-    hide the item.
+    """Return the loss of the item at ``position``, from 1: the least cost that hides it.
 
-    The shifts change the sums at the ``length`` released positions from ``position`` on by 1, and
-    leave the sums at earlier positions unchanged. The first position is 1. ``highest`` is the
-    highest level of intervals.
+    The shifts change the sums at the ``length`` positions from there on by 1, and no earlier ones.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -611,12 +523,9 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Return the least cost of shifts of noise within interval ``number`` of a level, as a function
-    of the label of the interval's parent.
+    """Return the least cost of shifts within interval ``number``, by label of its parent.
 
-    The label is the sum of the shifts of the parent and of all intervals that contain the parent.
-    Together with this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 at
-    earlier positions.
+    With this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 before.
     """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:
@@ -628,11 +537,9 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Add the costs of one more level of dyadic intervals: from the intervals at the ends of a
-    window to their parents.
+    """Add the costs of one more level: from the intervals at a window's ends to their parents.
 
-    The costs of a parent include the costs of both its children. A sibling after the window costs
-    nothing.
+    They include the costs of both children. A sibling after the window costs nothing.
     """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
@@ -644,13 +551,10 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost of hiding an item, over all places of a window for which the search
-    ends at this level.
+    """Return the largest cost of places of the window for which the search ends at this level.
 
-    The window has the released positions from the item on. The interval of this level that holds
-    the window's first position is called the left interval. The search ends where no larger
-    interval in use contains the left interval. If the interval after the left interval holds the
-    window's last position, the parent of these two intervals is also tried.
+    The search ends where no larger interval in use contains the left one, of the window's first
+    position. If the next interval holds the last position, the parent of both is also tried.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -663,17 +567,10 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the part of the cost of hiding an item that falls on all trees of dyadic intervals but
-    the first: shape (places,).
+    """Return the costs that fall on all trees of intervals but the first: shape (places,).
 
-    The item is hidden in a window, the released positions from the item on, and there is one cost
-    for each place of the window in the stream. The first tree holds the window's first position and
-    has its root at ``level``. The other trees lie between both ends of the window, or hold its last
-    position.
-
-    Args:
-        carry: carry bit of the last `_Step`.
-        right: costs of the interval with the last position, up to ``level``.
+    The first tree holds the window's first position and has its root at ``level``; the others lie
+    between both ends, or hold the last position, whose costs up to ``level`` are ``right``.
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -691,9 +588,7 @@ def _to_root(
 def _keep_promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep only the places of the window in the stream whose cost may be above ``best``, the
-    largest cost that was found so far.
-    """
+    """Keep the places of the window whose cost may be above ``best``, the largest so far."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
@@ -705,9 +600,7 @@ def _keep_promising(
 
 
 def _round_to_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Round costs up to a grid. Then merge places of the window in the stream whose costs have
-    become equal.
-    """
+    """Round costs up to a grid, and merge places whose costs have become equal."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
@@ -718,11 +611,10 @@ def _round_to_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return upper bounds on the cost of hiding an item that the intervals above a level add.
+    """Return upper bounds, by (level, carry), on the costs that intervals above a level add.
 
-    There is an array for each pair (level, carry). The bounds are for windows of released positions
-    whose ends lie in different intervals of the level. Entry (i, j) of an array is for label i of
-    the parent of the left end's interval, and label j of the parent of the right end's interval.
+    They are for windows whose ends lie in different intervals of the level. Entry (i, j) is for
+    label i of the parent of the left one, and label j of that of the right one.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

@@ -1,6 +1,4 @@
-"""Conversion of numbers in data units to integer multiples of a resolution, whose sums are
-exact.
-"""
+"""Conversion of numbers in data units to integer multiples of a resolution, with exact sums."""
 
 from __future__ import annotations
 
@@ -31,18 +29,14 @@ _DIGITS = 1000
 def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
-    """Clip values to [lower, upper], round them to multiples of ``resolution``, and return each as
-    its number of multiples: int64, same shape.
-    """
+    """Clip values to [lower, upper], and return them as rounded multiples of ``resolution``."""
     bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
     return cells
 
 
 def finite(values: Numbers) -> NDArray[np.float64]:
-    """Convert values of single units to float64 of the same shape; refuse NaN, infinity and values
-    that are no numbers.
-    """
+    """Convert values to float64 of the same shape; refuse NaN, infinity and what is no number."""
     numbers = number_array(values, "values")
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
@@ -60,9 +54,7 @@ def _float(value: Any) -> float:
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
-    """Convert counts of single units to int64 of the same shape; refuse magnitudes above
-    ``per_cell``.
-    """
+    """Convert counts to int64 of the same shape; refuse magnitudes above ``per_cell``."""
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(
@@ -76,8 +68,8 @@ def totals_and_extremes(
 ) -> tuple[NDArray[np.int64], int, int]:
     """Convert totals in data units to exact multiples of the resolution: int64, same shape.
 
-    Return also the smallest and the largest of these multiples, 0 and 0 if there are no totals.
-    Without a resolution totals are counts.
+    The smallest and the largest follow, 0 and 0 if there are none. Without a resolution totals are
+    counts.
     """
     numbers = number_array(values, "totals")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
@@ -114,9 +106,7 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
-    """Convert multiples of the resolution to data units: int64 if the resolution is 1, else the
-    nearest float64.
-    """
+    """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
     if resolution == 1:
         return cells
     top, bottom = resolution.numerator, resolution.denominator
@@ -132,15 +122,9 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 def number_array(
     values: Numbers, what: str, remedy: str = "give rows of equal length"
 ) -> NDArray[Any]:
-    """Convert values to an array of numbers (or of Python objects); refuse masked values, and
-    arrays of another type such as text.
+    """Convert values to an array of numbers (or objects); refuse masked values and other types.
 
-    Args:
-        what: plural name of the values in messages.
-        remedy: advice in the message if the values form no array.
-
-    Raises:
-        InvalidInput: a masked value, values that form no array, or no numbers.
+    ``what`` is the values' plural name in messages; ``remedy`` advises if they form no array.
     """
     held = without_mask(values, f"the {what}")
     try:
@@ -225,9 +209,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
 def _each(
     numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
 ) -> NDArray[Any]:
-    """Convert the numbers one by one with ``convert``; an error message states the number's
-    position.
-    """
+    """Convert numbers one by one; an error message states the number's position."""
     converted = np.empty(numbers.shape, dtype=dtype)
     for position in np.ndindex(numbers.shape):
         value = numbers[position]
