@@ -11,11 +11,12 @@ import pytest
 import typer
 from otherwise import OTHERWISE
 
-from counton.base.errors import CountonError
+from counton.base.errors import CountonError, InvalidInput
 from counton.cli.command_options import Printing, option_names
 from counton.cli.statistic_command import command_of
 from counton.job.job import options_of
 from counton.job.jobfile import job_entries, load, save
+from counton.job.kinds import KINDS, refuse_other_kinds
 from counton.job.stated_options import kept_as
 from counton.run import Job, later_run, run
 
@@ -128,11 +129,32 @@ def test_the_law_sees_an_option_that_nobody_compares(
 
 
 def test_what_needs_another_option_names_one_that_there_is() -> None:
-    needed = {option.needs for option in OPTIONS.values()} - {""}
-    assert needed == {
-        *("domain", "expire", "user", "within"),
-    }
-    assert needed <= set(OPTIONS)
+    kinds = [KINDS[kind] for option in OPTIONS.values() for kind in option.of]
+    needed = {kind.chosen for kind in kinds} - {""}
+    assert {"domain", "expire", "user", "within"} < needed <= {*OPTIONS, "counts"}
+
+
+@pytest.mark.parametrize("mine", KINDS)
+def test_an_option_of_other_kinds_is_refused(mine: str) -> None:
+    kind, refused = KINDS[mine], 0
+    what = "hierarchy" if mine == "once" else "count"
+    chosen = {kind.chosen: VALUES[kind.chosen]} if kind.chosen else {}
+    chosen |= {"unknown": "discover"} if mine == "found" else {}
+    for name, option in OPTIONS.items():
+        of = [one for one in option.of if KINDS[one].axis == kind.axis]
+        job = with_option(name, VALUES[name], **{**chosen, "what": what})
+        if (
+            not of
+            or mine in of
+            or name in (kind.chosen, KINDS[of[0]].chosen)
+            or not job.states(name)
+        ):
+            refuse_other_kinds(job, {kind.axis: mine} if mine in of else {})
+            continue
+        with pytest.raises(InvalidInput, match=f"^{name}"):
+            refuse_other_kinds(job, {kind.axis: mine})
+        refused += 1
+    assert refused
 
 
 def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:

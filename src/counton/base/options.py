@@ -53,7 +53,7 @@ class Option:
         served: whether a job sent to a service may state it.
         nightly: whether the command that runs all jobs may override it for all.
         usual: without a default, the value that has the effect of leaving it out.
-        needs: the option without which this one has no effect.
+        of: kinds of jobs that take it (`counton.job.kinds`); of an axis of which none is named, all.
         instead: options that this one replaces.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help shows it.
@@ -86,7 +86,7 @@ class Option:
     usual: str | None = None
     often: bool = False
     in_file: bool = False
-    needs: str = ""
+    of: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
     bounds: tuple[Any, Any] | None = None
     other: Callable[[Any], object] | None = None
@@ -273,7 +273,7 @@ VALUE = Option("value", "column of the values to add up", column="number", neede
 COUNTS = Option("value", "column of counts: how often each row counts", column="number")
 STANDS_FOR = Option(
     "counts", "column of whole numbers: how many events each row stands for; default: one",
-    column="number",
+    column="number", of=("ungrouped", "declared"),
 )  # fmt: skip
 LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)
 UPPER = Option("upper", "larger values count as this", exact=True, needed=True)

@@ -16,9 +16,9 @@ from counton.base.exact import figures, percent
 from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
-from counton.job.job import Job
+from counton.job.job import Job, options_of
 from counton.job.jobfile import for_all, load
-from counton.job.refusals import refuse_others
+from counton.job.kinds import refuse_stated
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 from counton.run.job_plan import (
@@ -38,7 +38,8 @@ _TAKES = ("asked", "level", "size", "json")
 def print_job_plan(options: PlanOptions) -> None:
     """Print what every job of a file would release, with its errors and its cost."""
     assert options.asked is not None
-    refuse_others(options, _TAKES, options.asked, ", whose jobs say it themselves")
+    others = [name for name in options_of(PlanOptions) if name not in _TAKES]
+    refuse_stated(options, others, options.asked, ", whose jobs say it themselves")
     if options.level is not None:
         check_level(options.level)
     if options.size is not None and options.size < 1:

@@ -15,7 +15,7 @@ from counton.cli.plan_options import PlanOptions
 from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import check_most, check_most_a_window, require_guarantee
-from counton.job.refusals import EXCLUDED, refuse, refuse_without
+from counton.job.kinds import KINDS, refuse_other_kinds, refuse_stated
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Options that ``--of`` excludes: the words of a statistic bound its users.
-OF = dict.fromkeys(
-    ("most", "per", "most_a_window"), ", whose words say it where a statistic has users"
-)
+_OF_USERS = ("most", "per", "most_a_window")
 #: Options of a plan that belong to the stream of a job.
 _OF_STREAM = (
     *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
@@ -79,9 +77,12 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         **planned,
     }
     check_chart(options.plot, options.width)
-    for needed in ("of", "most"):
-        if not options.states(needed):
-            refuse_without(options, needed)
+    if options.most is None:
+        for name in (name for name in ("per", "most_a_window") if options.states(name)):
+            raise InvalidInput(
+                f"{field(name, options.option(name))} needs {field('most')}; give it, or leave "
+                f"{field(name)} out"
+            )
     if options.over is not None:
         from counton.cli.plan_over_command import print_over
 
@@ -268,7 +269,8 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
         return options, {"contribution": unit}, f"{whom} more or less"
     from counton.cli.statistic_command import parse_words
 
-    refuse(options, OF, field("of", options.of), "leave it out")
+    said = ", whose words say it where a statistic has users"
+    refuse_stated(options, _OF_USERS, field("of", options.of), said)
     statistic, job = parse_words("of", options.of)
     if job.lateness.revise is not None:
         raise InvalidInput(
@@ -287,7 +289,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     options = replace(options, **stated)
     planned: dict[str, Any] = {"of": statistic, "batched": True}
     if job.people.user is None:
-        refuse_without(job, "user")
+        refuse_other_kinds(job, {"unit": "events"})
     else:
         from counton.run.new_stream import planned_people
 
@@ -305,5 +307,5 @@ def _target(options: PlanOptions) -> dict[str, Any]:
     if options.within is None:
         numbers = (options.epsilon, options.delta, options.rho)
         return {"guarantee": require_guarantee(guarantee_from(*numbers)), **stated}
-    refuse(options, EXCLUDED["within"], field("within", options.within))
+    refuse_stated(options, ("epsilon", "rho"), field("within", options.within), KINDS["wanted"].why)
     return {"within": options.within, "delta": options.delta, **stated}

@@ -67,10 +67,9 @@ class PlanOptions(JobWords):
         None,
         "with --most: apply --most to each period of this length, as in 1d; protects what a user "
         "does in one period",
-        needs="most",
     )
     most_a_window: int | None = option(
-        None, "with --most: how many of a user's events count in one window", needs="most"
+        None, "with --most: how many of a user's events count in one window"
     )
     of: str | None = option(
         None,

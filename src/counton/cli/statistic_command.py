@@ -26,7 +26,7 @@ from counton.cli.command_options import (
 )
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.job.job import Job
-from counton.job.refusals import refuse
+from counton.job.kinds import refuse_stated
 from counton.job.stated_options import hint, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
@@ -275,8 +275,9 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
             f"{field(option, words)} cannot be read as a command: {said_of_it}"
         ) from error
     (job,) = found
-    unplanned = {name: why for name, why in _UNPLANNED.items() if job.option(name) != "drop"}
-    refuse(job, unplanned, field(option, words), "leave it out")
+    for name, why in _UNPLANNED.items():
+        if job.option(name) != "drop":
+            refuse_stated(job, [name], field(option, words), why)
     if "by" in of.card.reads or (job.groups.domain is not None and "domain" not in of.card.reads):
         job = job.having(by=job.groups.by or "group")
     return of.from_spec(job.statement), job

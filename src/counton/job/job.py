@@ -194,6 +194,15 @@ def check_people_columns(user: str | None, row: str | None, time: str | None = N
 RELEASES = ("totals", "windows", "both", "periods")
 
 
+#: Kinds of jobs (`counton.job.kinds`): with windows of time; that bound the rows of users; whose
+#: groups have names; whose loss is not wanted for a part.
+_TIMED = ("windows", "endless", "expiring", "revised")
+_USERS = ("users", "users once a window", "users once", "users by rows")
+_NAMED = ("ungrouped", "declared")
+_ONE_LOSS = ("stated", "wanted")
+_STATED = ("stated", "wanted by parts")
+
+
 class OptionRecord:
     """Base class of dataclasses whose fields are the options of a job or of a command."""
 
@@ -324,11 +333,16 @@ class Times(JobPart):
         None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length", often=True
     )
     steps: int | None = option(
-        None, "how many windows the stream will have until it ends", kept="stream", often=True
+        None,
+        "how many windows the stream will have until it ends",
+        kept="stream",
+        often=True,
+        of=("windows", "expiring", "revised", "once"),
     )
     around: int | None = option(
         None,
         "instead of steps, for a stream without an end: about how many windows you expect",
+        of=("endless", *_NAMED, *_ONE_LOSS),
     )
     start: str | datetime | None = option(
         None,
@@ -380,6 +394,7 @@ class Lateness(JobPart):
         "wait for late rows, as in 6h: how long after its end a window is released",
         kept="policy",
         words="length",
+        of=_TIMED,
     )
     revise: str | None = option(
         None,
@@ -416,12 +431,13 @@ class Groups(JobPart):
         file=True,
         other=lambda _: None,
         often=True,
+        of=("declared",),
     )
     other: str | None = option(
         None,
         "name of one more group, which counts the rows of all groups that are not in the domain",
         kept="stream",
-        needs="domain",
+        of=("declared",),
     )
     unknown: str | None = option(
         None,
@@ -451,6 +467,7 @@ class Promise(JobPart):
         "adds more noise",
         kept="stream",
         often=True,
+        of=_STATED,
     )
     delta: Number | None = option(
         None, "with epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", kept="stream"
@@ -459,6 +476,7 @@ class Promise(JobPart):
         None,
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
         kept="stream",
+        of=(*_STATED, *_NAMED),
     )
     within: Number | None = option(
         None,
@@ -471,13 +489,13 @@ class Promise(JobPart):
         None,
         "with within: which number to find, epsilon or rho; default: epsilon",
         choices=("epsilon", "rho"),
-        needs="within",
+        of=("wanted",),
         in_file=True,
     )
     size: int | None = option(
         None,
         "with within: how many rows there will be by the last step; the number must be public",
-        needs="within",
+        of=("wanted",),
         in_file=True,
     )
     expire: bool = option(
@@ -485,18 +503,19 @@ class Promise(JobPart):
         "a stream without an end, whose protection of an event fades as the event gets older: "
         "see plan-expiring",
         kept="stream",
+        of=("expiring", *_NAMED, *_STATED),
     )
     growth: Number | None = option(
         None,
         "with expire: the loss of an event of some age grows like log(age)^GROWTH; default: 1",
         kept="stream",
-        needs="expire",
+        of=("expiring",),
     )
     delay: int | None = option(
         None,
         "with expire: how many windows late each event is counted, which lowers the noise",
         kept="stream",
-        needs="expire",
+        of=("expiring",),
     )
     unit: str | None = option(
         None,
@@ -524,6 +543,7 @@ class Arrangement(JobPart):
         choices=RELEASES,
         usual="totals",
         often=True,
+        of=("windows", "endless", "expiring", *_ONE_LOSS),
     )
     strategy: str | StreamStrategy | None = option(
         None,
@@ -533,15 +553,20 @@ class Arrangement(JobPart):
         file=True,
         other=own_strategy,
         usual="auto",
+        of=("windows", "endless", "revised", *_ONE_LOSS),
     )
     metric: str | None = option(
         None,
         "which error the strategy makes smallest: mean (over all steps) or max",
         choices=("mean", "max"),
         in_file=True,
+        of=("windows", "revised", *_ONE_LOSS),
     )
     simple: bool = option(
-        False, "use only strategies that publish whole numbers, without a search", in_file=True
+        False,
+        "use only strategies that publish whole numbers, without a search",
+        in_file=True,
+        of=("windows", "endless", "revised", *_ONE_LOSS),
     )
 
 
@@ -565,22 +590,23 @@ class Users(JobPart):
         "column that names the user of each event: protect users instead of single events; "
         "needs most",
         often=True,
+        of=("events", *_USERS),
     )
     most: int | None = option(
-        None, "how many events of a user count; the rest is dropped", needs="user", often=True
+        None, "how many events of a user count; the rest is dropped", often=True, of=_USERS
     )
     per: str | None = option(
         None,
         "with most: apply most to each period of this length, as in 1d; protects what a user does "
         "in one period",
         words="length",
-        needs="user",
+        of=(*_TIMED, "users", "users once a window", "users by rows"),
     )
     most_a_window: int | None = option(
         None,
         "with most: how many of a user's events count in one window",
-        needs="user",
         in_file=True,
+        of=(*_TIMED, "users", "users once a window"),
     )
     retain: str | None = option(
         None,
@@ -593,19 +619,19 @@ class Users(JobPart):
     row: str | None = option(
         None,
         "with user: what texts call one row, as in loan; default: event",
-        needs="user",
         in_file=True,
+        of=("users",),
     )
     distinct: bool = option(
         False,
         "count a user once in each window and group, however many rows the user has",
-        needs="user",
         in_file=True,
+        of=("users", "users once a window"),
     )
     first: bool = option(
         False,
         "count a user once in the whole stream: the number of different users so far",
-        needs="user",
+        of=("users once",),
     )
 
 
@@ -716,6 +742,7 @@ class RowPolicies(JobPart):
         None,
         "column with an id of each row: a row counts once, in however many files it comes",
         kept="stream",
+        of=("events", *_USERS),
     )
     query: str | None = option(
         None,
@@ -727,6 +754,7 @@ class RowPolicies(JobPart):
         False,
         "each file holds only new events, and is counted once; without append, one file holds "
         "all events since start, and grows",
+        of=_TIMED,
     )
 
 
@@ -771,7 +799,9 @@ class Showing(JobPart):
     kept = "view"
 
     over: int | None = option(
-        None, "show the numbers of this many last steps alone, instead of all so far"
+        None,
+        "show the numbers of this many last steps alone, instead of all so far",
+        of=(*_TIMED, *_NAMED),
     )
     shares: str | Sequence[float] | None = option(
         None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"

@@ -10,7 +10,7 @@ from counton.base.errors import RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
-from counton.job.refusals import refuse_without
+from counton.job.kinds import refuse_other_kinds
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain
@@ -56,9 +56,12 @@ def refuse_other(job: Job, kept: Definition) -> None:
         InvalidInput: the job states an option that no stream takes.
     """
     what = statements.name_of(job.what)
-    check_words(job, once=not kept.cut.goes_on and what == kept.what, known=True)
-    if not kept.expires and not job.promise.expire:
-        refuse_without(job, "expire")
+    check_words(job)
+    steps = "expiring" if kept.expires or job.promise.expire else "windows"
+    steps = "once" if not kept.cut.goes_on and what == kept.what else steps
+    loss = "stated" if job.promise.within is None else "wanted"
+    groups = {} if kept.cells.named_beforehand else {"groups": "found"}
+    refuse_other_kinds(job, {"steps": steps, "loss": loss, **groups})
     if what != kept.what:
         raise RequestMismatch(
             f"stream {job.keeping.name!r} is a {kept.what!r} and cannot be continued as a "

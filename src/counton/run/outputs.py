@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
-from counton.job.refusals import refuse
+from counton.job.kinds import refuse_stated
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
@@ -94,20 +94,13 @@ class Outputs:
         """Refuse output files that a stream with this definition (statistic, windows, groups)
         cannot have; called before a release.
         """
-        for name in ("shares", "ask"):
-            if self.job.has(name) and name not in definition.inner.card.shows:
-                refuse(self.job, {name: ""}, f"a {definition.what}", "leave it out")
+        unshown = [name for name in ("shares", "ask") if name not in definition.inner.card.shows]
+        refuse_stated(self.job, unshown, f"a {definition.what}", "")
         check_shown(self.shown, definition, self.level)
         if self.plot is not None and not definition.shows_cells:
             raise InvalidInput(
                 f"{field('plot', str(self.plot))} draws counts and sums over time, and this is "
                 f"{definition.kind}: leave it out, and draw the table"
-            )
-        if self.job.view.over is not None and not definition.cells.named_beforehand:
-            raise InvalidInput(
-                f"{field('over', self.job.view.over)} does not go with "
-                f"{field('unknown', 'discover')}, where a group is shown only from some step on; "
-                "leave one of them out"
             )
 
     def write(

@@ -26,8 +26,8 @@ from counton.job.job import (
     check_most_a_window,
     check_people_columns,
 )
+from counton.job.kinds import kinds_of, refuse_other_kinds
 from counton.job.own_strategies import OWN, is_file_of, own_strategy
-from counton.job.refusals import EXCLUDED, refuse, refuse_without
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period
 from counton.privacy.guarantees import check_delta, guarantee_from
@@ -97,7 +97,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         InvalidInput: a value of the job is out of range.
     """
     once = statements.is_once(job)
-    check_words(job, once=once)
+    check_words(job)
+    refuse_other_kinds(job, kinds_of(job))
     statistic, parts = _new_statistic(job, once=once)
     fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
     filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
@@ -110,7 +111,6 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
             "with counton.Running in Python"
         )
     _check_beside(job, statistic)
-    refuse_without(job, "user", "domain", "expire")
     guarantee = stated_guarantee(job, expires=job.promise.expire)
     groups = groups_of(job)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
@@ -156,17 +156,8 @@ def growth_of(job: Job) -> str:
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
-def check_words(job: Job, *, once: bool, known: bool = False) -> None:
-    """Refuse options that no stream takes, and options that exclude each other for every statistic.
-
-    Args:
-        once: whether the job is a table that is released once.
-        known: whether the job's stream exists already.
-    """
-    if once:
-        remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
-        beside = f"a {statements.name_of(job.what)} that is released once"
-        refuse(job, EXCLUDED["released once"], beside, remedy)
+def check_words(job: Job) -> None:
+    """Refuse values of options that no stream takes."""
     strategy = job.noise.strategy
     named = isinstance(strategy, str) and not is_file_of(strategy)
     if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
@@ -189,17 +180,6 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
         check_integer("quiet", job.times.quiet, 0)
     if job.times.until not in (None, NOW, NEWEST):
         moment(job.times.until or "", job.times.timezone or "UTC")
-    if job.promise.expire:
-        refuse(job, EXCLUDED["expire"], field("expire"))
-    if job.promise.within is not None:
-        refuse(job, EXCLUDED["within"], field("within", job.promise.within))
-    elif isinstance(job.what, str):
-        refuse_without(job, "within", but=statements.kind_of(job.what).card.reads)
-    if job.lateness.revise is not None and not known:
-        refuse(job, EXCLUDED["revise"], field("revise", job.lateness.revise))
-    if job.times.around is not None and not known:
-        both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
-        refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
@@ -246,17 +226,20 @@ def _lacks(lacking: Sequence[str]) -> MissingOptions:
 
 def _check_beside(job: Job, statistic: Statistic) -> None:
     """Refuse options that do not go with a new stream's statistic or with its way to count rows."""
-    name = statements.name_of(job.what)
+    people, kinds = job.people, {}
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
-        refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
+        kinds["unit"] = "counts"
+    elif rows_of_each_group(statistic) is not None:
+        kinds["unit"] = "users by rows"
+    elif people.user is None:
+        kinds["unit"] = "events"
+    elif people.first:
+        kinds["unit"] = "users once"
+    else:
+        kinds["unit"] = "users once a window" if people.distinct else "users"
     if getattr(statistic, "within", None):
-        refuse(job, EXCLUDED["half-widths of parts"], field("within"))
-    if rows_of_each_group(statistic) is not None:
-        refuse(job, EXCLUDED["rows of users"], name, "leave it out")
-    if job.people.first:
-        refuse(job, EXCLUDED["first"], field("first", True))
-    if job.people.distinct:
-        refuse(job, EXCLUDED["distinct"], field("distinct", True))
+        kinds["loss"] = "wanted by parts"
+    refuse_other_kinds(job, kinds)
     inner = inner_of(statistic)
     counts_users = isinstance(inner, TallyStatistic) and inner.rank_digits
     if counts_users and job.people.user is None:
@@ -347,8 +330,12 @@ def check_discovery(job: Job, by: str | None) -> None:
             f"averages, but not for {statements.name_of(job.what)}; list the groups "
             f"({field('domain')})"
         )
-    single = job.noise.release == "windows" and not statements.kind_of(job.what).card.ranks
-    refuse(job, EXCLUDED["found groups"], asked, but=("release",) * single)
+    ranks = statements.kind_of(job.what).card.ranks
+    if job.states("release") and (job.noise.release != "windows" or ranks):
+        raise InvalidInput(
+            f"{field('release', job.noise.release)} does not go with {asked}, since each group is "
+            "shown from some window on; publish totals, or windows alone"
+        )
     if job.lateness.revise is not None and statements.kind_of(job.what).card.ranks:
         what = statements.name_of(job.what)
         raise InvalidInput(
@@ -500,6 +487,12 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
     anew = every is not None
     if isinstance(every, str):
         anew = made_of_windows(cut, every)
+    if job.times.around is not None and job.noise.release not in (None, "totals", "both"):
+        raise InvalidInput(
+            f"{field('release', job.noise.release)} does not go with "
+            f"{field('around', job.times.around)}: a stream without an end releases totals, or "
+            "both, whose windows are differences of totals"
+        )
     if job.noise.release == "periods" and not anew:
         raise InvalidInput(
             f"{field('release', 'periods')} is for users who count anew in each period "

@@ -296,6 +296,7 @@ class Hierarchy(TableStatistic):
                 "standard deviation by level, LEVEL=STD,... (--within takes half-widths, about "
                 "twice as large); with a guarantee, ratios of them",
                 by_name=True,
+                of=("stated",),
             ),
             REPLACE,
         ),

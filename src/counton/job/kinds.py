@@ -1,0 +1,182 @@
+"""The kinds of a job, of which it has one on each axis: how its rows make steps, how its privacy
+loss is given, where its groups come from, and what it protects.
+
+The options that a job states decide its kinds. An option belongs to some kinds
+(`counton.base.options.Option.of`), and a job of another kind cannot state it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from counton.base.errors import InvalidInput, field
+from counton.job.job import NEWEST, Job, OptionRecord, options_of
+from counton.job.stated_options import is_once, kind_of, name_of, options_of_job
+
+
+class Kind(NamedTuple):
+    """One kind of job.
+
+    Attributes:
+        axis: the question that it answers.
+        chosen: option that chooses it; "" if the statistic does, or if no option is needed.
+        words: words for it in messages; "": the option that chooses it.
+        why: reason for which it does not take options of other kinds.
+        remedy: end of messages.
+    """
+
+    axis: str
+    chosen: str = ""
+    words: str = ""
+    why: str = ""
+    remedy: str = "leave one of them out"
+
+
+#: All kinds by name. A job that chooses no kind of an axis has the first one of that axis.
+KINDS: Mapping[str, Kind] = {
+    "windows": Kind("steps"),
+    "endless": Kind(
+        "steps", "around", why=": a stream without an end has no last step, and releases totals"
+    ),
+    "expiring": Kind("steps", "expire", why=", which has a strategy and a privacy loss by age"),
+    "revised": Kind("steps", "revise", why=", which publishes each window version by version"),
+    "once": Kind(
+        "steps",
+        words="a {} that is released once",
+        why=", whose rows have no times: all count in one step",
+        remedy="leave it out",
+    ),
+    "stated": Kind("loss"),
+    "wanted": Kind("loss", "within", why=", which finds the privacy loss for you"),
+    "wanted by parts": Kind(
+        "loss",
+        words="within",
+        why=" of a part, because the half-width holds for the strategy that the plan chooses",
+    ),
+    "ungrouped": Kind("groups"),
+    "declared": Kind("groups", "domain"),
+    "found": Kind(
+        "groups",
+        "unknown",
+        why=": its groups have no names, and its guarantee is epsilon and delta",
+    ),
+    "events": Kind("unit"),
+    "counts": Kind(
+        "unit",
+        words="a {} of counts",
+        why=": a row may stand for many users",
+        remedy="leave it out",
+    ),
+    "users": Kind("unit", "user"),
+    "users once a window": Kind("unit", "distinct", why=", which counts users, not rows"),
+    "users once": Kind("unit", "first", why=": a user counts only once, ever"),
+    "users by rows": Kind(
+        "unit",
+        words="{}",
+        why=", which has its own bound for rows of a user",
+        remedy="leave it out",
+    ),
+}
+
+#: Words for options that other options need.
+_NEEDED = {
+    "domain": ", the list of groups",
+    "user": ", the column that says whose an event is",
+    "within": ", how far off a number may be",
+}
+
+
+def steps_kind(job: Job, *, once: bool) -> str:
+    """Return how the rows of a job make steps; ``once``: all of them are one step.
+
+    >>> steps_kind(Job("count", "visits.csv", "visits.db", around=99), once=False)
+    'endless'
+    """
+    if once:
+        return "once"
+    if job.promise.expire:
+        return "expiring"
+    if job.lateness.revise is not None:
+        return "revised"
+    return "windows" if job.times.around is None else "endless"
+
+
+def kinds_of(job: Job) -> dict[str, str]:
+    """Return the kinds of a job of a new stream, by axis, but for those that its statistic decides.
+
+    >>> kinds_of(Job("count", "visits.csv", "visits.db", by="page", domain="home", epsilon=1))
+    {'steps': 'windows', 'loss': 'stated', 'groups': 'declared'}
+    """
+    groups = "ungrouped" if job.groups.domain is None else "declared"
+    return {
+        "steps": steps_kind(job, once=is_once(job)),
+        "loss": "stated" if job.promise.within is None else "wanted",
+        "groups": "found" if job.groups.unknown == "discover" else groups,
+    }
+
+
+def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
+    """Refuse an option of a job that belongs to other kinds than those that the job has.
+
+    Args:
+        kinds: kinds of the job by axis; an axis without a kind is not checked.
+
+    >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
+    >>> refuse_other_kinds(job, {"unit": "users once"})
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: per=1d does not go with first=True: a user ... once, ever; ...
+    >>> refuse_other_kinds(job.having(growth=2), {"steps": "windows"})
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: growth=2 needs expire; give it, or leave growth out
+    """
+    reads = kind_of(job.what).card.reads
+    for name, option in options_of_job(job).items():
+        if not option.of or name in reads or not job.states(name):
+            continue
+        for axis, mine in kinds.items():
+            of = [one for one in option.of if KINDS[one].axis == axis]
+            kind, needed = KINDS[mine], KINDS[of[0]].chosen if of else name
+            if mine in of or (needed == name and not kind.chosen and not kind.words) or not of:
+                continue
+            stated = field(name, job.option(name))
+            if not (kind.chosen or kind.words):
+                raise InvalidInput(
+                    f"{stated} needs {field(needed)}{_NEEDED.get(needed, '')}; give it, or leave "
+                    f"{field(name)} out"
+                )
+            beside = kind.words.format(name_of(job.what)) or field(
+                kind.chosen, job.option(kind.chosen)
+            )
+            raise InvalidInput(f"{stated} does not go with {beside}{kind.why}; {kind.remedy}")
+
+
+def refuse_stated(stated: OptionRecord, names: Iterable[str], beside: str, why: str) -> None:
+    """Refuse options, by name, that a job or a command states beside something else."""
+    for name in names:
+        if stated.states(name):
+            value = field(name, stated.option(name))
+            raise InvalidInput(f"{value} does not go with {beside}{why}; leave it out")
+
+
+def refuse_of_service(job: Job) -> None:
+    """Refuse a job whose options a service does not support.
+
+    >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
+    """
+    for name, item in options_of(Job).items():
+        if not item.served and job.option(name) not in (None, False, item.default):
+            raise InvalidInput(
+                f"{field(name, job.option(name))} is for runs over files; a service decides this "
+                "itself: leave it out"
+            )
+    if job.times.until is not None:
+        why = (
+            "the newest event belongs to a person" if job.times.until == NEWEST else "time goes on"
+        )
+        raise InvalidInput(
+            f"{field('until', job.times.until)} cannot be used in a service, which releases by its "
+            f"clock, because {why}; leave it out"
+        )
