@@ -24,7 +24,6 @@ OTHER_WORDS = {
     ("base/columns.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
-    ("run/stream_request.py", "distinct"),  # an option of people
     ("job/kinds.py", "distinct"),  # an option of people
     ("job/jobfile.py", "report"),  # a section of a job file
     ("state/stream_facts.py", "count"),  # how many names of groups there are

@@ -170,7 +170,7 @@ class VerifyOptions:
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "a database that `publish` wrote, a stream of a service"
+        "or a database that `publish` wrote"
     )
     name: str | None = option(None, "verify only this stream or table; default: all")
     key: list[str] | None = option(

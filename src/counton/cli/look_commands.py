@@ -312,7 +312,7 @@ def _as_json(guarantee: Guarantee | None) -> dict[str, Any] | None:
 
 
 def print_held(options: ShowOptions) -> None:
-    """Print what a state, a released table, a published database or a service contains."""
+    """Print what a state, a released table or a published database contains."""
     from counton.run.read_back import read_public
 
     public = read_public(options.state, name=options.name, like=options.like)
@@ -369,8 +369,8 @@ _ROWS = 20
 
 
 def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
-    """Print what is public about a release (guarantee, numbers, columns), read from a table, a
-    published database or a service.
+    """Print what is public about a release (guarantee, numbers, columns), read from a table or
+    a published database.
     """
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of

@@ -24,7 +24,7 @@ class ShowOptions:
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "several with commas between, a database that `publish` wrote, a stream of a service"
+        "several with commas between, or a database that `publish` wrote"
     )
     name: str | None = option(None, "which stream to show; default: all")
     like: str | None = option(None, _LIKE)
@@ -40,8 +40,8 @@ class MethodsOptions:
     """Write the text that a website prints with the numbers: subject, time, protection, error.
 
     Some five sentences for everybody; the whole account (attacker, mechanism, what is not
-    protected, sources) is --full. A state is enough, or a released table, a published database or
-    a service.
+    protected, sources) is --full. A state is enough, or a released table or a published
+    database.
     """
 
     state: str = argument(
@@ -68,7 +68,7 @@ class ExportOptions:
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "several with commas between, a database that `publish` wrote, a stream of a service"
+        "several with commas between, or a database that `publish` wrote"
     )
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field, hide_secrets
+from counton.base.errors import InvalidInput, field, hide_secrets, is_one
 from counton.base.options import (
     Kind,
     MissingOptions,
@@ -221,7 +221,7 @@ class OptionRecord:
         (False, True, False)
         """
         value, item = self.option(name), options_of(type(self)).get(name)
-        known = () if item is None else (item.default, item.usual)
+        known = () if item is None or not is_one(value) else (item.default, item.usual)
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
@@ -495,7 +495,7 @@ class Promise(JobPart):
     size: int | None = option(
         None,
         "with within: how many rows there will be by the last step; the number must be public",
-        of=("wanted",),
+        of=("wanted", "wanted by parts"),
         in_file=True,
     )
     expire: bool = option(

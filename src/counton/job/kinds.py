@@ -132,23 +132,23 @@ def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
     """
     reads = kind_of(job.what).card.reads
     for name, option in options_of_job(job).items():
-        if not option.of or name in reads or not job.states(name):
+        if not option.of or not job.states(name):
             continue
         for axis, mine in kinds.items():
             of = [one for one in option.of if KINDS[one].axis == axis]
-            kind, needed = KINDS[mine], KINDS[of[0]].chosen if of else name
-            if mine in of or (needed == name and not kind.chosen and not kind.words) or not of:
+            if not of or mine in of:
                 continue
+            kind, needed = KINDS[mine], KINDS[of[0]].chosen
             stated = field(name, job.option(name))
-            if not (kind.chosen or kind.words):
+            if kind.chosen or kind.words:
+                beside = kind.words.format(name_of(job.what))
+                beside = beside or field(kind.chosen, job.option(kind.chosen))
+                raise InvalidInput(f"{stated} does not go with {beside}{kind.why}; {kind.remedy}")
+            if name != needed and name not in reads:
                 raise InvalidInput(
                     f"{stated} needs {field(needed)}{_NEEDED.get(needed, '')}; give it, or leave "
                     f"{field(name)} out"
                 )
-            beside = kind.words.format(name_of(job.what)) or field(
-                kind.chosen, job.option(kind.chosen)
-            )
-            raise InvalidInput(f"{stated} does not go with {beside}{kind.why}; {kind.remedy}")
 
 
 def refuse_stated(stated: OptionRecord, names: Iterable[str], beside: str, why: str) -> None:

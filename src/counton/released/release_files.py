@@ -46,8 +46,6 @@ from counton.released.series import NUMBERS, labels_of, rows_among
 
 #: Largest number of steps times groups of a release, however few rows the file has.
 _MOST_NUMBERS = 2**24
-#: Prefixes of addresses of services.
-ADDRESSES = ("http://", "https://")
 #: Errors that readers of tables raise, and those of descriptions that contradict themselves.
 _ESCAPES = (
     ArithmeticError,
@@ -123,14 +121,13 @@ def read(
     *,
     name: str | None = None,
     level: float | None = None,
-    token: str | None = None,
     like: str | os.PathLike[str] | None = None,
     databases: Databases | None = None,
 ) -> Release:
-    """Read the release in a file, a service or a database; see `counton.read`.
+    """Read the release in a file or a database; see `counton.read`.
 
     Args:
-        source, name, level, token, like: as in `counton.read`.
+        source, name, level, like: as in `counton.read`.
         databases: function that reads a stream's published rows from a database; None: databases
             are refused.
 
@@ -148,10 +145,10 @@ def read(
         whole = None
         if like is not None:
             whole = max(
-                (_read_one(place, name, token, databases) for place in _places(like)),
+                (_read_one(place, name, databases) for place in _places(like)),
                 key=_File.last,
             )
-        files = [_read_one(place, name, token, databases, whole) for place in _places(source)]
+        files = [_read_one(place, name, databases, whole) for place in _places(source)]
     newest = max(files, key=_File.last)
     for one in files:
         _refuse_others(one, newest)
@@ -246,23 +243,18 @@ def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]
 def _read_one(
     place: str,
     name: str | None,
-    token: str | None,
     databases: Databases | None,
     like: _File | None = None,
 ) -> _File:
-    """Read one stream from a file, a service or a database.
+    """Read one stream from a file or a database.
 
     Args:
         place: path or address.
         name: the requested stream; None: there is only one.
-        token: token for a service.
         databases: see `read`.
         like: another file, which has the public description that this file lacks; None: there is
             none.
     """
-    if place.startswith(ADDRESSES):
-        with _file_named_in_errors(place):
-            return _with_names(_fetch(place, token), name)
     if is_database(place):
         if databases is None:
             raise InvalidInput(f"{place!r} is a database, not a file; read it with counton.read")
@@ -325,7 +317,7 @@ def _places(source: Any) -> list[str]:
                 "wrote"
             )
         name = os.fspath(one)
-        if name.startswith((*ADDRESSES, *_DATABASE_URLS)):
+        if name.startswith(_DATABASE_URLS):
             found.append(name)
             continue
         paths = [name]
@@ -424,29 +416,6 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
     if "step" in table.columns:
         return table
     return table.with_columns(step=pl.lit(1, pl.Int64))
-
-
-def _fetch(address: str, token: str | None) -> _File:
-    """Fetch the published rows and the public description of a stream from a service."""
-    from counton.released.service_address import answer_of
-
-    try:
-        facts = parse_json(answer_of(address, token))
-        rows = pl.DataFrame(
-            facts["rows"],
-            schema_overrides={"group": pl.String} if "group" in (facts["rows"] or [{}])[0] else {},
-            infer_schema_length=None,
-        )
-        if facts["description"] is None:
-            raise LookupError("description")
-    except CountonError:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, pl.exceptions.PolarsError):
-        raise InvalidInput(
-            f"{address!r} does not answer with a release: give the address of a stream of a "
-            "counton service"
-        ) from None
-    return _file(address, rows if rows.width else _empty_table(), facts)
 
 
 def _facts(path: Path, kind: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from counton.base.errors import InvalidInput, field
 from counton.released import release_files as files
 from counton.released.release_facts import TABLES
-from counton.released.release_files import ADDRESSES, is_database
+from counton.released.release_files import is_database
 
 if TYPE_CHECKING:
     from counton.released.release import Release
@@ -26,10 +26,9 @@ def read(
     *,
     name: str | None = None,
     level: float | None = None,
-    token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release:
-    """Read a release from a file, published tables or a service, without state and key.
+    """Read a release from a file or published tables, without state and key.
 
     A file may lack rows, or have them in another order; only a request for a missing row is
     refused. Changed values are not noticed.
@@ -37,22 +36,19 @@ def read(
     Args:
         source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
             description beside it (``visits.csv.json``); or a pattern such as
-            ``2024-*.parquet``. Or the address of a stream of a
-            service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton
+            ``2024-*.parquet``. Or a database that ``counton
             publish`` wrote: a SQLite file, ``sqlite:///public.db`` or
             ``postgresql://USER@HOST/DATABASE``. Or several tables of one stream. Or a frame of
             Spark from `Release.to_spark`, or from a table that keeps the metadata of its columns.
         name: name of the stream, for a database that has several.
         level: probability with which each interval holds; None: the level of the file.
-        token: token of a service, or ``env:NAME``, the environment variable that holds it; None:
-            COUNTON_TOKEN, if set.
         like: for a file that another tool shortened, so that its description was lost: the original
             file, or another file of the same stream, whose description is used. The rows are
             checked against it.
 
     Raises:
-        InvalidInput: the file or stream is missing or has no description, files are of several
-            streams, or the service refuses the token.
+        InvalidInput: the file or stream is missing or has no description, or files are of several
+            streams.
         StateError: another version of counton wrote the file in an unknown form; the source is a
             state; or the database has no published stream, or not this one.
 
@@ -67,7 +63,7 @@ def read(
     >>> read("visits.parquet").table().equals(run.table())
     True
     """
-    return files.read(source, name=name, level=level, token=token, like=like, databases=_rows)
+    return files.read(source, name=name, level=level, like=like, databases=_rows)
 
 
 def _rows(place: str, name: str | None) -> PublishedRows:
@@ -81,18 +77,16 @@ def read_public(
     *,
     name: str | None = None,
     level: float | None = None,
-    token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release | None:
-    """Read released tables, a published database or a service, as `read` does; None if the source
-    is a state.
+    """Read released tables or a published database, as `read` does; None if the source is a state.
 
     Raises:
         InvalidInput, StateError: see `read`; or the source is a state and ``like`` is given.
     """
     places = public_places(given)
     if places is not None:
-        return read(places, name=name, level=level, token=token, like=like)
+        return read(places, name=name, level=level, like=like)
     if like is not None:
         raise InvalidInput(
             f"{field('like', os.fspath(like))} is for released tables, but {os.fspath(given)!r} is "
@@ -102,13 +96,11 @@ def read_public(
 
 
 def public_places(given: str | os.PathLike[str]) -> list[str] | None:
-    """Return the addresses of public sources (tables, a published database, a service).
+    """Return the addresses of public sources (tables, a published database).
 
     None if ``given`` is a state (database with exact sums).
     """
     source = os.fspath(given)
-    if source.startswith(ADDRESSES):
-        return [source]
     if is_database(source):
         from counton.state.published import is_published
 
