@@ -1,6 +1,4 @@
-"""Tables that add up: strategies for lines and grids of cells, by which counts of intervals are
-accurate, and for public trees, such as states and counties, by which sums on every level are.
-"""
+"""Tables that add up: strategies for lines and grids of cells, and for public trees."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ __all__ += ["public_line_strategies"]
 
 
 def public_line_strategies() -> tuple[type[LineStrategy], ...]:
-    """Return the classes of all strategies for lines of cells (counts in a fixed order) that
-    ``counton.tables`` exports, sorted by name.
+    """Return the exported classes of strategies for lines of cells, sorted by name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
     ['Dense', 'Dyadic', 'Haar', 'Hats', 'Nodes', 'SquareRoot']

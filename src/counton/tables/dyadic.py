@@ -1,10 +1,10 @@
 """The binary tree without least squares: an interval is the sum of the largest nodes in it.
 
 Chan, Shi and Song, "Private and continual release of statistics" (2011); Dwork, Naor, Pitassi and
-Rothblum (2010). "Ranges" compares with it as "Binary Tree". Every node is measured as in
-`Nodes.binary`. A query is answered by the sum of the largest nodes that compose it. So every node's
-answer has the same variance, but answers do not add up: the answer for a node differs from the sum
-of those for its children. Least squares on the same measurements, `Nodes.binary`, is never worse.
+Rothblum (2010); "Binary Tree" in "Ranges". Every node is measured as in `Nodes.binary`, and a query
+is the sum of the largest nodes that compose it. So every node's answer has the same variance, but
+answers do not add up: that of a node differs from the sum of those of its children. Least squares
+on the same measurements, `Nodes.binary`, is never worse.
 """
 
 from __future__ import annotations
@@ -32,14 +32,9 @@ from counton.tables.workloads import (
 
 
 class Dyadic(LineStrategy):
-    """A strategy for a line of cells (counts in a fixed order) that adds up noisy nodes of a binary
-    tree.
+    """A strategy for a line of cells that adds up noisy nodes of a binary tree.
 
-    The sum over an interval is the sum of the fewest nodes that compose it; other nodes are not
-    used.
-
-    Args:
-        cells: the number of cells.
+    The sum over an interval is the sum of the fewest nodes that compose it.
 
     Raises:
         InvalidInput: cells out of range.
@@ -69,9 +64,7 @@ class Dyadic(LineStrategy):
 
     @cached_property
     def _rows(self) -> list[range]:
-        """For each level of the tree, leaves first: the indices of the measurements of its
-        nodes.
-        """
+        """The indices of the measurements of each level's nodes, leaves first."""
         return self._nodes.rows()
 
     @override
@@ -89,39 +82,25 @@ class Dyadic(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return the estimate of each cell: its own measurement.
-
-        The last cell may be the only cell of some larger nodes. Then its estimate is the
-        measurement of the largest such node.
-        """
+        """Return each cell's measurement, or that of the largest node with this cell alone."""
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return noisy sums of the first 0, 1, ..., n cells, and the number of their fraction bits,
-        0.
-
-        Each sum is added up from the measurements of the largest nodes that compose the cells.
-        """
+        """Return noisy sums of the first 0, 1, ..., n cells, and their fraction bits, 0."""
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
 
     def _prefixes(self, measured: Integers) -> Integers:
-        """Return the sums of the first 0, 1, ..., n cells from ``measured``, the measurements of
-        the nodes.
-        """
+        """Return the sums of the first 0, 1, ..., n cells, from measurements of the nodes."""
         ends = np.arange(self.cells + 1)
         return self.answer(measured, np.zeros_like(ends), ends)
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in each query: shape (queries, measurements).
-
-        A query is answered by the largest nodes that compose it. ``weights`` has the weight of each
-        cell in each query: shape (queries, cells).
-        """
+        """Return the weights of measurements in queries: shape (queries, measurements)."""
         # A query uses a node if it gives all cells of the node one weight, but not all cells of its
         # parent.
         values, alike, read = weights, np.ones(weights.shape, bool), []
@@ -139,12 +118,9 @@ class Dyadic(LineStrategy):
         return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
     def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
-        """Return sums over the cells low .. high - 1, each added up from the largest nodes that
-        compose it.
+        """Return sums over the cells low .. high - 1, from the largest nodes that compose them.
 
-        Args:
-            measured: measurements of the nodes, exact or noisy, shape (measurements, ...).
-            low, high: ends of the intervals, of one shape.
+        ``measured`` is exact or noisy: shape (measurements, ...).
 
         >>> strategy = Dyadic(5)
         >>> nodes = strategy.measure(np.array([1, 2, 3, 4, 5]))
@@ -160,12 +136,10 @@ class Dyadic(LineStrategy):
     def _ends(
         self, low: Integers, high: Integers
     ) -> Iterator[list[tuple[NDArray[np.bool_], Integers]]]:
-        """Yield, for each level from the leaves up, the nodes on this level that compose the
-        intervals.
+        """Yield the nodes of each level, from the leaves up, that compose the intervals.
 
-        An interval has at most one such node at its beginning, and one at its end. For each of the
-        two there is a pair: a mask of the intervals that have the node, and its index for each
-        interval.
+        An interval has at most one at its beginning and one at its end: two pairs of a mask of the
+        intervals that have it, and its indices.
         """
         first, stop = low, high
         for rows in self._rows[:-1]:
@@ -177,9 +151,7 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of sums over cells low .. high - 1, in units of the variance of one
-        draw of noise.
-        """
+        """Return the variance of sums over low .. high - 1, in units of one draw's variance."""
         # The number of nodes that compose the interval.
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
@@ -196,11 +168,7 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
-        """Return the expected variance of the sum over one random set of cells, in units of the
-        variance of one draw of noise.
-
-        ``workload`` states the distribution of the set.
-        """
+        """Return the expected variance of a random set's sum, in units of one draw's variance."""
         # The number of nodes that compose the set.
 
         def covering(low: Integers, high: Integers) -> Floats:
@@ -210,11 +178,9 @@ class Dyadic(LineStrategy):
         return self._pieces(covering)
 
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
-        """Return the number of nodes that are added up in the answers to all queries together.
+        """Return how many nodes are added up in all answers together.
 
-        ``covering`` is a function that returns, for each of some nodes, the number of queries that
-        contain all cells of the node. Its two arguments are arrays: the first cells of the nodes,
-        and their ends (exclusive).
+        ``covering(first, end)`` is how many queries contain all these cells of each node.
         """
         # A query uses a node if it contains all cells of the node, but not all of its parent.
         total, above = 0.0, 0.0
@@ -229,9 +195,9 @@ class Dyadic(LineStrategy):
 
     @override
     def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error among all answers to a workload, for one draw of the noise.
+        """Return the largest error among all answers, for one draw of the noise.
 
-        For all ranges the time is linear in the number of cells.
+        For all ranges its time is linear in the number of cells.
         """
         drawn = noise.run(0, range(self.measurements))
         if isinstance(workload, AllRanges):
@@ -243,10 +209,7 @@ class Dyadic(LineStrategy):
         return workload.largest_error(self._prefixes(drawn))
 
     def _largest_range(self, drawn: Integers) -> int:
-        """Return the largest error of the sum over any interval of cells.
-
-        ``drawn`` is the noise of the nodes, shape (measurements,).
-        """
+        """Return the largest error of the sum over any interval, from the noise of the nodes."""
         own = drawn[: self.cells]
         # Within a node, for proper parts of it: prefixes, suffixes, and all intervals.
         before = after = inner = np.full(self.cells, _NOTHING)
@@ -267,9 +230,7 @@ class Dyadic(LineStrategy):
 
 @lru_cache(maxsize=1)
 def _read(strategy: Dyadic, workload: Queries) -> Floats:
-    """Return the weight of each measurement in each query, shape (queries, measurements); the last
-    result is cached.
-    """
+    """Return the weights of measurements in queries; the last result is cached."""
     return strategy.reads(workload.matrix)
 
 

@@ -37,13 +37,10 @@ from counton.tables.workloads import AllRanges, Queries, Workload
 
 
 class Haar(WeightedTree):
-    """A strategy for a line of cells (counts in a fixed order) that measures the total, and the
-    differences of sibling nodes in a binary tree over the cells.
+    """A strategy for a line of cells: the total, and differences of siblings in a binary tree.
 
     Args:
-        cells: the number of cells.
-        weights: integer weight of the total, then of the differences at heights 1, 2, ...; at
-            height 1 single cells are compared.
+        weights: integers, of the total, then of the differences at heights 1, 2, ...
 
     Raises:
         InvalidInput: the weights do not fit the tree, or one is below 1.
@@ -69,11 +66,10 @@ class Haar(WeightedTree):
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy whose estimates of all nodes of the tree have the same variance.
+        """Return the strategy whose estimates of all nodes have the same variance.
 
-        The estimate of a node is the estimated sum of the cells below it. Every difference has the
-        weight 1 / sqrt 3, relative to the total. The squared sensitivity is (1 + height / 3) w^2,
-        where w is the weight of the total. Weights are below 2^bits.
+        Every difference has the weight 1 / sqrt 3, relative to the total. The squared sensitivity
+        is (1 + height / 3) w^2, where w is the weight of the total. Weights are below 2^bits.
 
         Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with
         Correlated Input Perturbation", Definition 3.2.
@@ -91,14 +87,10 @@ class Haar(WeightedTree):
 
     @classmethod
     def wavelet(cls, cells: int) -> Self:
-        """Return the strategy of Privelet, a wavelet transform: all measurements have weight 1.
+        """Return the strategy of Privelet: all measurements have weight 1.
 
         Source: Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section
         IV.
-
-        >>> strategy = Haar.wavelet(1024)
-        >>> strategy.squared_sensitivity(), Haar.wavelet(4).matrix().tolist()
-        (11, [[1, 1, 1, 1], [1, -1, 0, 0], [0, 0, 1, -1], [1, 1, -1, -1]])
         """
         # There a coefficient, half the difference of the means of two subtrees, has noise in
         # inverse proportion to the number of cells below it. In sums instead of means all
@@ -108,8 +100,7 @@ class Haar(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy with the weights of least total error over a workload (a set of
-        queries); a closed formula gives them.
+        """Return the weights of least total error over a workload, by a closed formula.
 
         Noise is Laplace (``norm`` 1) or Gaussian (``norm`` 2). Weights are rounded to multiples of
         2^-bits of the largest.
@@ -136,9 +127,7 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return, for each of the heights 1, 2, ..., how many nodes there are one height below, and
-        how many pairs of siblings they form.
-        """
+        """Return, for each height from 1 on, how many nodes are one below, and their pairs."""
         below, found = self.cells, []
         for _ in range(self.height):
             found.append((below, below // 2))
@@ -146,9 +135,7 @@ class Haar(WeightedTree):
         return found
 
     def rows(self) -> list[range]:
-        """Return the indices of the measurements: first the total, then the differences at heights
-        1, 2, ...
-        """
+        """Return the indices of the measurements: of the total, then of heights 1, 2, ..."""
         found, start = [range(1)], 1
         for _, pairs in self._pairs():
             found.append(range(start, start + pairs))
@@ -175,17 +162,13 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells from noisy measurements: shape (measurements, ...) to
-        (cells, ...).
-        """
+        """Return estimates of the cells: shape (measurements, ...) to (cells, ...)."""
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """Return estimates of the cells, shape (cells, *shape), computed from the root of the tree
-        down.
+        """Return estimates of the cells, shape (cells, *shape), from the root down.
 
-        ``read(rows)`` is a function that returns the noisy measurements of a range of indices:
-        shape (len(rows), *shape). ``shape`` is the shape of a single measurement.
+        ``read(rows)`` returns a range of noisy measurements: shape (len(rows), *shape).
         """
         # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]
@@ -208,10 +191,7 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest change of the measurements if one unit moves to another cell.
-
-        The change is measured by its 1-norm (``norm`` 1) or squared 2-norm (``norm`` 2).
-        """
+        """Return the largest 1-norm or squared 2-norm of the change if a unit moves."""
         # Columns of two leaves differ in all ancestors below their common one, and by twice the
         # weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
         most, below = 0, 0

@@ -1,4 +1,4 @@
-"""The catalogue of strategies for lines, by name; each is fitted to a workload (set of queries)."""
+"""The catalogue of strategies for lines, by name; each is fitted to a workload."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def _dyadic() -> type[Dyadic]:
-    """Return the class `Dyadic`.
-
-    It is imported at the first call, because its module imports this package.
-    """
+    """Return `Dyadic`, imported at the first call, because its module imports this package."""
     from counton.tables.dyadic import Dyadic
 
     return Dyadic
@@ -62,21 +59,16 @@ _FEW = 8
 
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """Return the strategy of this name for a line of cells (counts in a fixed order), fitted to a
-    workload (set of queries) and to a norm of the sensitivity.
+    """Return the strategy of this name, fitted to a workload and a norm of the sensitivity.
 
-    Real weights are rounded to multiples of 2^-bits of the largest weight.
+    Real weights are rounded to multiples of 2^-bits of the largest.
     """
     return _BUILDERS[name](workload, norm, bits)
 
 
 @lru_cache(maxsize=256)
 def total_variance(name: str, workload: Workload, norm: Norm, bits: int) -> float:
-    """Return the summed variance of all queries of a workload, in units of the variance of one draw
-    of noise.
-
-    Cells are measured by the strategy that `build` returns for these arguments.
-    """
+    """Return a workload's summed variance for `build`, in units of one draw's variance."""
     strategy = build(name, workload, norm, bits)
     if not isinstance(strategy, Dense):
         return workload.total(strategy)
@@ -92,19 +84,15 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least error over a workload, for a line of cells (counts in a fixed
-    order) that is measured at each step of a stream.
+    """Return the strategy of least error over a workload, for a line at each step of a stream.
 
-    The weights are so small that the sums of a measurement over many steps fit int64.
+    Weights are so small that the sums of a measurement over many steps fit int64.
 
     Args:
-        workload: the set of queries.
-        norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        name: the name of the strategy. None: the best of several is returned. They are independent
-            cells, differences of neighbours (Haar), a hierarchy and, up to 256 cells, a dense
-            matrix.
-        neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.
-        moved: a function that returns the sensitivity of a strategy under this relation.
+        norm: 1 for Laplace, 2 for Gaussian noise.
+        name: None: the best of independent cells, differences of neighbours (Haar), a hierarchy
+            and, up to 256 cells, a dense matrix.
+        moved: the sensitivity of a strategy under the relation ``neighbours``.
     """
     name = name or _best_known(workload, norm, neighbours)
     names = [
@@ -120,11 +108,7 @@ def line_over_time(
 
 
 def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
-    """Return the name of the best of the strategies that `line_over_time` compares, if it is known
-    without a comparison; else None.
-
-    A test confirms the name by comparison, for every number of cells.
-    """
+    """Return the best name if `line_over_time` need not compare; a test confirms it. Else None."""
     running = isinstance(workload, Prefixes) and workload.cells <= _LARGEST_OVER_TIME
     if not running or norm == 2 or neighbours == "replace":
         return None
@@ -132,10 +116,7 @@ def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
-    """Return True if the choice "auto" tries the strategy of this name for a workload.
-
-    ``axes`` is the number of axes of the table of counts.
-    """
+    """Return whether "auto" tries this strategy for a workload of a table with ``axes`` axes."""
     if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False
     if name == "optimal":

@@ -24,11 +24,7 @@ _EXACT_TERMS = 64
 
 
 class SquareRoot(LineStrategy):
-    """A strategy for a line of cells (counts in a fixed order) that releases their running totals
-    by the square-root factorisation.
-
-    Args:
-        cells: number of cells, at most 2^22.
+    """A strategy for a line of cells that releases totals by the square-root factorisation.
 
     Raises:
         InvalidInput: more than 2^22 cells.
@@ -50,9 +46,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x, modulo 2^64, where C is the measurement
-        matrix: int64, the shape of ``counts``.
-        """
+        """Return the exact measurements C x modulo 2^64: int64, in the shape of ``counts``."""
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
@@ -60,9 +54,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells from noisy measurements y: C^-1 y for the measurement
-        matrix C, in the shape of ``measured``.
-        """
+        """Return the estimates C^-1 y from noisy measurements y, in their shape."""
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
@@ -94,8 +86,7 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """Weights of the draws of noise in the running total of all cells, beginning with the
-        latest measurement: shape (cells,).
+        """Weights of draws in the running total of all cells, beginning with the latest.
 
         The total of the first t cells has the first t of these weights.
         """
@@ -109,17 +100,13 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _cells(self) -> Floats:
-        """Variance of each cell's estimate, the difference of two consecutive running totals: shape
-        (cells,).
-        """
+        """Variance of each cell's estimate, the difference of two running totals."""
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Return the covariance of two running totals: of the first ``low`` cells, and of the first
-        ``low + gap`` cells.
+        """Return the covariance of totals of the first ``low`` and the first ``low + gap`` cells.
 
-        The unit is the variance of one draw of noise; the error is at most 5e-6. All arrays have
-        the shape of ``low``.
+        The unit is the variance of one draw; the error is at most 5e-6.
         """
         # The sum over k < low of b(k) b(k + gap). The first terms are added one by one. From there
         # on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative 1 / (64 k^2), and the sum is an
@@ -139,8 +126,8 @@ class SquareRoot(LineStrategy):
     def _primitive(end: Floats, distance: Floats) -> Floats:
         """Return F(end) for a function F that approximates sums of 1 / sqrt(w (w + distance)).
 
-        The sum over w = a + 1/2, a + 3/2, .. up to b - 1/2 is about F(b) - F(a). F is an
-        antiderivative with a correction. The covariances in `_common` are computed with it.
+        The sum over w = a + 1/2, a + 3/2, .. up to b - 1/2 is about F(b) - F(a): an antiderivative
+        with a correction.
         """
         # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))
@@ -165,10 +152,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of the answers to queries.
-
-        ``weights`` has the weight of each cell in each query: shape (queries, cells).
-        """
+        """Return the summed variance of queries with these weights: shape (queries, cells)."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

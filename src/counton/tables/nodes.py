@@ -43,17 +43,16 @@ _WIDE = (10, 12, 14, 16)
 
 
 class Nodes(WeightedTree):
-    """A strategy that measures the sums of all nodes of a tree, with one weight for each level.
+    """A strategy that measures all nodes of a tree, with one weight for each level.
 
     Cells are estimated by least squares.
 
     Args:
-        cells: the number of cells.
-        radices: number of children of a complete node, lowest level first; their product is
-            at least ``cells``.
-        weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
-            level unmeasured (not allowed for the leaves).
-        name: the name under which the user chose the strategy; it changes no number.
+        radices: number of children of a complete node, lowest level first; their product is at
+            least ``cells``.
+        weights: integer weight of each level, leaves first; 0 leaves a level but the leaves
+            unmeasured.
+        name: the name by which the user chose the strategy; it changes no number.
 
     Raises:
         InvalidInput: radices or weights that do not make a tree over the cells.
@@ -94,7 +93,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def independent(cls, cells: int) -> Self:
-        """Return the strategy that measures every cell by itself and nothing else.
+        """Return the strategy that measures each cell, and nothing else.
 
         >>> Nodes.independent(10).ranges_variance()
         220.0
@@ -109,11 +108,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the best strategy that a search finds for ``workload``: the number of children on
-        each level, and the weights.
-
-        The total error over the workload is minimised.
-        """
+        """Return the strategy of least total error over ``workload`` that a search finds."""
         return cls.of(workload, *best_branching(workload, norm), bits)
 
     @classmethod
@@ -124,14 +119,9 @@ class Nodes(WeightedTree):
         weights: Floats,
         bits: int = LATTICE_BITS,
     ) -> Self:
-        """Return the strategy with these real weights, rounded to multiples of 2^-bits of the
-        largest weight.
+        """Return the strategy with real weights, rounded to multiples of 2^-bits of the largest.
 
-        Args:
-            workload: the set of queries; it states the number of cells.
-            radices: number of children of a node on each level, lowest level first.
-            weights: the weight of each level, leaves first.
-            bits: fraction bits of the weights, relative to the largest.
+        ``radices`` begin with the lowest level, ``weights`` with the leaves.
         """
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
@@ -148,7 +138,7 @@ class Nodes(WeightedTree):
         )
 
     def rows(self) -> list[range]:
-        """Return, for each level, the indices of its measurements; empty for unmeasured levels."""
+        """Return the indices of each level's measurements; empty for unmeasured levels."""
         found, start, nodes = [], 0, self.cells
         for radix, weight in zip((*self.radices, 1), self.weights, strict=True):
             stop = start + (nodes if weight else 0)
@@ -170,9 +160,7 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells from noisy measurements: shape (measurements,
-        ...) to (cells, ...).
-        """
+        """Return least-squares estimates: shape (measurements, ...) to (cells, ...)."""
         # Upwards, each node is estimated from its own measurement and those below it. Lists have an
         # array for each level, leaves first: these estimates, the sums of the children's estimates,
         # and the variances of both.
@@ -204,19 +192,16 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the change of the measurements if one unit moves to another cell.
+        """Return a bound on the 1-norm or squared 2-norm of the change if a unit moves.
 
-        The change is measured by its 1-norm (``norm`` 1) or squared 2-norm (``norm`` 2). The root's
-        sum does not change.
+        The root's sum does not change.
         """
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property
     @override
     def least_inner(self) -> int:
-        """Least inner product of two columns of the measurement matrix: of leaves whose only common
-        ancestor is the root.
-        """
+        """Least inner product of two columns: of leaves whose only common ancestor is the root."""
         return self.weights[-1] ** 2
 
     @cached_property
@@ -237,7 +222,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """True if the strategy measures each cell by itself, and nothing else."""
+        """Whether the strategy measures each cell, and nothing else."""
         return not any(self.weights[1:])
 
     @override
@@ -254,11 +239,9 @@ class Nodes(WeightedTree):
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
-    """Return the best tree that a search finds for a workload: branching, and real weights of its
-    levels.
+    """Return the best tree that a search finds for a workload: its radices and real weights.
 
-    The branching is the number of children of a node at each level, lowest first; weights begin
-    with the leaves. ``norm`` is 1 for Laplace noise, 2 for Gaussian noise.
+    Radices begin with the lowest level, weights with the leaves.
 
     >>> from counton.tables.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
@@ -283,11 +266,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """Return some good trees for a workload: the tree of `best_branching`, and trees whose lowest
-    nodes have more children.
-
-    A tree is a pair (radices, weights): the number of children of a node at each level, lowest
-    first, and real weights of the levels, leaves first.
+    """Return the tree of `best_branching`, and some whose lowest nodes have more children.
 
     >>> from counton.tables.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -304,8 +283,7 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of children, lowest level first, of a tree over all cells whose lowest
-    levels have ``radices``.
+    """Return the radices of a tree over all cells whose lowest levels have ``radices``.
 
     Levels that are not needed are left out; the root has as many children as needed.
     """
@@ -320,13 +298,10 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return, for each level of a tree, how strongly the variances on this level count in the error
-    of a workload: shape (levels,), leaves first.
+    """Return how strongly the variances of each level count in the error, leaves first.
 
-    If the variance of every node's estimate on the level grows by 1, the error grows by this
-    number. The error is the summed variance of all queries of the workload. The estimate of a node
-    uses only measurements of the node and of nodes below it. ``radices`` are the numbers of
-    children of a node, lowest level first.
+    If the variance of every node's estimate on the level, from its own subtree, grows by 1, the
+    summed variance of all queries grows by this number.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
@@ -334,11 +309,9 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Return the logarithm of the least error for a workload (set of queries) on a tree, and the
-    weights of levels with this error, leaves first.
+    """Return the logarithm of the least error on a tree, and the weights of levels.
 
-    The error is the summed variance of all queries times the squared sensitivity in the norm
-    ``norm``. ``radices`` are the numbers of children of a node, lowest level first.
+    The error is the summed variance of all queries times the squared sensitivity.
     """
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)

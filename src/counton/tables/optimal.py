@@ -59,8 +59,8 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return the strategy of least total squared error over a workload with Gaussian noise.
 
     Its error is within 0.02% of the proven lower bound up to 512 cells, 0.1% up to 1024, and 0.5%
-    beyond, where fewer iterations are made. The measurement matrix C is scaled so that its largest
-    column has the norm 2^b, and its entries are rounded to integers; b is ``bits``, at most 16.
+    beyond, where fewer iterations are made. C is scaled to columns of norm up to 2^b, and its
+    entries are rounded to integers; b is ``bits``, at most 16.
 
     Raises:
         InvalidInput: more than 4096 cells.
@@ -83,8 +83,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return a strategy of very small total squared error over a workload with Laplace noise.
 
-    The measurement matrix C is scaled so that its largest column has the 1-norm 2^bits, and its
-    entries are rounded to integers.
+    C is scaled to columns of 1-norm up to 2^bits, and its entries are rounded to integers.
 
     Raises:
         InvalidInput: more than 1024 cells.
@@ -111,8 +110,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def gaussian_bound(workload: Workload) -> float:
-    """Return a proven lower bound on the error of every strategy for a workload with Gaussian
-    noise.
+    """Return a proven lower bound on the error of every strategy with Gaussian noise.
 
     The error is the squared sensitivity times the summed variance of all queries.
 
@@ -131,9 +129,7 @@ def gaussian_bound(workload: Workload) -> float:
 
 
 def _refuse_long(workload: Workload, most: int, noise: str) -> None:
-    """Raise `InvalidInput` for a workload on more than ``most`` cells, for which a search takes too
-    long.
-    """
+    """Refuse a workload on more than ``most`` cells, for which a search takes too long."""
     if workload.cells > most:
         raise InvalidInput(
             f"the optimal strategy with {noise} noise is too slow for {workload.cells} cells; at "
@@ -143,11 +139,9 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
-    """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), that
-    determine the strategy of least error.
+    """Return S, shape (cells, cells), and mu, shape (cells,), of the strategy of least error.
 
-    Its measurement matrix C has C^T C = M^-1/2 S M^-1/2, where M = diag(mu). The iteration that
-    finds mu is stated in the module's docstring. For a named workload on many cells, it starts from
+    The module's docstring states the iteration. For a named workload on many cells it starts from
     the solution on 256 cells.
     """
     cells = workload.cells
@@ -182,11 +176,9 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _gap(cells: int) -> float:
-    """Return how close to the proven lower bound the error must come before `_fixed_point` ends its
-    iteration.
+    """Return the relative gap to the lower bound at which `_fixed_point` ends.
 
-    The result is relative to the bound. It is larger for more ``cells``, because an iteration takes
-    longer there.
+    It is larger for more ``cells``, where an iteration takes longer.
     """
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
@@ -225,21 +217,15 @@ def _eigen_root(matrix: Floats) -> Floats:
 
 
 def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
-    """Return a matrix, scaled so that its largest column has norm 2^bits and rounded to integers.
-
-    >>> _rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
-    [[2, 0], [2, 2]]
-    """
+    """Return a matrix scaled to columns of norm up to 2^bits and rounded to integers."""
     largest = (np.abs(matrix) ** norm).sum(axis=0).max() ** (1 / norm)
     return np.asarray(np.rint(matrix / largest * 2.0**bits), dtype=np.int64)
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Search by L-BFGS for measurement rows of less error; return the logarithm of the least error
-    found, and the rows.
+    """Search by L-BFGS for rows of less error; return its logarithm, and the rows.
 
-    The strategy measures each cell and these rows, shape (rows, cells). The search begins from
-    ``rows`` and takes at most ``steps`` iterations.
+    The strategy measures each cell and these rows, shape (rows, cells).
     """
     squares = workload.gram_diagonal()
 
@@ -253,8 +239,7 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
-    """Return the total error of a strategy, and its gradient with respect to ``rows``, in the same
-    shape.
+    """Return the total error, and its gradient with respect to ``rows``.
 
     The strategy measures each cell and these rows, scaled so that all columns have 1-norm 1.
     ``squares`` is the diagonal of the workload's Gram matrix.

@@ -14,10 +14,7 @@ KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """Rebuild a strategy for a line of cells (counts in a fixed order) from a description that its
-    ``to_dict`` made.
-
-    Only the module of this strategy's class is imported.
+    """Rebuild a strategy for a line of cells from its ``to_dict``; only its module is imported.
 
     Raises:
         InvalidInput: an unknown class, or missing or wrong parameters.

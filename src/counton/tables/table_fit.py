@@ -33,9 +33,9 @@ class AdjustedHierarchy:
 
     Attributes:
         tree: the public tree.
-        estimates: for each level, the count of every node; children add up to their parents.
-        std: for each level, the standard deviations of the least-squares estimates, before they
-            were made whole or non-negative; 0 for a known total.
+        estimates: for each level, the count of every node.
+        std: for each level, the standard deviations of least-squares estimates, before they were
+            made whole or non-negative; 0 for a known total.
         fit: the constraints to which the counts were adjusted.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
@@ -57,12 +57,10 @@ class AdjustedHierarchy:
     _halves: Halves
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the table of one level of the tree as columns; see
-        `HierarchyReading.level_columns`.
+        """Return the table of one level as columns; see `HierarchyReading.level_columns`.
 
-        Intervals belong to the least-squares estimates and are clipped to possible values: whole
-        numbers with ``integers``, none below 0 with ``nonnegative``. Clipping does not reduce the
-        probability with which they hold.
+        Intervals belong to the least-squares estimates and are clipped to possible values, which
+        does not reduce the probability with which they hold.
         """
         return self._level_numbers(self.tree.level(nodes)).columns(level)
 
@@ -78,11 +76,10 @@ class AdjustedHierarchy:
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
 
     def numbers(self) -> TableNumbers:
-        """Return the adjusted counts of all levels of the tree as one table, the total first."""
+        """Return the adjusted counts of all levels as one table, the total first."""
         return all_levels(self.tree, [self._level_numbers(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the table of all levels as columns, with intervals of this level."""
         return self.numbers().columns(level)
 
     def notes(self) -> list[str]:
@@ -93,12 +90,7 @@ class AdjustedHierarchy:
 def clip_to_possible(
     low: NDArray[Any], high: NDArray[Any], fit: Fit
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Clip ends of intervals to possible values: whole numbers, none below 0, as ``fit`` says.
-
-    >>> ends = clip_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
-    >>> [end.tolist() for end in ends]
-    [[0], [2]]
-    """
+    """Clip ends of intervals to possible values: whole numbers, none below 0, as ``fit`` says."""
     if fit.nonnegative:
         low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     if fit.integers:
@@ -129,12 +121,8 @@ def adjusted_hierarchy(
 ) -> AdjustedHierarchy:
     """Adjust a released tree of counts to public constraints; see `HierarchyReading.adjust`.
 
-    Args:
-        law: the tree, and the joint noise of its counts.
-        released: for each level, the released count of every node.
-        grain: the unit to which released counts are rounded.
-        halves: function from standard deviations and a level to half-widths.
-        fit: the constraints.
+    ``halves`` gives half-widths of standard deviations and a level; counts are multiples of
+    ``grain``.
     """
     tree = law.tree
     stated, bounds = check_known(tree, fit)
@@ -159,15 +147,11 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """Check that the known public totals of nodes do not contradict each other; no release is
-    needed.
+    """Refuse known totals that contradict each other; no release is needed.
 
     Returns:
-        For each level, the known total of each node, NaN if it is unknown; and the bounds on the
-        counts of all nodes that follow from the known totals.
-
-    Raises:
-        InvalidInput: known totals contradict each other.
+        For each level, the known total of each node, NaN if unknown; and the bounds on all counts
+            that follow.
     """
     stated = [np.full(size, np.nan) for size in tree.sizes]
     for path, total in dict(fit.known).items():
@@ -203,14 +187,9 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
 def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least-squares estimates that keep the known totals, and their variances.
+    """Return, by level, least-squares estimates that keep the known totals, and their variances.
 
-    All lists have one array for each level of the tree.
-
-    Args:
-        law: the tree, and the joint noise of its counts.
-        estimates: released count of each node.
-        stated: known total of each node; NaN if it is unknown.
+    A total that is unknown is NaN in ``stated``.
     """
     tree, variances = law.tree, [part.copy() for part in law.variances]
     if all(np.isnan(part).all() for part in stated):
@@ -245,15 +224,9 @@ def _condition(
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
-    """Return True if the totals of all nodes of a level, and of all leaves on the levels above it,
-    are known.
+    """Return whether all nodes of a level, and all leaves above it, have known totals.
 
     Known totals above this level then add no information.
-
-    Args:
-        tree: the tree.
-        stated: for each level, the known total of each node; NaN if it is unknown.
-        level: index of the level.
     """
     if np.isnan(stated[level]).any():
         return False
@@ -263,18 +236,10 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least-squares estimates and variances by level, if all totals of level ``cut`` are
-    known.
+    """Return estimates and variances by level, if all totals of level ``cut`` are known.
 
-    Counts above this level are sums of known totals. Counts below it are adjusted to add up to the
-    known totals.
-
-    Args:
-        law: the tree, and the joint noise of its counts.
-        estimates: for each level, the released count of each node.
-        stated: for each level, the known total of each node; NaN if it is unknown. Below ``cut``
-            all are unknown.
-        cut: index of the level.
+    Counts above it are sums of known totals; those below, all unknown, are adjusted to add up to
+    them.
     """
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)

@@ -1,6 +1,4 @@
-"""Noise of tables that are released once or over time: sensitivity, rounding, and kinds of
-noise.
-"""
+"""Noise of tables that are released once or over time: sensitivity, rounding, and kinds."""
 
 from __future__ import annotations
 
@@ -25,13 +23,8 @@ NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
     """Return how much one unit changes all measured sums of a table: 1-norm and squared 2-norm.
 
-    Args:
-        strategy: the strategy of the table.
-        contribution: the bound on how much one unit changes the cells.
-
     Raises:
-        InvalidInput: the contribution is of clipped values (tables hold counts), or of several
-            steps.
+        InvalidInput: the contribution is of clipped values or of several steps.
 
     >>> from counton.tables import Nodes
     >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
@@ -62,10 +55,9 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
 
 
 def fraction_bits(std: float) -> int:
-    """Return the number of fractional bits of released numbers, given their smallest standard
-    deviation.
+    """Return the fractional bits of released numbers, given their smallest standard deviation.
 
-    One unit of the last place is below ``std * 2**-15``. The result is public, because ``std`` is.
+    One unit of the last place is below ``std * 2**-15``. It is public, because ``std`` is.
 
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
@@ -76,11 +68,7 @@ def fraction_bits(std: float) -> int:
 
 
 def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
-    """Return the kinds of noise that should be tried for a guarantee.
-
-    >>> noise_kinds(ZCDP(0.5))
-    ('gaussian',)
-    """
+    """Return the kinds of noise that should be tried for a guarantee."""
     # Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
     # Gaussian noise with any strategy, since l1 is never below l2.
     if isinstance(guarantee, PureDP):
@@ -91,12 +79,9 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """Call all functions, and return their results in ascending order of ``cost``.
+    """Return the results of all functions in ascending order of ``cost``.
 
-    Functions that raise `InvalidInput` are left out. If all raise it, the last error is raised.
-
-    >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
-    [2, 3]
+    Those that raise `InvalidInput` are left out. If all raise it, so does this.
     """
     found: list[T] = []
     reason = InvalidInput("the number of attempts is 0: give at least 1")

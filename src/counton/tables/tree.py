@@ -1,6 +1,4 @@
-"""The public tree of a hierarchy, such as states and counties, whose nodes are known before any
-data.
-"""
+"""The public tree of a hierarchy, such as states and counties, known before any data."""
 
 from __future__ import annotations
 
@@ -28,19 +26,16 @@ TOTAL = "total"
 
 
 class Tree:
-    """A rooted tree of named nodes, stored level by level; the children of a node have consecutive
-    indices.
+    """A rooted tree of named nodes, level by level; children of a node have consecutive indices.
 
-    It is built by `Tree.from_leaves` (a table with one column per level) or `Tree.from_parents` (a
-    mapping from each node to its parent). A node is identified by its path from the root, the root
-    by ``()``.
+    `Tree.from_leaves` and `Tree.from_parents` build it. A node is identified by its path from the
+    root, the root by ``()``.
 
     Attributes:
         levels: names of the levels, "total" first.
-        parents: for each level below "total", the index of every node's parent one level
-            up, in ascending order: int64, shape (nodes,).
-        labels: for each level below "total", every node's own label, the last part of its
-            path: shape (nodes,).
+        parents: for each level below "total", the index of every node's parent one level up,
+            ascending: int64, shape (nodes,).
+        labels: for each level below "total", the last part of every node's path: shape (nodes,).
     """
 
     def __init__(
@@ -65,9 +60,8 @@ class Tree:
         """Return the tree whose leaves are the rows of a table.
 
         Args:
-            domain: a data frame, or a mapping from level names to arrays of one length. The
-                deepest levels of a row may be missing (None or NaN): then the leaf is on a
-                higher level.
+            domain: a data frame, or a mapping of columns. The deepest levels of a row may be
+                missing (None or NaN): its leaf is on a higher level.
             levels: names of the columns, coarsest level first.
 
         A row that ends at a node with children in other rows is allowed, and adds nothing.
@@ -136,17 +130,15 @@ class Tree:
     def from_parents(
         cls, parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]]
     ) -> Tree:
-        """Return the tree in which each node has the given parent; its levels are "level 1", "level
-        2", ....
+        """Return the tree of these parents; its levels are "level 1", "level 2", ....
 
         Args:
-            parents: a mapping from nodes to parents, or pairs (node, parent); None stands for no
-                parent. Nodes without a parent are children of the total; a single one is the total
-                itself.
+            parents: a mapping from nodes to parents, or pairs (node, parent). Nodes without a
+                parent (None) are children of the total; a single one is the total itself.
 
         Raises:
-            InvalidInput: no pairs, labels that are not plain values, no nodes, a node with two
-                parents, or a cycle.
+            InvalidInput: no pairs or nodes, labels that are no plain values, two parents, or a
+                cycle.
 
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
         [1, 2, 1]
@@ -237,9 +229,9 @@ class Tree:
         return places
 
     def find(self, path: Any) -> tuple[int, int]:
-        """Return the level of the node at ``path``, and its index on that level.
+        """Return the level of the node at ``path``, and its index there.
 
-        A label that is not in a tuple or list is a path of length 1.
+        A label outside a tuple or list is a path of length 1.
 
         Raises:
             InvalidInput: an unknown node.
@@ -262,12 +254,7 @@ class Tree:
         return tuple(np.flatnonzero(count == 0) for count in self.children)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return all nodes and their names as JSON values; None if names are not JSON values.
-
-        >>> tree = Tree.from_leaves({"state": ["CA", "DC"]}, ["state"])
-        >>> Tree.from_dict(tree.to_dict()).digest == tree.digest
-        True
-        """
+        """Return all nodes and their names as JSON values; None if names are not JSON values."""
         labels = [label.tolist() for label in self.labels]
         if not all(type(name) in (str, int, bool) for part in labels for name in part):
             return None
@@ -282,7 +269,7 @@ class Tree:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Tree:
-        """Rebuild the tree from a description that `to_dict` made.
+        """Rebuild the tree from `to_dict`.
 
         Raises:
             InvalidInput: a part is missing, or parts do not fit together.
@@ -312,11 +299,10 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Return a table of the nodes of a level: it has a column for this level and for each level
-        above it except the total.
+        """Return a table of a level's nodes: their labels on it, and on levels below the total.
 
-        A column is named like its level, and has the label on this level of every node's path.
-        Columns begin with the coarsest level. Nodes are in the order in which they were declared.
+        Columns are named like levels, coarsest first. Nodes are in the order in which they were
+        declared.
         """
         found: dict[str, NDArray[Any]] = {}
         node = self.order[level]
@@ -334,12 +320,11 @@ def _refuse_double_leaves(
     *,
     first: bool,
 ) -> None:
-    """Raise `InvalidInput` if several rows of a table end at the same leaf of the tree, or if a row
-    names no level at all.
+    """Refuse rows that end at the same leaf, or name no level at all.
 
-    ``node_of`` has the deepest node that each row has named so far. ``ending`` is True for rows
-    that name no node at ``level`` or deeper, ``going_on`` for rows that name one at ``level``.
-    ``first`` is True if ``level`` is the coarsest level.
+    ``node_of`` is the deepest node that each row has named so far; ``ending`` marks rows that name
+    no node at ``level`` or deeper, ``going_on`` those that name one at it. ``first``: it is the
+    coarsest.
     """
     if not ending.any():
         return
@@ -360,9 +345,7 @@ def _refuse_double_leaves(
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Return pairs (node, parent) from a mapping or from pairs; refuse labels that are no plain
-    values.
-    """
+    """Return pairs (node, parent); refuse labels that are no plain values."""
     given = parents.items() if isinstance(parents, Mapping) else parents
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(

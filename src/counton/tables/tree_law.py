@@ -1,8 +1,7 @@
-"""The joint distribution of noise in estimates on a tree over a line of cells: variances in closed
-form.
+"""The joint distribution of noise in estimates on a tree over a line of cells.
 
-Every node of the tree has an estimate of the sum of its cells. Given the noise X of a node's
-estimate, the noises of its children's estimates are
+Every node has an estimate of the sum of its cells. Given the noise X of a node's estimate, the
+noises of its children's estimates are
 
     X_i = (b_i / b) X + G_i,    Cov(G_i, G_j) = b_i [i = j] - b_i b_j / b,    b = sum of the b_i,
 
@@ -32,40 +31,29 @@ from counton.base.arrays import Floats, Integers
 
 
 def level_sizes(radices: Sequence[int]) -> list[int]:
-    """Return the number of cells of a complete node at each level, leaves first.
-
-    >>> level_sizes((4, 3))
-    [1, 4, 12]
-    """
+    """Return the number of cells of a complete node at each level, leaves first."""
     return list(accumulate(radices, mul, initial=1))
 
 
 def binary_radices(cells: int) -> tuple[int, ...]:
-    """Return the numbers of children (all 2), lowest level first, of a binary tree over ``cells``
-    leaves.
-
-    >>> binary_radices(5)
-    (2, 2, 2)
-    """
+    """Return the radices (all 2), lowest level first, of a binary tree over ``cells`` leaves."""
     return (2,) * (cells - 1).bit_length()
 
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """The joint distribution of the noise in the estimates of all nodes of a tree, whose leaves are
-    a line of cells (counts in a fixed order).
+    """The joint distribution of the noise in the estimates of all nodes of a tree over a line.
 
-    Nodes are filled from the left, so only the last node of each level may be incomplete. Each node
-    below the root has a number b. The noise of a parent's estimate is divided among the children in
-    proportion to their numbers b, and further noise that sums to 0 is added to the children. For
-    least squares, b is the variance of the node's estimate from the measurements of its own subtree
-    alone.
+    Nodes are filled from the left: only the last of each level may be incomplete. Below the root
+    each has a number b, in proportion to which it gets its parent's noise; to this comes noise that
+    sums to 0 over siblings. For least squares, b is the variance of the node's estimate from its
+    own subtree.
 
     Attributes:
         cells: number of leaves.
-        radices: number of children of a complete node at each level, lowest level first.
-        complete: the number b of a complete node, for each level below the root, leaves first.
-        last: the number b of the last node of each level below the root, complete or not.
+        radices: number of children of a complete node, lowest level first.
+        complete: b of a complete node, for each level below the root, leaves first.
+        last: b of the last node of each of these levels, complete or not.
         root: variance of the root's estimate.
 
     >>> law = TreeLaw(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
@@ -84,12 +72,7 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield, for each level of the tree, what it adds to the variances of the estimated sums
-        over the cells low .. high - 1.
-
-        The lowest level comes first. The variance of a sum is the total over all levels. Arrays
-        have the shape of ``low``.
-        """
+        """Yield what each level, lowest first, adds to variances of sums over low .. high - 1."""
         counts = self.counts()
         first, second = low, high
         share_1, share_2 = np.zeros(low.shape), np.zeros(high.shape)
@@ -114,22 +97,13 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return what one level of the tree adds to the variances of several prefix sums, and the
-        arguments for the next higher level.
-
-        A prefix has the first cells of the line.
+        """Return a level's part in the variances of prefix sums, and the next level's arguments.
 
         Args:
-            level: the level.
-            radix: the number of children of a complete node one level higher.
-            counts: the number of nodes at each level.
-            node: for each prefix, the index of the node of ``level`` in which the prefix ends.
-            share: for each prefix, the mean weight of this node in the prefix: a number between 0
-                and 1, defined at `_Profile`.
-
-        Returns:
-            One array for each attribute of `_PrefixStep`. ``square`` is the part of the variance.
-            ``parent`` and ``share`` are the arguments ``node`` and ``share`` for the next level.
+            radix: number of children of a complete node one level higher.
+            counts: number of nodes at each level.
+            node: for each prefix, the index of the node of ``level`` in which it ends.
+            share: for each prefix, the mean weight of this node: a number from 0 to 1 (`_Profile`).
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -148,19 +122,16 @@ class TreeLaw:
         return _PrefixStep(parent, before, weight, total, covered, square, covered / total)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of estimated sums over cells low .. high - 1, in the shape of
-        ``low``.
-        """
+        """Return the variances of sums over cells low .. high - 1, in the shape of ``low``."""
         total = np.zeros(low.shape)
         for part in self.interval_levels(low, high):
             total += part
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield, for each level of the tree, the part that this level adds to the summed variance
-        of the answers to queries; leaves first, root last.
+        """Yield each level's part, leaves first, in the summed variance of queries.
 
-        ``weights`` has the weight of each cell in each query: shape (queries, cells).
+        ``weights`` has shape (queries, cells).
         """
         counts = self.counts()
         shares = weights.T
@@ -176,9 +147,7 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Yield, for each level of the tree, its exact part in the summed variance of all cells'
-        estimates, leaves first, root last.
-        """
+        """Yield each level's part, leaves first, in the summed variance of all cells; exact."""
         # The time is proportional to the number of levels, since the sum over cells of their
         # squared mean weights in a node is enough.
         counts = self.counts()
@@ -201,12 +170,7 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Yield, for each level of the tree, its exact part in the summed variance of all prefix
-        sums, leaves first, root last.
-
-        If ``ranges`` is True, the summed variance is over all intervals of cells, not over
-        prefixes.
-        """
+        """Yield each level's part, leaves first, in the summed variance of prefixes, or ranges."""
         # Time is proportional to the sum of the radices: complete nodes of one level are alike. A
         # range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
         # square is (n + 1) (sum of squares) - (square of the sum) over prefixes.
@@ -233,22 +197,19 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """The part of one level of a tree in the variances of several estimated prefix sums, with the
-    numbers needed for the next higher level.
+    """The part of one level in the variances of prefix sums, with what the next level needs.
 
-    A prefix has the first cells of the line; each array has one entry for each prefix. A prefix
-    ends inside one node of the level. The siblings are this node and all other children of the
-    node's parent. Each sibling has two numbers. The number b is the one by which `TreeLaw` divides
-    noise among siblings. The number c is the sibling's mean weight in the prefix: 1 if the prefix
-    contains the sibling, 0 if the sibling comes after the prefix, else between.
+    A prefix ends inside one node of the level; the siblings are this node and the other children of
+    its parent. Each has the number b by which `TreeLaw` divides noise, and its mean weight c in the
+    prefix: 1 if the prefix contains it, 0 if it comes after, else between.
 
     Attributes:
         parent: index of the parent, one level higher.
-        before: sum of b over the siblings before the node in which the prefix ends.
-        weight: b of the node in which the prefix ends.
+        before: sum of b over the siblings before that node.
+        weight: b of that node.
         total: sum of b over all siblings.
         covered: sum of b c over all siblings.
-        square: the siblings' part in the variance of the prefix's estimated sum.
+        square: the siblings' part in the variance.
         share: mean weight of the parent in the prefix, ``covered / total``.
     """
 
@@ -263,17 +224,15 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Sums of the mean weights of one node of a tree, over all prefixes of the line that end in the
-    node.
+    """Sums of one node's mean weights, over all prefixes that end in it.
 
-    A prefix has the first cells of the line. In a prefix, the mean weight of a cell is 1 if the
-    cell belongs to the prefix, else 0. The mean weight of any other node is the average of its
-    children's mean weights, in which child i counts in proportion to its number b_i (`TreeLaw`).
+    In a prefix, the mean weight of a cell is 1 if it belongs to the prefix, else 0; that of any
+    other node averages its children's, in which child i counts in proportion to its b_i
+    (`TreeLaw`).
 
     Attributes:
-        length: the number of prefixes that end in the node.
-        sums: the sum of the node's mean weights over these prefixes.
-        squares: the sum of the squares of these mean weights.
+        length: number of these prefixes.
+        sums, squares: sums of the mean weights, and of their squares.
     """
 
     length: int
@@ -282,14 +241,9 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node of a tree, and what they add to the variances of prefix sums.
+    """The children of one node, and what they add to the variances of prefixes that end there.
 
-    A prefix has the first cells of the line. Only prefixes that end in one of the children are
-    meant.
-
-    Args:
-        children: for each child, the sums of its mean weights over the prefixes that end in it.
-        own: for each child, the number b by which `TreeLaw` divides noise among siblings.
+    ``children`` has the sums of each child's mean weights, ``own`` its number b.
     """
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:

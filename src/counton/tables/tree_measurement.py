@@ -1,9 +1,8 @@
 """The measurements of a tree as cells of a stream, and estimates of the tree's nodes from them.
 
-The cells are the measurement of the total and then, level by level and parent by parent, the
-measurements of children. A node with three or more children has a measurement for each, one with
-two has a measurement for the first, and one with a single child has none. Measurements and
-estimates are linear, so cells of several steps can be added up, and so can estimates.
+The cells are the measurement of the total and then, level by level and parent by parent, those of
+children: of all for a node with three or more, of the first for two, of none for one. Measurements
+and estimates are linear, so both add up over steps.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from counton.tables.tree_strategy import TreeStrategy
 
 
 class Measuring:
-    """The measurements of a tree's nodes as a vector in a fixed order; its entries are called
-    cells.
-
-    Args:
-        strategy: the strategy for the tree, which states the weights of measurements.
+    """The measurements of a tree's nodes as a vector, whose entries are called cells.
 
     >>> from counton.tables import Tree
     >>> from counton.tables.tree_strategy import tree_strategy_for
@@ -38,10 +33,7 @@ class Measuring:
 
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
-        """For each level below the total, the indices of the nodes that have a measurement.
-
-        These are all children of nodes with three or more children, and the first of two children.
-        """
+        """For each level below the total, the indices of the nodes that have a measurement."""
         found = []
         for level, parents in enumerate(self.tree.parents):
             size = self.tree.children[level][parents]
@@ -51,22 +43,18 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """Number of cells of the stream: one for each measurement of the tree."""
+        """Number of cells of the stream."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
     def leaves(self) -> int:
-        """Number of leaves of the tree, the nodes without children."""
+        """Number of leaves of the tree."""
         return sum(map(len, self.tree.leaves))
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
-        """Return the sums of the counts below every node, by level.
+        """Return the sums below every node by level: ``(steps, leaves)`` to ``(steps, nodes)``.
 
-        Args:
-            leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
-
-        Returns:
-            For each level, int64 of shape ``(steps, nodes)``.
+        Counts are in the order of `Tree.leaves`.
         """
         tree, steps = self.tree, len(leaves)
         ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
@@ -84,14 +72,7 @@ class Measuring:
         return found
 
     def cells(self, leaves: Integers) -> Integers:
-        """Return the exact measurements of counts, called cells; all products must fit int64.
-
-        Args:
-            leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
-
-        Returns:
-            int64 of shape ``(steps, size)``.
-        """
+        """Return the exact measurements of ``(steps, leaves)``: int64, shape ``(steps, size)``."""
         strategy, sums = self.strategy, self.node_sums(leaves)
         parts = [strategy.total * sums[0]]
         for level, nodes in enumerate(self._measured_nodes):
@@ -101,14 +82,9 @@ class Measuring:
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
-        """Return the estimate of every node from released cells, which are noisy measurements.
+        """Return the estimates of nodes by level: ``(steps, size)`` to ``(steps, nodes)``.
 
-        Args:
-            cells: shape ``(steps, size)``.
-
-        Returns:
-            For each level, float64 of shape ``(steps, nodes)``; children add up to their parents,
-            apart from rounding.
+        Children add up to their parents, apart from rounding.
         """
         given = np.asarray(cells, np.float64)
         found = [given[:, :1] / self.strategy.total]
@@ -119,19 +95,9 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """Return the weights of cells (measurements) in the estimate of one node, by index of the
-        cell; cells with weight 0 are left out.
+        """Return the weights of cells in the estimate of one node, by index; without weights 0.
 
-        ``node`` is the index of the node on ``level``. The time is proportional to the number of
-        siblings of all nodes on its path.
-
-        >>> from counton.tables import Tree
-        >>> from counton.tables.tree_strategy import tree_strategy_for
-        >>> tree = Tree.from_leaves({"half": [0, 1]}, ["half"])
-        >>> measuring = Measuring(tree_strategy_for(tree, [1.0, 1.0], 2)[0])
-        >>> cells = measuring.cells(np.array([[5, 9]]))[0]
-        >>> round(float(sum(cells[at] * w for at, w in measuring.reads(1, 1).items())), 9)
-        9.0
+        The time is proportional to the number of siblings of all nodes on its path.
         """
         tree, strategy, found, share = self.tree, self.strategy, dict[int, float](), 1.0
         while level:
@@ -151,16 +117,9 @@ class Measuring:
         return found
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
-        """Return estimates of all nodes as integers that add up exactly, from the released cells
-        (noisy measurements) of one step.
+        """Return estimates of one step, as integers in units of 2^-bits that add up exactly.
 
-        Args:
-            cells: noisy measurements, shape ``(size,)``.
-            bits: estimates are rounded to multiples of 2^-bits.
-
-        Returns:
-            For each level, the estimates of nodes in units of 2^-bits, within 2 units of
-            `estimates`: int64, shape ``(nodes,)``. The children of a node add up to it.
+        They are within 2 units of `estimates`, by level: int64, shape ``(nodes,)``.
 
         Raises:
             SumOverflow: an estimate is 2^53 units or more, which float64 does not hold exactly.
@@ -180,11 +139,9 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return, by level, the estimate of each node minus the mean estimate of its parent's
-        children.
+        """Return by level each estimate minus the mean of its parent's children.
 
-        ``cells`` are noisy measurements, shape (steps, size). For each level the result has shape
-        (steps, nodes).
+        Shape (steps, size) becomes (steps, nodes).
         """
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
@@ -204,11 +161,7 @@ class Measuring:
 
 
 def refuse_beyond_exact(largest: float, bits: int) -> None:
-    """Raise an error for numbers that float64 does not hold exactly as multiples of 2^-bits.
-
-    Raises:
-        SumOverflow: ``largest``, in units of 2^-bits, is 2^53 or more.
-    """
+    """Refuse numbers of 2^53 units of 2^-bits or more, which float64 does not hold exactly."""
     if largest >= 2**53:
         raise SumOverflow(
             f"private counts reach {largest * 2.0 ** (-bits):.3g}, but with this noise they are "
@@ -219,16 +172,12 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
 def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
     """Divide each parent's total among its children, as integers that add up to it.
 
-    The result has one integer for each child: its parent's total divided by the number of children,
-    plus ``away``, rounded. For every j, the sum over the first j siblings is within half a unit of
-    its exact value.
+    A child gets its parent's total divided by the number of children, plus ``away``, rounded. For
+    every j, the sum over the first j siblings is within half a unit of its exact value.
 
     Args:
-        totals: the parents' totals, shape (parents,).
-        away: by how much each child exceeds the mean of all children of its parent, shape
-            (children,); overwritten.
-        first, size: for each parent, the index of its first child, and the number of its
-            children, whose indices are consecutive.
+        away: by how much each child exceeds the mean of its siblings; overwritten.
+        first, size: for each parent, the index of its first child, and the number of its children.
     """
     # A child's share is a difference of rounded running sums. The noise is 2^15 units wide and
     # more, so rounding favours no sibling. Integer parts are added up as integers, so running sums

@@ -56,14 +56,12 @@ class HierarchyLaw:
     """The joint distribution of the noise in the estimates of all nodes of a tree.
 
     Let X be the noise of the estimate of a node with m children. Then the noise of child i is X / m
-    + sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with variance 1; alpha
-    depends on the parent node.
+    + sqrt(alpha) (g_i - mean of g), where g_1, .., g_m are independent with variance 1.
 
     Attributes:
-        tree: the public tree.
         root: variance of the total's noise.
-        spread: for each level, alpha for every node as a parent, shape (nodes,); 0 for nodes with
-            fewer than two children.
+        spread: for each level, alpha for every node as a parent, shape (nodes,); 0 for fewer than
+            two children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
     >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
@@ -91,8 +89,7 @@ class HierarchyLaw:
         return float(self.covariances(first)[level][node])
 
     def covariances(self, place: Place) -> list[Floats]:
-        """Return the covariances of the noise of the node (level, index) with the noise of every
-        node, by level.
+        """Return by level the covariances of the noise of a node with that of every node.
 
         Arrays have the shape (nodes,). The time is proportional to the number of nodes.
 
@@ -121,11 +118,7 @@ class HierarchyLaw:
         return found
 
     def functional(self, weights: Sequence[Floats]) -> float:
-        """Return the variance of a weighted sum of all nodes' estimates.
-
-        ``weights`` has, for each level from the root down, the weights of its nodes: shape
-        (nodes,).
-        """
+        """Return the variance of a sum of all estimates, weighted by level: shape (nodes,)."""
         # In a pass from leaves to root, the weighted sum of a node's children is written as their
         # mean weight times the node, plus deviations, whose variance is alpha times the squared
         # deviations of the weights. The time is proportional to the number of nodes.
@@ -145,20 +138,16 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """A strategy that measures the total of a tree and, for each group of siblings, how their sums
-    differ.
+    """A strategy that measures the total of a tree and how the sums of siblings differ.
 
-    Let x_i be the sum of the counts below child i, and s the sum of the x_i of all children of one
-    parent. The measurement of child i is p x_i - q s. If a parent has two children, only the first
-    is measured.
+    With x_i the sum of the counts below child i, and s the sum of the x_i of all siblings, the
+    measurement of child i is p x_i - q s. Of two children the first is measured.
 
     Args:
-        tree: the public tree.
         total: weight of the total.
-        own: one array for each level, of shape (nodes of the level,). Entry j is the weight p for
-            all children of node j; 0 if node j has fewer than two children.
-        shared: arrays of the same shapes. Entry j is the weight q for all children of node j; p / 2
-            if it has two children.
+        own: for each level an array, shape (nodes,): entry j is p for all children of node j; 0 if
+            it has fewer than two.
+        shared: likewise q; p / 2 for two children.
 
     Raises:
         InvalidInput: weights that do not fit the tree, or are not as stated above.
@@ -182,9 +171,7 @@ class TreeStrategy(TableStrategy):
         self._check()
 
     def _check(self) -> None:
-        """Raise `InvalidInput` for weights to which the formulas for norms and variances do not
-        apply.
-        """
+        """Raise `InvalidInput` for weights to which the formulas do not apply."""
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
             raise InvalidInput(
@@ -214,9 +201,7 @@ class TreeStrategy(TableStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values: the name, digests and all weights, but not the
-        tree.
-        """
+        """Return the name, digests and all weights as JSON values, without the tree."""
         return {
             **super().to_dict(),
             "total": self.total,
@@ -226,15 +211,10 @@ class TreeStrategy(TableStrategy):
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
-        """Rebuild the strategy from a description that `to_dict` made, on an equal tree.
+        """Rebuild the strategy from `to_dict` on an equal tree.
 
         Raises:
             InvalidInput: another tree, a missing part, or weights that differ from the stated ones.
-
-        >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-        >>> strategy, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)
-        >>> TreeStrategy.from_dict(strategy.to_dict(), tree) == strategy
-        True
         """
         try:
             parts = [
@@ -260,14 +240,12 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def largest_entry(self) -> int:
-        """Upper bound of the magnitude of any entry of the measurement matrix: the largest of the
-        weight of the total and of all weights p in ``own``.
-        """
+        """Upper bound of the magnitude of any entry: of the total's weight and all of ``own``."""
         return max(self.total, *(int(own.max(initial=0)) for own in self.own))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all weights; noise is derived from it and the key."""
+        """SHA-256 of all weights, from which noise is derived."""
         digest = hashlib.sha256(str(self.total).encode())
         for part in (*self.own, *self.shared):
             digest.update(np.ascontiguousarray(part, "<i8").data)
@@ -279,8 +257,7 @@ class TreeStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest change, exactly, of the measurements by a unit that moves to another
-        leaf.
+        """Return the largest norm, exactly, of the change if a unit moves to another leaf.
 
         It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
@@ -288,20 +265,14 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """The results of `_largest` for the 1-norm (key 1) and the squared 2-norm (key 2).
-
-        They are pairs: the largest change of all measurements by an added unit, and by a unit that
-        moves.
-        """
+        """The results of `_largest` for the 1-norm (key 1) and the squared 2-norm (key 2)."""
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return two numbers: how far a unit moves all measurements at most if it is added to a
-        leaf, and if it moves to another leaf.
+        """Return how far a unit moves all measurements at most if added, and if moved.
 
-        Both are 1-norms (``power`` 1) or squared 2-norms (``power`` 2). The first is the largest
-        norm of a leaf's column of the measurement matrix. The second is the largest norm of the
-        difference of two leaves' columns, in which the measurement of the total cancels.
+        Both are 1-norms (``power`` 1) or squared 2-norms (``power`` 2): of a leaf's column, and of
+        the difference of two, in which the measurement of the total cancels.
         """
         # Computed from the leaves up.
         below = np.zeros(self.tree.sizes[-1], np.int64)
@@ -334,9 +305,7 @@ class TreeStrategy(TableStrategy):
         return int(below[0]) + self.total**power, most_moved
 
     def joint_law(self, noise_variance: float) -> HierarchyLaw:
-        """Return the joint distribution of all estimates, if the noise of each measurement has this
-        variance.
-        """
+        """Return the joint distribution of all estimates for a noise variance of measurements."""
         spread = []
         for own, children in zip(self.own, self.tree.children, strict=True):
             alpha = np.zeros(len(own))
@@ -355,18 +324,16 @@ def tree_strategy_for(
     unit: float = 1.0,
     least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
-    """Return a strategy whose levels have wanted variances, and the standard deviation of its
-    noise.
+    """Return a strategy whose levels have wanted variances, and the std of its noise.
 
-    If measurements have noise with this standard deviation, every variance is at most its target.
+    With it every variance is at most its target.
 
     Args:
-        tree: the public tree.
-        wanted: target variance of the estimates of each level, beginning with the total.
-        norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        unit: how large a standard deviation of 1 is in the user's units; only messages use it.
-        least_weight: the smallest weight; with larger weights rounding changes variances less, but
-            only smaller counts fit int64.
+        wanted: target variance of each level, beginning with the total.
+        norm: 1 for Laplace, 2 for Gaussian noise.
+        unit: a standard deviation of 1 in the user's units, for messages.
+        least_weight: with larger weights rounding changes variances less, but only smaller counts
+            fit int64.
 
     Raises:
         InvalidInput: no estimates have these variances, or no integer weights attain them.

@@ -1,4 +1,4 @@
-"""The base class of strategies on a tree over a line that have a weight for each level."""
+"""Strategies on a tree over a line that have a weight for each level."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from counton.tables.tree_law import TreeLaw
 
 
 class WeightedTree(LineStrategy):
-    """A strategy on a tree over a line of cells (counts in a fixed order), with one weight for each
-    level of the tree.
+    """A strategy on a tree over a line of cells, with one weight for each level.
 
-    `TreeLaw` is the joint distribution of the noise in its estimates.
-
-    Attributes:
-        weights: integer weights of the levels. A column of the measurement matrix has at most one
-            entry for each level: plus or minus the weight of the level.
+    A column has at most one entry for each level: plus or minus its weight, an integer.
     """
 
     weights: tuple[int, ...]
@@ -39,9 +34,7 @@ class WeightedTree(LineStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values: the parameters, and the name by which the user
-        chose the strategy.
-        """
+        """Return the parameters, and the name that the user chose, as JSON values."""
         return {**super().to_dict(), "name": self.name}
 
     @override
@@ -59,9 +52,7 @@ class WeightedTree(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the summed variance of the sums over all intervals of cells, in time logarithmic
-        in the number of cells.
-        """
+        """Return the summed variance over all intervals, in time logarithmic in the cells."""
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     @override

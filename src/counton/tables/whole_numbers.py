@@ -1,14 +1,11 @@
-"""Post-processing of released trees of counts: whole or non-negative numbers that add up, some
-known.
+"""Post-processing of released trees: whole or non-negative numbers that add up, some known.
 
-All results depend on releases and public facts only, so they cost no privacy. They are biased: if
-the true count is small, a non-negative count is too large on average, and its siblings are too
-small.
+All results depend on releases and public facts only, so they cost no privacy. They are biased: a
+non-negative count of a small true one is too large on average, and its siblings too small.
 
 The total is chosen first, then the children of every node, given the node. Children become the
-nearest numbers that add up to the node, none below its lower bound: the sum of the known totals
-below it, and at least 0. They are then rounded so that the sum stays: all down, then those with the
-largest remainders up.
+nearest numbers that add up to it, none below its lower bound (the sum of known totals below, and at
+least 0), and are rounded so that the sum stays: all down, then those of the largest remainders up.
 """
 
 # The noise of siblings is exchangeable, so the least-squares estimate of children given their sum
@@ -32,10 +29,10 @@ _GRAIN = 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """Constraints on the counts of nodes; both lists have one array for each level of the tree.
+    """Constraints on the counts of nodes, by level.
 
     Attributes:
-        fixed: True if a node's count is known, or is the sum of its children's known counts.
+        fixed: whether a count is known, or the sum of its children's known counts.
         lowest: the count of a fixed node; the lowest allowed count of any other node.
     """
 
@@ -48,13 +45,9 @@ def bounds_of(
 ) -> tuple[Bounds, tuple[int, int, str] | None]:
     """Return the constraints that follow from known totals, and the first contradiction.
 
-    The contradiction is (level, index of the node, reason); None if there is none.
+    The contradiction is (level, index of the node, reason) or None.
 
-    Args:
-        parents: for each level below the first, the index of every node's parent one level up;
-            ascending.
-        known: for each level, each node's known total, NaN if unknown.
-        nonnegative: True if no number may be below 0.
+    ``known`` has NaN where unknown; ``parents`` are ascending indices one level up.
 
     >>> bounds, wrong = bounds_of([np.array([0, 0])], [np.array([9.0]), np.array([4.0, np.nan])],
     ...                           nonnegative=True)
@@ -95,12 +88,7 @@ def bounds_of(
 def whole_numbers(
     estimates: Sequence[Floats], parents: Sequence[Integers], bounds: Bounds
 ) -> list[Integers]:
-    """Return integers near the estimates, within bounds, such that children add up to their
-    parents.
-
-    Args:
-        estimates: for each level, the estimate of every node; the first level has one node.
-        parents: as in `bounds_of`.
+    """Return integers near the estimates, within bounds, that add up to their parents.
 
     Raises:
         SumOverflow: estimates beyond 2^53.
@@ -138,16 +126,7 @@ def _children(
     fixed: NDArray[np.bool_],
     lowest: Floats,
 ) -> Integers:
-    """Return integers near the estimates of one level. The integers of all children of a parent add
-    up to the parent's total.
-
-    Args:
-        totals: total of each node one level up.
-        parents: index of each node's parent.
-        estimates: estimate of each node.
-        fixed: True for each node whose count is known.
-        lowest: the count of a fixed node; the lowest allowed count of any other node.
-    """
+    """Return integers near the estimates of one level that add up to the parents' ``totals``."""
     size = len(totals)
     values = np.where(fixed, lowest, 0.0).astype(np.int64)
     left = totals - np.bincount(parents, weights=values, minlength=size).astype(np.int64)
@@ -180,15 +159,10 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
 
 
 def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
-    """Round numbers to integers such that the children of each node have the wanted sum.
+    """Round numbers so that the children of each node have the sum ``left``.
 
-    The largest remainders are rounded up; no number falls below ``low``.
-
-    Args:
-        nearest: the numbers of all children.
-        family: index of each child's parent; ascending.
-        left: for each parent, the wanted sum of its children.
-        low: lower bound of each child.
+    The largest remainders are rounded up; no number falls below ``low``. ``family``, ascending, is
+    the parent of each.
     """
     floor = np.floor(nearest + 2.0**-24)  # undo rounding errors below whole numbers
     part = nearest - floor

@@ -1,6 +1,4 @@
-"""Workloads: sets of queries on a line of cells, for which a strategy's total squared error is
-small.
-"""
+"""Workloads: sets of queries on a line of cells, whose total squared error is to be small."""
 
 from __future__ import annotations
 
@@ -26,45 +24,32 @@ _NARROW = 64
 
 
 class Estimator(Protocol):
-    """The methods of a strategy for a line of cells that compute variances of estimates.
-
-    A workload (set of queries) computes its error from these variances.
-    """
+    """Variances of a strategy's estimates, from which a workload computes its error."""
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of the estimated sums over the cells low .. high - 1, in units of
-        one measurement's noise variance.
-        """
+        """Return variances of sums over low .. high - 1, in units of a measurement's variance."""
         ...
 
-    def ranges_variance(self) -> float:
-        """Return the summed variance of the estimated sums over all intervals of cells."""
-        ...
+    def ranges_variance(self) -> float: ...
 
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of queries with these ``weights`` of cells: shape (queries,
-        cells).
-        """
+        """Return the summed variance of queries with these weights: shape (queries, cells)."""
         ...
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Return the joint distribution of an estimator's noise, if it estimates on a tree whose nodes
-    have few children; else None.
-    """
+    """Return the joint distribution of noise on a tree of few children; else None."""
     law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
     return law if narrow else None
 
 
 class Workload(ABC):
-    """A set of queries on a line of cells (counts in a fixed order); each query is a weighted sum
-    of the cells.
+    """A set of queries on a line of cells; each is a weighted sum of the cells.
 
     Attributes:
         cells: number of cells.
-        costly: True if the method `levels` computes each query by itself, which is slow for many
-            cells.
+        costly: whether `levels` computes each query by itself, slow for many cells.
     """
 
     name: ClassVar[str]
@@ -74,28 +59,21 @@ class Workload(ABC):
     @property
     @abstractmethod
     def queries(self) -> int:
-        """Number of queries; 1 for random subsets, whose error is the expectation over one random
-        query.
-        """
+        """Number of queries; 1 for random subsets, whose error is an expectation."""
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
-        """Return the summed variance of all queries of the workload, in units of one measurement's
-        noise variance.
-        """
+        """Return the summed variance of all queries, in units of a measurement's variance."""
 
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """Return each tree level's part in the summed variance of all queries: shape (levels,),
-        leaves first, root last.
-        """
+        """Return each tree level's part in the summed variance, leaves first: shape (levels,)."""
 
     @abstractmethod
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error of an answer to a query, given the errors of the cells.
+        """Return the largest error of an answer, given the cells' errors.
 
-        ``sums`` are the running sums of the cells' errors, with a zero in front: shape (cells +
-        1,).
+        ``sums`` are their running sums from zero: shape (cells + 1,).
 
         Raises:
             InvalidInput: a workload of one random query, which has no largest error.
@@ -103,20 +81,14 @@ class Workload(ABC):
 
     @abstractmethod
     def gram(self) -> Floats:
-        """Return W^T W, where W has a row for each query: shape (cells, cells); for up to 4096
-        cells.
-        """
+        """Return W^T W, where W has a row for each query, for up to 4096 cells."""
 
     def gram_times(self, rows: Floats) -> Floats:
-        """Return ``rows @ gram()``, shape (rows, cells), which some workloads compute without the
-        matrix `gram`.
-        """
+        """Return ``rows @ gram()``, shape (rows, cells), which may need no `gram`."""
         return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
-        """Return the diagonal of `gram`: for each cell, the sum of its squared weights over all
-        queries.
-        """
+        """Return the diagonal of `gram`: each cell's summed squared weights."""
         return self._gram.diagonal()
 
     @cached_property
@@ -140,9 +112,7 @@ class NamedWorkload(Workload):
         return hash((self.name, self.cells))
 
     def check_dense(self) -> None:
-        """Raise `InvalidInput` if the queries are on more than 4096 cells, too many for a matrix
-        over them.
-        """
+        """Raise `InvalidInput` for more than 4096 cells, too many for a matrix over them."""
         if self.cells > LARGEST_DENSE:
             raise InvalidInput(
                 f"a dense matrix over {self.cells} cells is too large; at most {LARGEST_DENSE} "
@@ -155,9 +125,7 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Integers) -> Iterator[list[Integers]]:
-    """Cut several arrays of one length into pieces of at most 2^14 entries, and yield lists with
-    one piece of each array.
-    """
+    """Yield pieces of at most 2^14 entries of several arrays of one length."""
     for start in range(0, len(arrays[0]), _STRETCH):
         yield [array[start : start + _STRETCH] for array in arrays]
 
@@ -186,18 +154,11 @@ class AllRanges(NamedWorkload):
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error of the sum over an interval: the largest minus the least of
-        ``sums``.
-
-        ``sums`` are the running sums of the cells' errors, with a zero in front: shape (cells +
-        1,).
-        """
+        """Return the largest minus the least of ``sums``, of shape (cells + 1,)."""
         return float(sums.max() - sums.min())
 
     def gram(self) -> Floats:
-        """Return W^T W for the queries W; entry (i, j), counted from 1, is min(i, j) (n + 1 -
-        max(i, j)).
-        """
+        """Return W^T W: entry (i, j), counted from 1, is min(i, j) (n + 1 - max(i, j))."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
@@ -208,7 +169,7 @@ class AllRanges(NamedWorkload):
 
 
 class Prefixes(NamedWorkload):
-    """The queries for all running totals of a line of cells: the sums of the cells 0 .. high - 1.
+    """The workload of all running totals: the sums of the cells 0 .. high - 1.
 
     >>> Prefixes(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 2, 1], [1, 1, 1]]
@@ -237,7 +198,7 @@ class Prefixes(NamedWorkload):
         return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
-        """Return W^T W for the queries W; entry (i, j), counted from 1, is n + 1 - max(i, j)."""
+        """Return W^T W: entry (i, j), counted from 1, is n + 1 - max(i, j)."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
@@ -248,11 +209,9 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return ``rows`` times a matrix with entries ``first[min(i, j)] * (n - max(i, j))``, without
-    building the matrix.
+    """Return ``rows`` times the matrix of ``first[min(i, j)] * (n - max(i, j))``, not built.
 
-    Such a matrix is the Gram matrix of a workload of intervals or prefixes. n is the length of
-    ``first``.
+    It is the Gram matrix of intervals or prefixes.
     """
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
@@ -261,8 +220,7 @@ def _from_both_ends(rows: Floats, first: Floats) -> Floats:
 
 
 class TreeNodes(NamedWorkload):
-    """The workload of all nodes of the binary tree over the cells: intervals j 2^k .. (j + 1) 2^k -
-    1.
+    """The workload of all nodes of the binary tree: intervals j 2^k .. (j + 1) 2^k - 1.
 
     The last node of a level may have fewer cells.
 
@@ -305,9 +263,7 @@ class TreeNodes(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def gram(self) -> Floats:
-        """Return W^T W for the queries W; entry (i, j) is the number of intervals that contain
-        cells i and j.
-        """
+        """Return W^T W: entry (i, j) is the number of intervals that contain both cells."""
         self.check_dense()
         low, high = self.intervals()
         corners = np.zeros((self.cells + 1, self.cells + 1))
@@ -318,12 +274,10 @@ class TreeNodes(NamedWorkload):
         return corners.cumsum(0).cumsum(1)[:-1, :-1]
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return groups of intervals whose estimated sums have equal variance, if ``joint_law`` is
-        the distribution of the estimates.
+        """Return groups of intervals whose sums have equal variance under ``joint_law``.
 
-        The result has three arrays of shape (groups,): start and end of one interval of each group,
-        and the number of intervals in the group. It is None unless all numbers of children in the
-        tree of ``joint_law`` are powers of two.
+        Three arrays, shape (groups,), have start and end of one interval, and the number in the
+        group. None: some radix of ``joint_law`` is no power of two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of
@@ -351,10 +305,9 @@ class TreeNodes(NamedWorkload):
         return np.array(lows), np.array(highs), np.array(times)
 
     def intervals(self) -> tuple[Integers, Integers]:
-        """Return the intervals of all nodes, as arrays of starts and of ends: cells low .. high -
-        1.
+        """Return the starts and ends of all nodes: cells low .. high - 1.
 
-        A node with an only child is left out, since it is the same query as the child.
+        An only child's parent is left out, since it is the same query.
         """
         lows, highs, size = [], [], 1
         while True:
@@ -415,12 +368,7 @@ class RandomSubsets(NamedWorkload):
         return single * np.eye(self.cells) + together
 
     def chance(self, cells: int) -> float:
-        """Return the probability that ``cells`` given cells are all in the random set.
-
-        >>> subsets = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
-        >>> subsets.chance(4), round(6 * subsets.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
-        (0.25, 2.5)
-        """
+        """Return the probability that ``cells`` given cells are all in the random set."""
         n, least = self.cells, -(-self.cells // 4)
         # logarithms of factorials
         logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])
@@ -436,10 +384,7 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return the numbers a and b that determine `gram`, the expected W^T W of the queries W.
-
-        `gram` is a times the identity matrix plus b times the matrix of ones.
-        """
+        """Return a and b: `gram` is a times the identity plus b times the matrix of ones."""
         # They follow from the probabilities that one, and two, given cells are in the set.
         n = self.cells
         sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
@@ -449,14 +394,11 @@ class RandomSubsets(NamedWorkload):
 
 
 class Queries(Workload):
-    """A workload of the caller's own queries, given as a matrix.
-
-    Args:
-        matrix: the weight of each cell in each query, shape (queries, cells).
+    """A workload of the caller's own queries, a matrix of shape (queries, cells).
 
     Raises:
-        InvalidInput: not a finite matrix with at least one row, one column and one entry
-            other than 0; or masked entries.
+        InvalidInput: not a finite matrix with a row, a column and an entry other than 0; or masked
+            entries.
 
     >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
     [[1, 1, 0], [1, 2, 1], [0, 1, 1]]
@@ -515,8 +457,7 @@ NAMED: dict[str, type[NamedWorkload]] = {
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
-    """Return the workload (set of queries) with this name over ``cells`` cells, or the workload of
-    a matrix with a row for each query.
+    """Return the workload with this name over ``cells`` cells, or of a matrix of queries.
 
     Raises:
         InvalidInput: an unknown name, or a matrix over another number of cells.
