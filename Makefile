@@ -80,13 +80,13 @@ $(READY): $(DEMO)
 
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
-	$(BIN)/counton demo
+	$(BIN)/python -m examples --departures
 	@echo "the commands of README.md run now, with .venv/bin on the PATH; those of pytest need 'make setup', a service 'make demo-live'"
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
 	$(BIN)/counton plan-expiring --epsilon 1d:1,365d:3 --every 1h
-	$(BIN)/counton demo --expire
+	$(BIN)/python -m examples --expire
 
 .PHONY: demo-hierarchy
 demo-hierarchy: $(DEMO) ## inhabitants of 34,000 cities at four levels that add up: a table

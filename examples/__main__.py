@@ -1,6 +1,6 @@
-"""`python -m examples`: cities that add up, and statistics of departures.
+"""`python -m examples`: a year of departures, cities that add up, and statistics of departures.
 
-Each demonstration prints the commands that it runs. The first is a command itself: counton demo.
+Each demonstration prints the commands that it runs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ def main(words: Sequence[str] | None = None) -> None:
         "--folder", default="demo", help="where the data, the state and the results go"
     )
     which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--departures", action="store_true", help="by carrier, hour by hour")
+    which.add_argument(
+        "--expire", action="store_true", help="the same without an end: protection fades with age"
+    )
     which.add_argument(
         "--hierarchy",
         action="store_true",
@@ -33,7 +37,12 @@ def main(words: Sequence[str] | None = None) -> None:
     which.add_argument("--spark", action="store_true", help="the departures with Spark")
     asked = parser.parse_args(words)
     with explain_errors():
-        if asked.hierarchy:
+        if asked.departures or asked.expire:
+            from counton.cli.run_statistic import perform
+            from examples.departures import options_for
+
+            perform(options_for(asked.folder, expire=asked.expire))
+        elif asked.hierarchy:
             from counton.cli.run_statistic import perform
             from examples.cities import hierarchy_job_for
 

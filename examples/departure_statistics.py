@@ -12,12 +12,12 @@ import polars as pl
 
 from counton import ApproxDP, Key, PureDP, Running
 from counton.cli.command_options import command_line
-from counton.cli.demo import data_folder
 from counton.cli.run_statistic import perform
 from counton.privacy import Guarantee
 from counton.run import Job
 from counton.run.written_files import write_table
 from counton.statistics import Degrees, Episodes, Statistic, Triangles
+from examples.departures import data_folder
 
 _ZONE = "America/New_York"
 #: The aircraft with most departures, and the airports that most of them went to.

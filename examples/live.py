@@ -27,10 +27,10 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.demo import data_folder
 from counton.cli.exits import explain_errors
 from counton.run.written_files import write_table
 from counton.serve.tokens import tokens_of
+from examples.departures import data_folder
 
 #: Before this hour hardly anybody departs.
 _FIRST = datetime(2013, 1, 2, 5)

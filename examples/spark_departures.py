@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.demo import options_for
+from examples.departures import options_for
 
 #: Rows of a file that arrives.
 _PART = 60_000

@@ -49,7 +49,6 @@ COMMANDS = {
     "methods": "s.db",
     "publish": "s.db --to p.db",
     "verify": "s.db",
-    "demo": "--folder d",
 }
 COUNT = (
     "e.csv --state new.db --time time --every 1d --start 2024-03-01 --steps 9 --epsilon 1 "

@@ -19,7 +19,6 @@ OTHER_WORDS = {
         ("cli/command_list.py", name)  # commands of their own
         for name in ("count", "sum", "hierarchy", "contingency", "ranges")
     ),
-    ("cli/demo.py", "count"),  # the command that the demonstration shows
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part

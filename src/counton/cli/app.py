@@ -138,7 +138,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "methods": (READ, "export_commands.print_methods", ("show_options.MethodsOptions",)),
     "publish": (READ, "export_commands.print_published", ("show_options.PublishOptions",)),
     "verify": (KEEP, "look_commands.print_verification", ("keep_options.VerifyOptions",)),
-    "demo": (RELEASE, "demo.perform", ("init_options.DemoOptions",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Options of commands that begin: ``init`` and ``demo``."""
+"""Options of the command ``init``."""
 
 from __future__ import annotations
 
@@ -72,15 +72,3 @@ class InitOptions(OptionRecord):
     out: str | None = option(
         None, f"file for the released numbers ({ENDINGS}); default: beside the events, as CSV"
     )
-
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """Run an example: a year of departures from New York's airports, hour by hour.
-
-    Writes the events, a table and a chart into a folder, and shows the command that made them. The
-    data come with counton's extra demo.
-    """
-
-    folder: str = option("demo", "folder for the data, the state and the results")
-    expire: bool = option(False, "show a stream without an end, whose protection fades with age")

