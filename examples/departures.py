@@ -26,8 +26,8 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
     The time of a departure is the scheduled hour, which cancelled flights have too.
 
     With ``expire`` the stream has no end, and its protection fades with age: an event loses at most
-    epsilon 1 within a day and 3 within a year. The command
-    ``plan-expiring --epsilon 1d:1,365d:3 --every 1h`` finds the options for this.
+    epsilon 1 within a day and 3 within a year. ``recipes/plan_expiring.py 24:1 8760:3`` finds the
+    options for this.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Streams without an end on the command line: counting, planning."""
+"""Streams without an end on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.cli.privacy_by_age import named_ages, seconds, targets_from
+from counton.cli.privacy_by_age import named_ages, seconds
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 
@@ -76,7 +76,7 @@ def test_gaussian_noise_and_sums_can_expire_too(place: Any) -> None:
     [
         (["--delta", "1e-9"], {}, "--delta 1e-9 does not go with --expire"),
         (["--rho", "1"], {}, "either --epsilon"),
-        ([], {"epsilon": None}, "counton plan-expiring"),
+        ([], {"epsilon": None}, "plan_expiring"),
         (["--strategy", "kary"], {}, "--strategy kary does not go with --expire"),
         (["--metric", "max"], {}, "metric max does not go with expire"),
         (["--growth", "-1"], {}, "growth is '-1'"),
@@ -114,87 +114,6 @@ def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
     assert "--expire is True, but stream 'ends' was created without it" in done.err
 
 
-@pytest.mark.slow
-def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
-    picture = place.folder / "loss.png"
-    asked = ("--epsilon", "1d:1,365d:3", "--every", "1h")
-    done = place("plan-expiring", *asked, "--plot", str(picture))
-    assert done.code == 0, done.err
-    for words in ("growth 1.08", "at once", "after an hour", "after ten years", "typical error"):
-        assert words in done.out
-    assert picture.stat().st_size > 20_000
-    plan = json.loads(place("plan-expiring", *asked, "--json").out)
-    assert [row["age"] for row in plan["loss_by_age"]] == [
-        *("at once", "an hour", "a day", "a week", "365d", "ten years")
-    ]
-    assert all(row["exact"] <= row["paper"] for row in plan["loss_by_age"])
-    assert plan["loss_by_age"][4]["exact"] <= 3
-    assert "beyond the age of 365d the loss has no bound" in done.out
-    options = plan["options"].split()
-    done = place(
-        "count", place.write("e.csv", ROWS), *place.new(steps=None, epsilon=None), *options
-    )
-    assert done.code == 0, done.err
-
-
-def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None:
-    asked = ("plan-expiring", "--epsilon", "20y:3, 1d:1", "--every", "1d")
-    done = place(*asked)
-    assert done.code == 0, done.err
-    for words in ("after a day", "after ten years", "after 20y"):
-        assert words in done.out
-    assert "the loss has no bound" not in done.out
-    rows = json.loads(place(*asked, "--json").out)["loss_by_age"]
-    assert [row["steps"] for row in rows] == [0, 1, 7, 366, 3653, 7305]
-    assert rows[1]["exact"] <= 1
-    assert rows[-1]["exact"] <= 3
-
-
-@pytest.mark.slow
-def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
-    picture = place.folder / "loss.png"
-    done = place("plan-expiring", "--epsilon", "1s:1", "--every", "1s", "--plot", str(picture))
-    assert done.code == 0, done.err
-    assert "after ten years" in done.out
-    assert picture.exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--epsilon", "1d:1"], "--every"),
-        (["--epsilon", "1d", "--every", "1h"], "'1d' must be an age"),
-        (["--epsilon", "1d:-1", "--every", "1h"], "'1d:-1' must be an age"),
-        (["--epsilon", "day:1", "--every", "1h"], "duration 'day'"),
-        (["--epsilon", "1d:1,24h:2", "--every", "1h"], "two losses for one age (24 steps)"),
-        (["--epsilon", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
-        (["--epsilon", "1d:1", "--every", "1h", "--plot", "loss.txt"], "must end in one of"),
-        (["--every", "1h"], "the privacy loss must be stated exactly once"),
-        (["--epsilon", "1d:1", "--rho", "1d:1"], "the privacy loss must be stated exactly once"),
-        (["--epsilon", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
-        (["--epsilon", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
-    ],
-)
-def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, place: Any) -> None:
-    done = place("plan-expiring", *arguments)
-    assert done.code == 2
-    assert words in done.err
-
-
-@pytest.mark.slow
-def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
-    asked = ("plan-expiring", "--rho", "1d:0.01,365d:0.03", "--every", "1h")
-    done = place(*asked)
-    assert done.code == 0, done.err
-    options = next(x for x in done.out.splitlines() if x.startswith("options for counton count: "))
-    assert "--rho 0.00" in options
-    assert "no mechanism at all" not in done.out
-    assert json.loads(place(*asked, "--json").out)["least_largest_error"] is None
-    new = place.new(steps=None, epsilon=None)
-    counted = place("count", place.write("e.csv", ROWS), *new, *options.split(": ")[1].split())
-    assert counted.code == 0, counted.err
-
-
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
     place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
     done = place("ledger", str(place.state), "--limit-epsilon", "500")
@@ -214,8 +133,7 @@ def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
 
 
 def test_ages_are_read_in_steps() -> None:
-    assert targets_from("90m:0.5, 1d:1", "1h") == {2: 0.5, 24: 1.0}
-    assert targets_from("1y:3", "1d") == {366: 3.0}  # rather a day too many than too few
+    assert named_ages("1d")["a year"] == 366  # rather a day too many than too few
     assert list(named_ages("1w")) == ["a week", "a year", "ten years"]
     assert seconds("1mo") * 12 == pytest.approx(seconds("1y"))
     with pytest.raises(InvalidInput, match="0h"):

@@ -38,7 +38,6 @@ COMMANDS = {
     "run": "n.toml",
     "serve": "n.toml --listen nowhere",
     "plan": "n.toml",
-    "plan-expiring": "--epsilon 1d:1 --every 1h",
     "ledger": "s.db",
     "show": "s.db",
     "forget": "s.db ann",

@@ -127,7 +127,7 @@ def test_every_command_of_the_page_runs_after_make_demo(
     """Without any package that only checks, documents or a service need."""
     with pytest.raises(AssertionError, match="pytest"):
         printed("python -m pytest --version", visits, **after_make_demo)
-    assert len(shown) > 3
+    assert len(shown) > 2
     assert all(shown.values())
     assert {one.split()[0] for cells in table().values() for one in re.findall("`(.*?)`", cells[2])
             if not one.startswith("--")} == {"counton", "make", "pytest", "python"}  # fmt: skip
@@ -201,7 +201,6 @@ def test_hdmm_is_ahead_at_one_length_alone() -> None:
     ("row", "says"),
     [
         ("people, not rows", r"(?s)--user.*--most.*--per"),
-        ("no last step", r"expir"),
         ("was it right?", r"computed again"),
     ],
 )
@@ -218,6 +217,5 @@ def test_no_row_with_a_command_is_left_out() -> None:
     assert rows == {
         "totals of a year of hours, ε = 1",
         "people, not rows",
-        "no last step",
         "was it right?",
     }

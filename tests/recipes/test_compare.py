@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,7 +15,13 @@ from counton import PureDP, release
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "compare.py"
 ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid": [1, 7] * 20})
-TIMES = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02"}
+TIMES: dict[str, Any] = {
+    "time": "at",
+    "every": "1d",
+    "start": "2024-03-01",
+    "steps": 9,
+    "until": "2024-03-02",
+}
 
 
 def answered(*words: object) -> list[str]:
@@ -27,7 +34,13 @@ def answered(*words: object) -> list[str]:
 
 def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None:
     file, state = tmp_path / "t.csv", tmp_path / "s.db"
-    given = {"by": "shop", "domain": "a,b,c", "state": state, "out": file, "unit": "sale"}
+    given: dict[str, Any] = {
+        "by": "shop",
+        "domain": "a,b,c",
+        "state": state,
+        "out": file,
+        "unit": "sale",
+    }
     release("count", ROWS, guarantee=PureDP(1), **given, **TIMES)
     state.unlink()
     _, one, two = answered(file, "a,b", "a,c")
@@ -40,7 +53,7 @@ def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None
 
 def test_a_number_of_each_group_is_compared(tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
-    given = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1, "by": "shop"}
+    given: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1, "by": "shop"}
     given |= {"domain": "a,b", "state": tmp_path / "s.db", "out": file, "unit": "sale"}
     release("average", ROWS, guarantee=PureDP(100), **given, **TIMES)
     _, said = answered(file, "b,a", "--of", "mean", "--steps", "1:1")

@@ -123,7 +123,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "run": (RELEASE, "run_command.perform", ("run_options.RunOptions",)),
     "serve": (RELEASE, "serve_commands.perform", ("serve_options.ServeOptions",)),
     "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
-    "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
     "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),
     "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),
     "forget": (KEEP, "keep_commands.print_forgotten", ("keep_options.ForgetOptions",)),

@@ -97,7 +97,6 @@ class OnceOptions:
 _COMMANDS = {
     "end_stream(state, name)": "counton end STATE --name NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
-    "plan_expiring(...)": "counton plan-expiring --epsilon 1d:1,365d:3 --every 1h",
 }
 #: The same for the statistic of a job: some statistics are commands of their own.
 _STATISTICS = {

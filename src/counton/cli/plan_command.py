@@ -92,7 +92,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? If it has no end, "
             "give --around, the number of first windows to plan for; if the protection of old "
-            "events may fade, use counton plan-expiring"
+            "events may fade, counton.plan_expiring plans it in Python"
         )
     if options.steps is not None and options.around is not None:
         raise InvalidInput(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counton.cli.command_options import JSON, JobWords, argument, of_job
-from counton.job.job import OptionRecord, option
+from counton.job.job import option
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,7 @@ class PlanOptions(JobWords):
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
     want. A job file is planned whole: the error of every number of its jobs, and what they cost.
-    plan-expiring plans a stream whose protection fades; a table's own command plans it, with
-    --plan. No rows are read.
+    A table's own command plans it, with --plan. No rows are read.
     """
 
     asked: str | None = argument(
@@ -94,33 +93,4 @@ class PlanOptions(JobWords):
     )
     width: float | None = of_job("width")
     full: bool = option(False, "show all strategies, their costs, and lower bounds of the error")
-    json: bool = option(False, JSON)
-
-
-@dataclass(frozen=True)
-class ExpiringPlanOptions(OptionRecord):
-    """Plan a stream without an end, whose protection fades with age: state the largest losses.
-
-    The plan finds the growth, the delay and the loss of the newest event, with the least error, and
-    shows what one event has lost at each age. No rows are read.
-    """
-
-    epsilon: str | None = option(
-        None,
-        "largest privacy loss of an event by its age, as in 1d:1,365d:3: 1 within a day, "
-        "3 within a year",
-    )
-    rho: str | None = option(
-        None, "largest loss by age in rho instead (Gaussian noise), as in 1d:.1,365d:.3"
-    )
-    every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo")
-    per_step: float = option(1, "expected events per window; the error of a delay grows with them")
-    rmse: float | None = option(None, "root-mean-square error that the plan must reach")
-    largest_error: float | None = option(None, "bound that no error exceeds, with probability 2/3")
-    steps: int | None = option(
-        None, "number of windows whose errors are averaged; default: the largest age"
-    )
-    largest_growth: str | None = option(None, "largest growth to try, from 0 on; default: 2")
-    plot: Path | None = option(None, "file for a chart of the loss by age: .png, .svg or .pdf")
-    width: float | None = of_job("width")
     json: bool = option(False, JSON)

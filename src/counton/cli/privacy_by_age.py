@@ -1,4 +1,4 @@
-"""Ages of events in words, such as "1d", as numbers of steps, with the privacy loss at each age."""
+"""The privacy loss of an event at familiar ages, in words."""
 
 from __future__ import annotations
 
@@ -60,35 +60,6 @@ def named_ages(every: str) -> dict[str, int]:
     """
     length = seconds(every)
     return {name: steps_in(text, every) for name, text in _NAMED.items() if seconds(text) >= length}
-
-
-def targets_from(text: str, every: str) -> dict[int, float]:
-    """Parse the largest allowed privacy losses by age from text such as ``1d:1,365d:3``; ages
-    become numbers of steps of length ``every``.
-
-    >>> targets_from("1d:1,365d:3", "1h")
-    {24: 1.0, 8760: 3.0}
-    """
-    targets: dict[int, float] = {}
-    for part in text.split(","):
-        age, colon, loss = part.partition(":")
-        try:
-            limit = float(loss) if colon else math.nan
-        except ValueError:
-            limit = math.nan
-        if not 0 < limit < math.inf:
-            raise InvalidInput(
-                f"{text!r}: {part!r} must be an age and the largest loss at that age, with a colon "
-                "between; write all of them as in 1d:1,365d:3"
-            )
-        steps = steps_in(age, every)
-        if steps in targets:
-            raise InvalidInput(
-                f"--expire {text!r} gives two losses for one age ({steps:,} steps); leave one of "
-                "them out"
-            )
-        targets[steps] = limit
-    return targets
 
 
 def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:

@@ -224,7 +224,7 @@ def _example(name: str) -> list[str]:
 _UNREAD = {"events": ["-"], "state": "planned.db"}
 #: Options that a plan of a statistic refuses, with the rest of the message.
 _UNPLANNED = {
-    "expire": f", because its protection fades with age; plan it by {field('plan_expiring(...)')}",
+    "expire": ", because its protection fades with age; plan it by counton.plan_expiring",
     "unknown": (
         ", because only some of its groups are shown; write it into a job file and plan the file"
     ),

@@ -500,8 +500,7 @@ class Promise(JobPart):
     )
     expire: bool = option(
         False,
-        "a stream without an end, whose protection of an event fades as the event gets older: "
-        "see plan-expiring",
+        "a stream without an end, whose protection of an event fades as the event gets older",
         kept="stream",
         of=("expiring", *_NAMED, *_STATED),
     )

@@ -1,0 +1,35 @@
+"""The recipe ``recipes/plan_expiring.py`` prints a plan and options for ``counton count``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "plan_expiring.py"
+
+
+@pytest.mark.parametrize("loss", [("24:1", "8760:3"), ("24:0.01", "8760:0.03", "--rho")])
+def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
+    picture = tmp_path / "loss.png"
+    done = subprocess.run(
+        [sys.executable, str(RECIPE), *loss, "--plot", str(picture)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    *_, newest, day, year, ten, _, said = done.stdout.splitlines()
+    assert [line.split()[1] for line in (newest, day, year, ten)] == ["0", "24", "8,760", "87,600"]
+    for line, limit in ((day, loss[0]), (year, loss[1])):
+        own, paper = map(float, line.split()[3:5])
+        assert own <= paper
+        assert own <= float(limit.partition(":")[2])
+    assert picture.stat().st_size > 20_000
+    (tmp_path / "e.csv").write_text("time\n2024-03-01T00:10\n2024-03-01T03:10\n")
+    words = f"--time time --every 1h --start 2024-03-01 --state {tmp_path}/s.db --until newest"
+    options = said.removeprefix("options for counton count: ").split()
+    counted = CliRunner().invoke(app, ["count", f"{tmp_path}/e.csv", *words.split(), *options])
+    assert counted.exit_code == 0, counted.output
