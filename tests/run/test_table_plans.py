@@ -27,7 +27,7 @@ def jobs(rows: Path) -> dict[str, Job]:
     more: dict[str, Any] = {"events": rows, "state": rows.parent / "s.db", "value": "n"}
     return {
         "hierarchy": Job("hierarchy", **more, levels="region,city", domain=places, rho="0.5"),
-        "ranges": Job("ranges", **more, rho="0.5"),
+        "ranges": Job("ranges", **more, label="region", domain="N,S,T", rho="0.5"),
         "contingency": Job(
             "contingency", **more, columns="region,city", domain="region=N,S;city=a,b", epsilon=1
         ),
@@ -67,8 +67,6 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
         yes=True,
         unknown="drop",
     )
-    if what == "ranges":
-        job = job.having(label="region", domain="N,S,T")
     _, rows_of_plan = planned_table(job)
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:
@@ -99,7 +97,7 @@ def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
     asked = jobs(rows)
     for job, words in (
         (asked["hierarchy"].having(time="at"), "every, start and steps"),
-        (asked["ranges"].having(value=None), "needs label"),
+        (asked["ranges"].having(label=None), "needs label"),
         (asked["ranges"].having(what="count", value=None), "needs time"),
     ):
         with pytest.raises(InvalidInput, match=words):

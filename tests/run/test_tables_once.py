@@ -50,7 +50,6 @@ from counton.run.outputs import Outputs
 from counton.run.stream_end import end_stream
 from counton.state import Store, verify
 from counton.statistics import Contingency, Hierarchy, Ranges
-from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.line_ranges import RangesReading
 from counton.tables import Tree
@@ -281,27 +280,6 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
     assert not (tmp_path / "s.db").exists()
 
 
-def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
-    """The others would move up: which rows could be read would show in all of them."""
-    line: dict[str, Any] = {"label": None, "domain": None, "value": "number"}
-    lines = {
-        "N,a,u1,2,i2,more": r"line 7 of .*e.csv cannot be read as csv \(it has 6 fields",
-        "N,a,u1,\xff,i2": "line 7 of .* cannot be read as csv .it has bytes that are not UTF-8",
-    }
-    policies: tuple[dict[str, Any], ...] = ({}, {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}"})
-    for policy in policies:
-        for wrong, words in lines.items():
-            found = table("ranges", tmp_path, **line, **policy)
-            (tmp_path / "e.csv").write_bytes(
-                "\n".join(["region,city,who,number,id", *ROWS, wrong, ""]).encode("latin-1")
-            )
-            with pytest.raises(InvalidInput, match=words):
-                run(found)
-        with pytest.raises(InvalidInput, match=r"e.csv has no rows, and without label each row"):
-            run(table("ranges", tmp_path, [], **line, **policy))
-    assert not (tmp_path / "s.db").exists()
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -498,28 +476,6 @@ def test_what_targets_cost(tmp_path: Path) -> None:
         assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
     with pytest.raises(InvalidInput, match="the privacy loss is missing"):
         run(wanted.having(name="none", target=None))
-
-
-def test_a_line_without_names_is_its_rows(tmp_path: Path) -> None:
-    line = table("ranges", tmp_path, label=None, domain=None, value="number")
-    with run(line) as outcome:
-        shown = outcome.read().table()
-        assert shown["cell"].to_list() == [0, 1, 2, 3, 4]
-        assert shown["estimate"].round().to_list() == [1, 2, 3, 4, 5]
-        assert statistic_to_dict(outcome.definition.statistic)["labels"] == 5
-    assert numbers(Job("ranges", line.events, line.keeping.state, key=line.keeping.key)) == [
-        1,
-        2,
-        3,
-        4,
-        5,
-    ]
-    for rows in (ROWS[::-1], ["N,a,u1,7,i1", *ROWS[1:]]):
-        assert numbers(line.having(events=written(tmp_path, rows))) == [1, 2, 3, 4, 5]
-    with pytest.raises(StateError, match="the statistic is Ranges"):
-        run(line.having(events=written(tmp_path, ROWS[:4])))
-    with pytest.raises(InvalidInput, match="2 files"):
-        run(line.having(events=[written(tmp_path), written(tmp_path, ROWS, "f.csv")], name="x"))
 
 
 def test_any_table_may_be_handed_over(tmp_path: Path) -> None:

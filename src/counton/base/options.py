@@ -263,8 +263,6 @@ def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
         ) from error
 
 
-#: Name of an added column of row numbers, for cells without names.
-ROWS = "(row)"
 #: Default number of largest groups to show.
 TOP = 10
 

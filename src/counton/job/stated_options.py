@@ -144,16 +144,6 @@ def declares_nodes(job: Job) -> bool:
     return "domain" in reads and "by" not in reads
 
 
-def is_numbered(job: Job) -> bool:
-    """Return whether each row of a job is a cell without a name, in a table that is released once.
-
-    It is if the job names a column with the values of the cells, and no column with their names.
-    """
-    unnamed = job.option("label") is None and job.option("value") is not None
-    options = kind_of(job.what).card.options if isinstance(job.what, str) else ()
-    return "label" in {one.name for one in options} and is_once(job) and unnamed
-
-
 def label_columns(job: Job) -> tuple[str, ...]:
     """Return the columns of labels that a job names in the options of its statistic.
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field, hide_secrets
-from counton.job import stated_options as statements
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, hide_secrets
 from counton.job.job import Job
 from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
@@ -33,7 +32,7 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
-from counton.run.settlement import SettledJob, checked_source, number_rows, resolve
+from counton.run.settlement import SettledJob, checked_source, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
 from counton.state.unit_names import SpentUnit, of_limit
@@ -333,12 +332,6 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
     ``units`` are further protected units that will have entries in the state's ledger, the record
     of spent privacy loss.
     """
-    if statements.is_numbered(job):
-        raise InvalidInput(
-            f"without {field('label')} each row is counted by itself, and their number is known "
-            f"only after reading the rows, but a plan reads none: give {field('label')} and "
-            f"{field('domain')}"
-        )
     try:
         paths = event_paths(job.events, job.format.file_format)
     except NoFiles:
@@ -480,7 +473,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
     """
     checked_source(job)
-    definition = define(number_rows(job))
+    definition = define(job)
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
         raise InvalidInput(

@@ -18,13 +18,11 @@ from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field
 from counton.base.exact import quote
-from counton.base.lazy_polars import polars as pl
-from counton.base.options import ROWS, split_names
+from counton.base.options import split_names
 from counton.base.private import Private
 from counton.job.job import NEWEST, Events, Job, usual_name
 from counton.job.stated_options import (
     declares_nodes,
-    is_numbered,
     is_once,
     kept_as,
     kept_value,
@@ -48,7 +46,6 @@ from counton.rows.paths import (
 )
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
-from counton.rows.window_marks import collect
 from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
@@ -182,7 +179,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         before = Definition.reopen(saved.design, saved.details)
         _refuse_ended(before, job)
     first = checked_source(job) if saved is None else None
-    job = number_rows(job, before)
     if not (isinstance(job.events, Source) and job.events.checked):
         files = state_files(job.keeping.state, job.keeping.key)
         check_quarantine(job.format.policies(), job.events, job.format.file_format, files)
@@ -231,7 +227,7 @@ def checked_source(job: Job) -> Source | None:
     None: the rows are opened later, since a query is asked when its moments are known, or they
     cannot be opened.
     """
-    if isinstance(job.events, Source) or is_numbered(job):
+    if isinstance(job.events, Source):
         return None
     try:
         moments = {name: EVER[name] for name in moments_named(job.rows.query or "")}
@@ -284,63 +280,6 @@ def _remember(definition: Definition, job: Job) -> Definition:
     if job.format.policies().quarantine is not None:
         fixed["set_aside"] = True
     return definition.having(record=fixed | said)
-
-
-def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Number the rows of a job, and use the numbers as names of its cells, if the job needs such
-    names.
-
-    It needs them if each row is a cell of the table in which it counts, and no column holds the
-    names of the cells. The number of rows is then published. Any other job is returned unchanged.
-
-    Args:
-        before: definition of the existing stream; None for a new stream.
-    """
-    if before is not None and name_of(job.what) == before.what:
-        numbered = before.record.get("label") == ROWS
-        value = job.option("value") or before.record.get("value")
-    else:
-        numbered, value = before is None and is_numbered(job), job.option("value")
-    if not numbered:
-        return job
-    if job.groups.domain is not None:
-        raise InvalidInput(
-            f"{field('domain', job.groups.domain if isinstance(job.groups.domain, str) else None)} "
-            "lists names of cells, and the column that has these names is missing; give "
-            f"{field('label')}"
-        )
-    if value is None:
-        raise InvalidInput(
-            f"without {field('label')} the numbers of the rows must be named; give "
-            f"{field('value')}, the column of counts"
-        )
-    if is_database(job.events):
-        raise InvalidInput(
-            f"a database returns rows in no certain order, and without {field('label')} their "
-            f"order decides; give {field('label')}, the column that names the cells"
-        )
-    source = _open_rows(job)
-    if len(source.parts) != 1:
-        raise InvalidInput(
-            f"{field('events')} are {len(source.parts)} files, and without {field('label')} the "
-            f"order of rows decides; give a single file, or {field('label')}, the column that "
-            "names the cells"
-        )
-    part = source.parts[0]
-    if not part.numbered:
-        raise InvalidInput(
-            f"{part.name} has rows in no certain order, and without {field('label')} their order "
-            f"decides; give {field('label')}, the column that names the cells"
-        )
-    rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
-    table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
-    if not table.height:
-        raise InvalidInput(
-            f"{part.name} has no rows, and without {field('label')} each row is a cell; give at "
-            "least one row"
-        )
-    more = {"value": value, "label": ROWS, "domain": range(table.height)}
-    return job.having(events=table, file_format=None, **more)
 
 
 def moments_of(

@@ -14,7 +14,7 @@ from counton.base.arrays import Integers
 from counton.base.columns import TextTable, refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
-from counton.base.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
+from counton.base.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
@@ -178,12 +178,12 @@ class Ranges(GridCells):
     @classmethod
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
-        label, cells = stated.require("label", "domain")
+        label, _ = stated.require("label", "domain")
         asked = table_arguments(stated)
         stated.refuse_counts(stated["value"])
         return cls(
-            len(cells) if isinstance(cells, range) else stated.groups(label),
-            name="cell" if label == ROWS else label,
+            stated.groups(label),
+            name=label,
             workload=stated["workload"] or "ranges",
             line=None if stated["line"] == "auto" else stated["line"],
             **asked,
