@@ -1,8 +1,7 @@
 """Plans of streams whose protection weakens with the age of data.
 
-A requirement states the largest privacy loss of an item at some ages: numbers of steps after it
-entered the stream. A plan finds the growth and delay of the strategy `Expiring`, and the epsilon or
-rho, that give the least error.
+A requirement states the largest privacy loss of an item at some ages, in steps. A plan finds the
+growth and delay of `Expiring`, and the epsilon or rho, that give the least error.
 """
 
 from __future__ import annotations
@@ -49,16 +48,14 @@ _BETWEEN = Fraction(1, 2)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """Plan of a stream whose protection weakens with age: the best design, and others for
-    comparison.
+    """Plan of a stream whose protection weakens with age: the best design, and the best ones with
+    growths 0, 1/2, 1 and so on.
 
-    A design is a strategy `Expiring` with an epsilon or rho. The strategy has two parameters: its
-    growth is the exponent in log(age)^growth, by which the privacy loss of an item grows, and its
-    delay is the number of latest steps that a release leaves out. The other designs are the best
-    with growths 0, 1/2, 1 and so on, in the order of what the plan minimises.
+    An item's loss grows like log(age)^growth; the delay is the number of latest steps that a
+    release leaves out.
 
     Attributes:
-        targets: the largest allowed privacy loss by age in steps; all designs keep them.
+        targets: the largest allowed privacy loss by age, which all designs keep.
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
@@ -79,20 +76,15 @@ class FadingPlan(Plan[Design[Expiring]]):
     targets: Mapping[int, float]
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Return the half-width, in items, of an interval for the count at a step, with the plan's
-        best design.
+        """Return the half-width of the count at a step with the best design.
 
-        It bounds the noise with probability ``level``. Items that a delay leaves out of the release
-        are not included.
+        Items that a delay leaves out are not included.
         """
         return self.best.errors.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the largest privacy losses by age, and the error of a total at the
-        first and at the last step. If the error is larger at another step, the sentence also states
-        the largest error.
-
-        ``level`` is the probability with which each stated error is not exceeded.
+        """Return a sentence with the largest losses by age, and the error of a total at the first,
+        the last, and a worse step.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
         worst = worst_step(self.best.errors, self.steps)
@@ -109,39 +101,32 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def unit(self) -> str:
-        """Name of the parameter that states the plan's privacy losses: "epsilon" or "rho"."""
+        """The unit of the losses: "epsilon" or "rho"."""
         return "rho" if self.best.family == "gaussian" else "epsilon"
 
     @property
     def steps(self) -> int:
-        """Number of releases to which the plan's errors refer: an error is the mean over these
-        releases, or the largest of them.
-        """
+        """Number of releases over which errors are averaged, or of which the largest is taken."""
         return self.best.errors.steps
 
     @cached_property
     def baseline(self) -> RestartedCounter:
-        """The best `RestartedCounter` that keeps the targets: a common alternative that starts anew
-        at intervals.
-        """
+        """The best `RestartedCounter` that keeps the targets."""
         gaussian = self.best.family == "gaussian"
         return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
 
     @property
     def baseline_rmse(self) -> float:
-        """Root of the mean squared error of `baseline`, the counter that starts again in every
-        round of steps.
-        """
+        """Root of the mean squared error of `baseline`."""
         return math.sqrt(self.baseline.mean_variance(self.steps))
 
     @property
     def least_largest_error(self) -> float | None:
-        """Lower bound on the largest error of any mechanism that keeps the plan's limits on privacy
-        loss (``targets``).
+        """Lower bound on the largest error of any mechanism with these targets.
 
-        The error is the largest over all ``steps`` releases, on the worst stream of zeros and ones.
-        The bound is 0 if the theorem gives none. It is None for losses in rho. It is None too if
-        the plan expects less than one item per step, since the worst stream may have more.
+        The error is the largest over all ``steps`` releases, on the worst stream of zeros and ones;
+        0 if the theorem gives none, None for losses in rho, or if less than one item per step is
+        expected, since the worst stream may have more.
         """
         if self.unit == "rho" or self.best.errors_of.per_step < 1:
             return None
@@ -149,11 +134,8 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each choice: rank, strategy, noise, epsilon or rho, errors, and the
-        loss at each age.
-
-        Errors are in items. The last column is the loss at ten times the largest age, for which
-        there is no target.
+        """Return one row for each choice; the last column is the loss at ten times the largest age,
+        for which there is no target.
         """
         ages = [*self.targets, 10 * max(self.targets) or 10]
         return [
@@ -190,35 +172,29 @@ def plan_expiring(
     """Plan a stream without an end whose protection weakens with the age of data.
 
     ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error with
-    which the privacy loss of an item is at most 1 up to age 24, and at most 3 up to age 8760.
-    ``plan_expiring(age=8760, rmse=30)`` finds the least loss at age 8760 for a wanted error. A plan
-    looks at no data and costs no privacy.
+    which an item's loss is at most 1 up to age 24, and 3 up to age 8760. ``plan_expiring(age=8760,
+    rmse=30)`` finds the least loss for a wanted error.
 
     Args:
-        epsilon: the largest loss by age in steps. Beyond the largest of these ages there is
-            no limit, and the loss goes on growing like log(age)^growth: state a limit for
-            the oldest age that matters.
-        rho: instead of ``epsilon``: the largest loss by age in rho of zero-concentrated
-            privacy; the noise is then Gaussian.
-        age: the age at which the loss is minimised, if no losses are given.
-        least: with ``age``, the kind of loss that is minimised, "epsilon" or "rho".
-        rmse: wanted root of the mean squared error, from noise and delay.
-        largest_error: wanted bound that all errors up to ``steps`` keep with probability
-            2/3. If losses are given, the plan minimises this bound instead of the rmse. If
-            ``rmse`` is given too, it minimises the larger of the two ratios of planned to
-            wanted error.
-        steps: the number of releases over which errors are averaged or bounded; default:
-            the largest age, at least 1,000.
-        per_step: expected number of items in a step. A delay of B steps leaves B * per_step
-            items out of a release, which count as an error.
+        epsilon: the largest loss by age in steps. Beyond the largest age there is no limit, and the
+            loss goes on growing like log(age)^growth: state a limit for the oldest age that
+            matters.
+        rho: instead, the largest loss in rho; the noise is then Gaussian.
+        age: without losses, the age at which the loss is minimised.
+        least: with ``age``, minimise "epsilon" or "rho".
+        rmse: wanted root of the mean squared error of noise and delay.
+        largest_error: wanted bound on all errors up to ``steps`` together, with probability 2/3.
+            With losses, the plan minimises it instead of the rmse, or the larger ratio to both
+            wanted errors.
+        steps: number of releases of the errors; default: the largest age, at least 1,000.
+        per_step: expected items of a step; a delay leaves out delay * per_step, as an error.
         delays: delays to choose from; default: all that can lower the error.
-        largest_growth: growths that are multiples of 1/100 are tried up to this one. A
-            larger growth lowers the error if losses are limited only at small ages. Losses
-            at greater ages then become very large.
+        largest_growth: multiples of 1/100 are tried up to it. A larger growth lowers the error if
+            losses are limited only at small ages; losses at greater ages become very large.
 
     Raises:
-        InvalidInput: an argument is out of range, or no design can keep the losses together
-            with the wanted error (the message tells whether any mechanism could).
+        InvalidInput: no design keeps the losses with the wanted error (the message tells whether
+            any mechanism could).
 
     >>> best = plan_expiring(age=8760, rmse=30).best
     >>> best.strategy.growth, best.errors.rmse <= 30, best.errors.loss([8760]).round(2).tolist()
@@ -301,7 +277,7 @@ def plan_expiring(
 
 
 def _loss_at(design: Design, age: int) -> float:
-    """Return the epsilon or rho of an item of this age under a design's guarantee, rounded up."""
+    """Return the epsilon or rho of an item of this age, rounded up."""
     assert isinstance(design.guarantee, ExpiringDP | ExpiringZCDP)
     promised = design.guarantee.at_age(age)
     if promised is None:
@@ -312,15 +288,7 @@ def _loss_at(design: Design, age: int) -> float:
 def _best_of_other_growths(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
-    """Return the best design for each growth of 0, 1/2, 1, ..., to be compared with the best design
-    of all growths.
-
-    The growth of the best design of all, and growths without a possible design, are left out.
-
-    Args:
-        best: the best design of all growths.
-        search: returns the best design within a space of growths and delays.
-    """
+    """Return the best design for each growth of 0, 1/2, 1, ..., but the best of all."""
     others = []
     for count in range(space.largest_growth // _BETWEEN + 1):
         growth = count * _BETWEEN
@@ -372,7 +340,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
 
 
 def _positive(name: str, value: Number) -> float:
-    """Check that an argument is above 0; return it as a float, not rounded up."""
+    """Return an argument above 0 as a float, not rounded up."""
     number = exact(value, name)
     if number <= 0:
         raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")

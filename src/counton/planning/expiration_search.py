@@ -1,8 +1,6 @@
-"""The search for the growth, delay and privacy budget of a stream whose protection weakens with
-age.
+"""The search for growth, delay and budget of a stream whose protection weakens with age.
 
-The search tries growths and delays for one form of noise (Laplace with an epsilon, Gaussian with a
-rho). It minimises an error, or the loss at one age.
+It minimises an error, or the loss at one age, for one form of noise.
 """
 
 from __future__ import annotations
@@ -36,45 +34,28 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class _Pure:
-    """Formulas that relate epsilon, error and privacy loss of streams with Laplace noise whose
-    protection weakens with age. The noise of single steps has scale 1 / epsilon.
-    """
+    """Formulas of streams with Laplace noise, of scale 1 / epsilon in single steps."""
 
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
-        """Return the error from noise at epsilon ``parameter``; ``unit`` is the error at an epsilon
-        of 1.
-        """
+        """Return the error at an epsilon; ``unit`` is the error at an epsilon of 1."""
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
-        """Return the epsilon at which noise has the error ``noise``; ``unit`` is the error at an
-        epsilon of 1.
-        """
+        """Return the epsilon at which the error is ``noise``."""
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest epsilon at which the privacy loss of an item of this age
-        is at most ``loss``.
+        """Return about the largest epsilon of the mechanism at which an item's loss is at most
+        ``loss``.
 
-        It is the epsilon of the mechanism, which decides the scale of its noise.
-
-        Args:
-            growth: the exponent in log(age)^growth, by which an item's privacy loss grows with its
-                age.
-            age: number of releases that have counted the item, less one.
-            loss: the limit on the item's privacy loss.
+        ``age`` is the number of releases that have counted the item, less one.
         """
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return approximately the privacy loss (epsilon) of an item that has been counted by age +
-        1 releases.
-
-        ``parameter`` is the epsilon of the mechanism. The loss grows with the age about as
-        log(age)^growth.
-        """
+        """Return about the loss of an item counted by age + 1 releases, like log(age)^growth."""
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -85,11 +66,10 @@ class _Pure:
 
 
 class _ConcentratedLoss:
-    """Formulas that relate rho, error and privacy loss of streams with Gaussian noise whose
-    protection weakens with age. The noise of single steps has variance 1 / (2 rho).
+    """The same formulas for Gaussian noise, of variance 1 / (2 rho) in single steps.
 
-    It has the methods of `_Pure`, with rho in place of epsilon. Discrete noise that is narrow loses
-    more privacy than continuous noise, so other formulas give the privacy loss of narrow noise.
+    Discrete noise that is narrow loses more privacy than continuous noise, so other formulas give
+    its loss.
     """
 
     gaussian = True
@@ -122,11 +102,9 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return approximately the largest privacy loss of any item at an age, at an epsilon or rho of
-    1.
+    """Return about the largest loss of any item at an age, at an epsilon or rho of 1.
 
-    It is the loss of the stream's first item, which is quick to compute. The final design is
-    checked with exact losses.
+    It is that of the first item, which is quick. The final design is checked with exact losses.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
@@ -136,47 +114,33 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, computed as if noise were continuous.
-
-    Items that a delay leaves out of a release count as an error too.
+    """Root of the mean squared error over ``steps`` releases, with what a delay leaves out, as if
+    noise were continuous.
     """
 
     steps: int
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Return the error from noise alone, at an epsilon or rho of 1: the root of its mean
-        variance.
-        """
+        """Return the error from noise alone, at an epsilon or rho of 1."""
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the root of the mean squared error from noise and delay together.
-
-        ``noise`` is the error from noise alone, ``held`` the number of items that a delay leaves
-        out.
-        """
+        """Return the error from noise together with ``held`` items that a delay leaves out."""
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """Return the largest error from noise alone at which the error from noise and delay
-        together is at most ``error``.
-
-        A delay leaves out ``held`` items. The result is 0 if the items left out alone make a larger
-        error.
+        """Return the largest error from noise with which the whole is at most ``error``; 0 if
+        ``held`` alone is more.
         """
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3.
-
-    It has the methods of `TypicalError`, with this bound in place of the root of the mean squared
-    error.
-    """
+    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3."""
 
     steps: int
     name = "a largest error"
@@ -208,16 +172,13 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The growths and delays that the search tries, for one kind of noise.
+    """The growths and delays that the search tries, for one form of noise.
 
     Attributes:
-        form: formulas for Laplace or for Gaussian noise.
-        per_step: expected number of items in a step, which each step of delay leaves out of
-            a release.
-        largest_growth: growths from 0 to this are tried.
-        delays: delays to choose from, in order; None for all that can lower the error.
-        steps: the number of releases over which errors are taken; delays are shorter.
-        growth: the only growth to try; None for all.
+        per_step: expected items of a step, which each step of delay leaves out.
+        delays: None: all that can lower the error.
+        steps: number of releases of the errors; delays are shorter.
+        growth: the only growth to try; None: all up to ``largest_growth``.
     """
 
     form: Form
@@ -237,21 +198,14 @@ class Space:
         )
 
     def growths(self) -> list[Fraction]:
-        """Return the growths with which the search begins, ascending. The growth is the exponent in
-        log(age)^growth, the loss of an item by age.
-        """
+        """Return the growths with which the search begins, ascending."""
         if self.growth is not None:
             return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
-        """Return the delays to try, in ascending order: those that the caller gave, or else a
-        selection.
-
-        A delay in the selection leaves at most ``most`` items out of a release. ``targets`` are the
-        ages at which the privacy loss is limited.
-        """
+        """Return the delays to try: the caller's, or some that leave at most ``most`` items out."""
         # The selection contains the delays at which the number of releases that have counted an
         # item of a target's age falls below a power of two, because the loss drops there.
         last = max(targets)
@@ -269,11 +223,7 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Find the growth and delay for which ``score(growth, delay)`` is least.
-
-        They are the parameters of a stream whose privacy loss grows with age. The search tries a
-        coarse grid, and then finer steps around the best point.
-        """
+        """Find the growth and delay of least score, by a coarse and then a finer grid."""
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
         for step in _FINER:
@@ -294,14 +244,10 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """Return the design with the smallest error among all that keep the limits on privacy loss.
+    """Return the design with the smallest error that keeps the limits on loss by age.
 
-    Args:
-        space: growths and delays to try. Delays are at most the largest age in ``targets``, since
-            with a longer delay no release has counted items of these ages.
-        targets: the largest allowed privacy loss by age in steps.
-        limits: measures of error, each with a limit. The minimised error is the largest ratio of a
-            measured error to its limit.
+    The error is the largest ratio to its limit. Delays are at most the largest age in ``targets``,
+    since with a longer one no release has counted such items.
     """
     form = space.form
 
@@ -324,14 +270,8 @@ def least_error(
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
-    """Return the largest epsilon or rho of five digits at which the privacy loss at each age keeps
-    its limit.
-
-    Args:
-        form: formulas for Laplace or for Gaussian noise.
-        expiry: growth and delay of the stream.
-        targets: the largest allowed privacy loss by age in steps. Ages below the delay are not
-            checked, since no release has counted such items.
+    """Return the largest epsilon or rho of five digits that keeps all losses; ages below the delay
+    are not checked, since no release has counted such items.
     """
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
@@ -349,14 +289,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """Return the design with the least privacy loss at one age, among all designs whose errors keep
-    their limits.
-
-    Args:
-        space: growths and delays to try.
-        age: the age in steps.
-        limits: measures of error, each with its largest allowed value.
-    """
+    """Return the design with the least loss at one age, whose errors keep their limits."""
     form = space.form
 
     def parameter(growth: Fraction, delay: int) -> float:
@@ -383,6 +316,6 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiri
 
 
 def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
-    """Round a number to five significant digits, down (``math.floor``) or up (``math.ceil``)."""
+    """Round to five significant digits, by ``math.floor`` or ``math.ceil``."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
     return towards(value / unit) * unit

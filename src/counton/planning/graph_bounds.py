@@ -54,11 +54,10 @@ _LARGEST_LOSS = 700.0
 
 
 def least_square_of_a_bit(guarantee: Guarantee) -> float:
-    """Return a lower bound on the mean squared error of any estimate of a secret random bit.
+    """Return a lower bound on the mean squared error of any estimate of a fair secret bit.
 
-    The bit is 0 or 1 with probability 1/2 each: one unit is present or absent. The result is 0 for
-    guarantees without a known bound. The source for approximate privacy is Kairouz, Oh and
-    Viswanath, "The composition theorem for differential privacy", 2015.
+    The bit says whether a unit is present; 0 for guarantees without a known bound. For approximate
+    privacy: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", 2015.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
@@ -93,26 +92,15 @@ def _loss(number: Fraction) -> float:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """Return how many secret bits a graph with this many nodes can encode, each as an edge that may
-    be missing.
-
-    n bits take n^2 + 2 n nodes. None: any number of nodes; the result is then 2^31.
-    """
+    """Return how many bits so many nodes can encode: n take n^2 + 2 n nodes; None: 2^31."""
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
 def _reconstruction_bound(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root mean squared error, at its worst step, of any mechanism that
-    counts in graphs.
+    """Return a lower bound on the root mean squared error at the worst step of counts in graphs.
 
-    Releases with a smaller error would reveal secret bits, against the guarantee: they reveal sums
-    of sets of bits, from which each bit can be computed. Comments at the beginning of this file
-    have the proof.
-
-    Args:
-        sets: largest number of sets of secret bits whose sums the releases can reveal.
-        steps: number of steps of the stream, which also limits how many bits can be used.
-        guarantee: the guarantee that the mechanism keeps.
+    Releases with a smaller error would reveal sums of ``sets`` sets of secret bits, and so the
+    bits; comments at the beginning of this file have the proof.
     """
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
     # The largest power of two, less one, up to some number; 0 if there is none.
@@ -135,14 +123,12 @@ def least_error_of_degrees(
 ) -> float:
     """Return a lower bound on the root mean squared error of every mechanism for degree histograms.
 
-    Every mechanism has at least this error at some step of some stream of edges, none of which is
-    removed. The protected unit is one edge.
+    It holds at some step of some stream of edges, none of which is removed, for a protected edge.
 
     Args:
         degree: the largest degree of a node.
-        steps: number of steps.
-        batched: True if a step may have any number of edges; else it has one at most.
-        nodes: number of nodes, if it is public; None: it is not.
+        batched: True if a step may have any number of edges, else one at most.
+        nodes: number of nodes, if it is public.
 
     >>> from counton import PureDP
     >>> [round(least_error_of_degrees(degree, 10**6, PureDP(1)), 1) for degree in (20, 1000)]
@@ -159,13 +145,7 @@ def least_error_of_matchings(
     steps: int, guarantee: Guarantee, *, batched: bool = False, nodes: int | None = None
 ) -> float:
     """Return a lower bound on the root mean squared error of every mechanism for the largest
-    matching.
-
-    Every mechanism has at least this error at some step of some stream of edges, none of which is
-    removed. The protected unit is one edge.
-
-    Args:
-        steps, batched, nodes: see `least_error_of_degrees`.
+    matching; conditions and arguments are those of `least_error_of_degrees`.
 
     >>> from counton import PureDP
     >>> round(least_error_of_matchings(10**6, PureDP(1)), 1)
@@ -179,11 +159,7 @@ def least_error_of_matchings(
 def bounds_on_degrees(
     degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error of a degree histogram and of the size of the largest
-    matching.
-
-    Arguments are those of `least_error_of_degrees`.
-    """
+    """Return lower bounds for a degree histogram and for the size of the largest matching."""
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
     degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched, nodes=nodes)

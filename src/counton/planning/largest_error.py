@@ -1,9 +1,8 @@
-"""The expected largest error over all queries of a workload, by simulation, since no formula is
-known.
+"""The expected largest error over all queries of a workload, by simulation.
 
-"Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
-workload W. Every run draws the mechanism's exact noise, and takes all queries into account. The
-paper ("Ranges" in `counton.base.literature`) samples 5,000 intervals, so its numbers are too small.
+"Ranges", Definition 3.12, in `counton.base.literature`: err_{W,inf} is the expectation of the
+largest error of all queries. Every run draws the exact noise and takes all queries into account.
+The paper samples 5,000 intervals, so its numbers are too small.
 """
 
 # Over all intervals of a line of cells, the largest error is the largest running sum of the noise
@@ -30,13 +29,7 @@ from counton.tables.table_noise import fraction_bits
 
 
 class LargestError(NamedTuple):
-    """The expected largest error, with the confidence interval of a simulation.
-
-    Attributes:
-        mean: mean of the largest error over the runs, in units of the counts.
-        lower, upper: ends of Student's confidence interval of the expectation.
-        level: confidence of the interval.
-        runs: number of independent draws of all noise.
+    """The expected largest error, in units of the counts, with Student's confidence interval.
 
     >>> print(LargestError(12.5, 12.0, 13.0, 0.95, 200))
     12.5, between 12 and 13 with 95% confidence (200 runs)
@@ -65,16 +58,13 @@ def expected_largest_error(
 ) -> LargestError:
     """Return the expected largest error of all answers to a workload, estimated by simulation.
 
-    The paper "Ranges" in `counton.base.literature` calls it err_{W,inf}, Definition 3.12. It
-    depends on no data, so planning with it costs no privacy.
+    It is err_{W,inf} of "Ranges", Definition 3.12, and depends on no data.
 
     Args:
-        choice: a design of `counton.plan_cells` for a line of cells: its strategy and
-            noise.
+        choice: a design of `counton.plan_cells` for a line of cells.
         workload: "ranges", "prefixes", "nodes", or a matrix with one row for each query.
         runs: number of independent draws of all noise, at least 2.
-        level: confidence of the interval.
-        key: key of the draws, to repeat a simulation; a fresh one unless given.
+        key: to repeat a simulation; a fresh one unless given.
 
     Raises:
         InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
@@ -92,12 +82,7 @@ def expected_largest_error(
 
 
 def mean_with_interval(every: ArrayLike, level: float) -> LargestError:
-    """Return the mean of the results of a simulation, with Student's confidence interval for the
-    expectation.
-
-    Args:
-        every: one result for each run, at least two.
-        level: confidence of the interval.
+    """Return the mean of at least two results, with Student's interval of the expectation.
 
     >>> mean_with_interval([1.0, 2.0, 3.0], 0.95)
     LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
@@ -117,11 +102,7 @@ def largest_errors(
     runs: int,
     key: Key | None = None,
 ) -> Iterator[float]:
-    """Draw the noise ``runs`` times, and yield the largest error over all answers to a workload
-    each time.
-
-    Arguments are those of `expected_largest_error`.
-    """
+    """Draw the noise ``runs`` times, and yield the largest error over all answers each time."""
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.strategy.axes
     if len(axes) != 1:

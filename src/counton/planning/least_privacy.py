@@ -25,16 +25,7 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """The half-widths of confidence intervals that a user wants, and the half-widths that a plan
-    reaches.
-
-    Attributes:
-        step: the step of these half-widths.
-        level: probability with which each interval holds.
-        wanted: wanted half-widths by the name of the released number, such as "count"; ""
-            if there is only one number.
-        planned: planned half-widths by the same names.
-    """
+    """Wanted and planned half-widths at a step, by the name of the number; "" if there is one."""
 
     step: int
     level: float
@@ -43,9 +34,7 @@ class ReachedHalfwidths(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Largest ratio of a planned half-width to the wanted one; at most 1 if all wanted
-        half-widths are reached.
-        """
+        """Largest ratio of a planned half-width to the wanted one."""
         return max(self.planned[name] / bound for name, bound in self.wanted.items())
 
     def __str__(self) -> str:
@@ -60,13 +49,10 @@ class ReachedHalfwidths(NamedTuple):
 
 
 def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
-    """Return the wanted half-widths by the name of the released number.
+    """Return the wanted half-widths by name; "" without one.
 
-    A half-width that is stated without a name has the name "".
-
-    Args:
-        within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
-        size: the public number of rows to which a percentage refers.
+    ``within`` is a number; a text such as "20", "2%" of ``size`` or "count=20,mean=0.5"; or numbers
+    by name.
 
     >>> bounds_of("2%", size=50000), bounds_of("count=20, mean=0.5")
     ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
@@ -103,11 +89,7 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
 ) -> ReachedHalfwidths:
-    """Return planned half-widths together with the wanted ones, by the name of the released number.
-
-    ``halfwidths`` are planned, ``bounds`` are wanted. A bound with the name "" applies to the
-    number of rows, "count", if it is planned, else to all numbers.
-    """
+    """Return planned beside wanted half-widths; the bound "" is for "count", or else for all."""
     wanted: dict[str, float] = {}
     for name, bound in bounds.items():
         if name in halfwidths:
@@ -126,12 +108,7 @@ def compare_halfwidths(
 
 
 def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
-    """Return the guarantee with a given epsilon or rho.
-
-    Args:
-        loss: the epsilon or rho.
-        least: which of the two ``loss`` is.
-        delta: with epsilon, the delta of approximate privacy; None: pure privacy.
+    """Return the guarantee with a given epsilon, perhaps with a delta, or rho.
 
     >>> guarantee_of_loss(Fraction(1, 2), "epsilon", "1e-6")
     ApproxDP(epsilon=0.5, delta=1e-6)
@@ -187,16 +164,9 @@ def least_guarantee(
 ) -> Guarantee:
     """Return the guarantee with the least epsilon or rho that keeps an error within a bound.
 
-    The epsilon or rho has four significant digits. The error must fall as the epsilon or rho grows,
-    apart from small rises where the planner changes its strategy. The error at the result is within
-    the bound in any case.
-
-    Args:
-        error: function from a guarantee to the error.
-        within: largest allowed error.
-        least: "epsilon" or "rho".
-        delta: with epsilon, the delta of approximate privacy; None: pure privacy.
-        near: a guess of the epsilon or rho, where the search begins.
+    The error must fall as the epsilon or rho grows, apart from small rises where the planner
+    changes its strategy; at the result, of four significant digits, it is within the bound in any
+    case. The search begins ``near`` a guess.
 
     >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
     PureDP(epsilon=1.5)
@@ -253,12 +223,10 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """Return the loss (epsilon or rho) with an index in the list of all losses that a plan tries.
+    """Return the number of four significant digits at a place, ascending; place 0 is 1.
 
-    The list has all numbers of four significant digits, ascending. Index 0 is the number 1.
-
-    >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
-    (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
+    >>> _loss_at(-1)
+    Fraction(9999, 10000)
     """
     power, digits = divmod(place, _ONE_DECADE)
     return (_FIRST + digits) * _power_of_ten(power - DIGITS + 1)
@@ -269,22 +237,14 @@ def _power_of_ten(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """Return the index of a loss (epsilon or rho) in the list of all losses that a plan tries; it
-    is the inverse of `_loss_at`.
-
-    The loss is rounded up to four significant digits.
-    """
+    """Return the place of a loss, rounded up; the inverse of `_loss_at`."""
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _power_of_ten(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Guess an index between ``low`` and ``high`` at which the error is near ``within``.
-
-    The indices number the losses (epsilon or rho) that a plan tries, as in `_loss_at`. The guess
-    interpolates the logarithms of losses and errors linearly.
-    """
+    """Guess a place at which the error is near ``within``, linearly in logarithms."""
     first, last = error_at(low), error_at(high)
     middle = (low + high) // 2
     if high - low <= 8 or not (0 < last < first < math.inf):

@@ -89,16 +89,13 @@ LARGEST_SEARCHED = 256
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
-    """Return a lower bound on the variance of releases by any matrix factorisation A = B C, with
-    columns of C of norm 1.
+    """Return a lower bound on the variance of releases by any factorisation A = B C.
 
-    A is the matrix of the released sums. The unit is the noise variance of a node (a row of the
-    measurement matrix C). The bound is proven for columns of 2-norm 1 (Gaussian noise), and so
-    holds for columns of 1-norm 1 (Laplace noise).
+    The unit is the noise variance of a row of C. It is proven for columns of 2-norm 1 (Gaussian
+    noise), and so holds for columns of 1-norm 1 (Laplace noise).
 
     Args:
-        horizon: number of steps T.
-        metric: "mean" for the mean variance of all released numbers, "max" for the largest.
+        metric: "mean" variance of all released numbers, or "max" for the largest.
         release: totals, each step's own count, or both.
 
     Raises:
@@ -131,7 +128,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
 
 
 def nuclear_norm(horizon: int) -> float:
-    """Return the nuclear norm of the T x T matrix of prefix sums: the sum of its singular values.
+    """Return the sum of the singular values of the T x T matrix of prefix sums.
 
     >>> round(nuclear_norm(2), 6)  # of [[1, 0], [1, 1]]: the square root of 5
     2.236068
@@ -187,14 +184,10 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 def least_noise_variance(guarantee: Guarantee) -> float:
     """Return a lower bound on the variance of noise that keeps a guarantee for a change by 1.
 
-    The noise is added to one number, which differs by 1 between neighbouring datasets. With this
-    bound, a bound on factorisations becomes a bound on any mechanism: the mean (or largest) squared
-    error of every mechanism is at least this number times `least_variance`. The argument is that of
-    "Constant matters", Theorem 3, which states the bound up to a constant. Comments in the source
-    have the proof.
-
-    Args:
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
+    With it, a bound on factorisations becomes one on any mechanism, whose mean (or largest) squared
+    error is at least this number times `least_variance`. The argument is that of "Constant
+    matters", Theorem 3, which states the bound up to a constant. Comments in the source have the
+    proof.
 
     Raises:
         InvalidInput: another guarantee.
@@ -245,11 +238,7 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 
 @lru_cache(maxsize=128)
 def _least_approximate(epsilon: float, delta: float) -> float:
-    """Return a lower bound on the variance of noise under (epsilon, delta)-privacy.
-
-    The result is for a protected unit that changes the number by 1; for a change by s multiply it
-    by s^2.
-    """
+    """Return a lower bound under (epsilon, delta)-privacy; for a change by s times s^2."""
     # V / s^2 in `least_noise_variance`; the best over moves of one step and of several steps at a
     # time.
     moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
@@ -261,8 +250,8 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 
 
 def _least_close(epsilon: float, delta: float) -> float:
-    """Return a lower bound on the variance of (epsilon, delta)-private noise k on the integers: the
-    distributions of k and k + 1 must be (epsilon, delta)-indistinguishable.
+    """Return a lower bound on the variance of noise k on the integers whose distribution is
+    (epsilon, delta)-indistinguishable from that of k + 1.
     """
     # The noise may be a mixture of such noises. Its variance is the least of E (k - a)^2 over
     # centres a, and centres within [0, 1/2] suffice, since laws may be moved and mirrored. Let f(a)
@@ -281,13 +270,11 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a lower bound by duality for noise k on the integers, after the multiplier l ("price")
-    for which it holds.
+    """Return the price l and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2 for every k.
 
-    The bound is on E (k - a)^2 + l (H_+ + H_-) / 2, for every distribution of k; a is ``centre``.
-    H_+ and H_- measure how far k + 1 and k - 1 are from being epsilon-indistinguishable from k;
-    comments in `least_noise_variance` define them. l is ``price`` or, if this is None, the number
-    that gives the best bound at this delta.
+    a is ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from being
+    epsilon-indistinguishable from k; comments in `least_noise_variance` define them. Without a
+    price, l is the best at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -336,19 +323,14 @@ def _price_and_bound(
 def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     """Return a lower bound on the largest error of running totals of fair coin flips.
 
-    No mechanism with pure privacy keeps all T errors below it with probability 3/4 or more. The
-    probability is over the coin flips (a stream of 0 and 1) and over the mechanism's noise.
+    No mechanism with pure privacy keeps all T errors below it with probability 3/4 or more, over
+    the coin flips and the mechanism's noise.
 
     Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4. As printed,
     the proof needs 10 T^(-1/20) <= 1/12, so T >= 120^20 = 3.8e41 steps. This function computes the
     bound that the proof gives for T steps.
 
-    Args:
-        horizon: number of steps T.
-        epsilon: the epsilon of `PureDP`.
-
-    Returns:
-        The bound; 0 if the proof gives none for so few steps.
+    It is 0 if the proof gives none for so few steps.
 
     Raises:
         InvalidInput: a horizon below 1, or epsilon not above 0.
@@ -382,12 +364,11 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _distance_by_terms(changed: int, size: Floats) -> Floats:
-    """Return the number D in the proof of `least_error_on_coin_flips`, by adding up terms.
+    """Return D = P(X is one of its k likeliest values) + P(X > size - k) by adding up terms.
 
-    D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
-    X, where k is ``changed``. It bounds how much the distribution of the coin flips in a block of
-    ``size`` steps changes if k of the zeros, drawn at random, become ones. ``size`` has shape
-    (sizes,), and so has the result.
+    X is binomial (size, 1/2), and k is ``changed``. In the proof of `least_error_on_coin_flips`, D
+    bounds how much the distribution of a block of ``size`` coin flips changes if k of the zeros,
+    drawn at random, become ones.
 
     >>> _distance_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -409,10 +390,7 @@ def _distance_by_terms(changed: int, size: Floats) -> Floats:
 
 
 def _central_mass(half: Floats) -> Floats:
-    """Return the probability C(2m, m) / 4^m of as many heads as tails in 2m coin flips.
-
-    m is ``half``, an array. For m from 32 on Stirling's series is used, correct to 1e-15.
-    """
+    """Return C(2m, m) / 4^m; for m from 32 on by Stirling's series, correct to 1e-15."""
     exact = np.array([math.comb(2 * m, m) / 4**m for m in range(_STIRLING)])
     series = sum(term / half**power for power, term in zip((1, 3, 5, 7), _CENTRAL, strict=True))
     few = exact[np.minimum(half, _STIRLING - 1).astype(np.int64)]
@@ -420,17 +398,11 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _distance_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the same number D as `_distance_by_terms`, by integrals, which are quick for any size.
-
-    D = P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2) variable
-    X, where k is ``changed``. ``size`` has shape (sizes,), and so has the result.
-    """
+    """Return D of `_distance_by_terms` by integrals, which are quick for any size."""
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
-        """Return P(X <= value) for a binomial (size, 1/2) variable X, for each size: shape
-        (sizes,).
-        """
+        """Return P(X <= value) for each size."""
         inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
         return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
 
@@ -439,10 +411,7 @@ def _distance_by_integrals(changed: int, size: Floats) -> Floats:
 
 
 def _last(holds: Any, most: int) -> int:
-    """Return the largest integer up to ``most`` for which a condition holds; 0 if it fails at 1.
-
-    ``holds`` must be true up to that integer and false beyond; the search is by bisection.
-    """
+    """Return the largest integer up to ``most`` for which it holds, 0 if none, by bisection."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -451,28 +420,19 @@ def _last(holds: Any, most: int) -> int:
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """Return the largest privacy loss that an event may have at an age in steps.
-
-    ``targets`` maps ages to largest losses. A loss never falls with age, so the result is the
-    smallest target for this age and all greater ages; infinity if there is none.
-    """
+    """Return the largest loss allowed at an age: the least target for it and all greater ages."""
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """Return a lower bound on the largest error of ``steps`` running totals whose privacy loss
-    grows with age.
+    """Return a lower bound on the largest of ``steps`` errors if losses grow with age.
 
-    It holds for every mechanism with these losses: on some stream of 0 and 1, the mechanism keeps
-    all errors below the bound with probability less than 2/3. The result is a multiple of 1/2. It
-    is 0 if the theorem gives no bound.
+    On some stream of 0 and 1, every mechanism with these losses keeps all errors below the bound
+    with probability less than 2/3. It is a multiple of 1/2, and 0 if the theorem gives none.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1.
 
-    Args:
-        targets: the largest allowed privacy loss (epsilon) by age in steps. Beyond the
-            largest of these ages there is no limit.
-        steps: length of the stream.
+    ``targets`` are the largest epsilon by age in steps, without limit beyond the largest age.
 
     >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
     23.0
@@ -483,9 +443,7 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if Theorem 5.1 of Andersson et al. permits that a mechanism keeps all errors
-        below ``block`` / 2. A margin covers rounding.
-        """
+        """Return whether Theorem 5.1, with a margin, permits errors below ``block`` / 2."""
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
     # The larger the error, the sooner the theorem allows it, so bisection finds the first that it
@@ -494,11 +452,7 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
 
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:
-    """Return the sum of the privacy losses allowed at the ages 0, 1, ..., end - 1.
-
-    ``targets`` maps ages to largest losses; `allowed_loss` defines the loss allowed at other ages.
-    The sum is infinite if no target is at age end - 1 or later.
-    """
+    """Return the sum of the losses allowed at ages below ``end``."""
     total, age = 0.0, 0
     for at in sorted(targets):
         total += allowed_loss(targets, at) * (min(at + 1, end) - age)
@@ -509,10 +463,10 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
 def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
     """Return a lower bound on the largest error of running totals in several cells.
 
-    It holds for every mechanism with pure privacy: on some stream, some error in some cell at some
-    step reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in
-    any step. "Constant matters", Theorem 6, states such a bound for counts of letters, but only up
-    to a constant.
+    On some stream, some error in some cell at some step of every mechanism with pure privacy
+    reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in any
+    step. "Constant matters", Theorem 6, states such a bound for counts of letters, up to a
+    constant.
 
     Raises:
         InvalidInput: epsilon not above 0.
@@ -543,11 +497,8 @@ ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
-    """Return lower bounds on the standard deviation of any strategy's releases, by kind of noise.
-
-    The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
-    units, for the numbers that the design releases under its guarantee. Kinds of noise without a
-    known bound are left out.
+    """Return lower bounds on the standard deviation of any strategy's releases, in data units, by
+    kind of noise; kinds without a known bound are left out.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
@@ -573,11 +524,10 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
     """Compare the error of a design with lower bounds on the error of other mechanisms.
 
-    The ``factor`` of each bound is the design's error divided by the bound. The first bound is for
-    mechanisms with the design's kind of noise, the second for any mechanism; see
-    `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that expire.
-    For a stream without a last step, errors are those of the first ``design.errors_of.steps``
-    steps, or of 65,536 if none are stated.
+    The ``factor`` of each is the design's error divided by the bound: first for mechanisms with its
+    kind of noise, then for any; see `StreamPlan.factors`. The result is empty if no theorem
+    applies, as for guarantees that expire. Without a last step errors are of
+    ``design.errors_of.steps`` steps, or of 65,536.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -611,15 +561,9 @@ def far_from_possible(
     of: str = "",
     cited: bool = True,
 ) -> str:
-    """Return a sentence for a publication that compares a design's error with lower bounds.
+    """Return a sentence that compares a design's error with lower bounds, "" without any.
 
-    It is "" if there are no bounds.
-
-    Args:
-        design, factors, metric: see `factors_of_design`.
-        of: the kind of number that has this error, such as "a cell"; "": the sentence names
-            none.
-        cited: whether the sentence names sources.
+    ``of``: the kind of number that has this error, such as "a cell". ``cited``: name sources.
 
     >>> from counton import ZCDP, plan
     >>> ranked = plan(1024, ZCDP(0.5))
@@ -649,11 +593,10 @@ class LowerBound:
     """A lower bound on an error, together with the error that a plan achieves.
 
     Attributes:
-        quantity: the bounded quantity in words; its numbers are in data units.
-        at_least: the bound; None if no bound above 0 is known here ("vacuous").
-        achieved: the plan's value of this quantity; None if it is not known.
-        holds_for: the mechanisms for which the bound holds; for a vacuous bound, the reason why it
-            does not apply here.
+        quantity: the bounded quantity in words, in data units.
+        at_least: None if no bound above 0 is known here ("vacuous").
+        achieved: the plan's value.
+        holds_for: the mechanisms, or why a vacuous bound does not apply.
         source: paper and statement.
 
     >>> from counton import plan
@@ -672,27 +615,24 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """True if this lower bound does not apply, or if nothing above 0 is proven for so few
-        steps.
-        """
+        """True if this bound does not apply, or if nothing above 0 is proven."""
         return self.at_least is None
 
     @property
     def factor(self) -> float:
-        """Achieved error divided by the bound; NaN if one of them is not known."""
+        """Achieved error divided by the bound; NaN if one is not known."""
         if self.achieved is None or not self.at_least:
             return math.nan
         return self.achieved / self.at_least
 
     @property
     def times(self) -> str:
-        """The achieved error divided by the bound, as text for a table."""
+        """The factor as text for a table."""
         return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
 
     @property
     def distance(self) -> str:
-        """Sentence that compares the error of a plan with this lower bound on the error of any
-        mechanism.
+        """Sentence that compares the error of a plan with this bound.
 
         >>> from counton import ZCDP, plan
         >>> for factor in plan(1024, ZCDP(0.5)).factors:
@@ -717,9 +657,7 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return known lower bounds on the errors of any mechanism, each together with the error of a
-    plan; see `StreamPlan.bounds`.
-    """
+    """Return lower bounds with the errors of a plan; see `StreamPlan.bounds`."""
     if plan.best.errors_of.what:
         return (*_variance_bounds(plan), *plan.least_errors)
     return (
@@ -734,7 +672,7 @@ def _unit(design: Design) -> float:
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
-    """Return the paper and statement of the tightest bound on the variance of any factorisation."""
+    """Return the source of the tightest bound on the variance of any factorisation."""
     steps, release = design.errors.steps, design.errors.release
     if release == "windows":
         return "trace of the inverse (counton)"
@@ -768,12 +706,7 @@ def _variance_bounds(plan: StreamPlan) -> Iterator[LowerBound]:
 
 
 def least_of_any_mechanism(design: Design, metric: Metric) -> float:
-    """Return a lower bound on the root mean squared error of every mechanism; 0 if none is known.
-
-    Args:
-        metric: "mean" for a bound on the mean over steps of the squared error, "max" for one on its
-            maximum.
-    """
+    """Return a lower bound on the root mean, or largest, squared error of every mechanism."""
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
     least = least_noise_variance(design.guarantee)
@@ -812,20 +745,16 @@ def _largest_error_bounds(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """Return a bound that all errors of a design keep together with this probability; None if none
-    is known.
-    """
+    """Return a bound that all errors keep together with this probability."""
     found = design.errors.largest_error(probability)
     return None if math.isinf(found) else found
 
 
 def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
-    """Yield two lower bounds of the literature, for graph cuts and for counts of letters.
+    """Yield the bounds for graph cuts, vacuous for totals, and for counts of letters.
 
-    The bound for cuts never applies to a design of totals, so it is marked as vacuous. The bound
-    for letters is given together with the design's largest error. It is marked as vacuous unless
-    there are several cells, privacy is pure, and the design is for totals of units that count in
-    one step.
+    The latter is vacuous unless there are several cells, privacy is pure, and the design is for
+    totals of units that count in one step.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)
@@ -851,16 +780,9 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
 def _bound_or_vacuous(
     design: Design, quantity: str, least: float, who: str, source: str
 ) -> LowerBound:
-    """Return a lower bound on the largest of all errors, together with the design's own largest
-    error.
+    """Return a bound beside the design's largest error, vacuous if ``least`` is 0.
 
-    Args:
-        design: the plan's design.
-        quantity: the bounded quantity in words.
-        least: the bound: on some stream, a mechanism keeps all errors below it with a probability
-            of at most 2/3. 0: no bound is proven, and the result is marked as vacuous.
-        who: the mechanisms for which it holds, in words.
-        source: paper and statement.
+    On some stream, a mechanism keeps all errors below ``least`` with a probability of at most 2/3.
     """
     if not least:
         return LowerBound(quantity, None, None, "the stream is too short for its loss", source)
@@ -871,14 +793,7 @@ def _bound_or_vacuous(
 def largest_of_cells(
     cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
 ) -> tuple[LowerBound, ...]:
-    """Return the bound `least_error_of_cells` in data units; empty unless the guarantee is
-    `PureDP`.
-
-    Args:
-        cells: number of cells; a unit may change any one of them by ``unit``, in any step.
-        unit: the change by one unit, in data units.
-        quantity: the bounded quantity in words.
-    """
+    """Return `least_error_of_cells` times a change of ``unit``; empty unless `PureDP`."""
     if not isinstance(guarantee, PureDP):
         return ()
     least = least_error_of_cells(cells, horizon, guarantee.epsilon) * unit

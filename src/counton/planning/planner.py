@@ -1,8 +1,8 @@
-"""The planner: it computes the error of every candidate strategy and noise, and ranks them.
+"""The planner: it ranks candidate strategies and noise by their error.
 
-If a unit changes several steps, the planner computes the sensitivity in both norms for many trees:
-for every arity and height, and for `SmoothBinary` every number of zeros. It leaves out a strategy
-if another one has a smaller error and no larger norm.
+If a unit changes several steps, sensitivities in both norms are computed for trees of every arity
+and height, and for `SmoothBinary` every number of zeros. A strategy is left out if another one has
+a smaller error and no larger norm.
 """
 
 # If a unit changes one step, the sensitivity of a tree follows from its height. If a unit changes
@@ -103,9 +103,7 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class AnyDesign(Protocol):
-    """A design: a strategy, with noise that keeps a guarantee. Its method ``row`` returns the
-    design's row in the table of a plan, by column.
-    """
+    """A strategy with noise that keeps a guarantee; ``row`` is its row in a plan's table."""
 
     @property
     def strategy(self) -> Any: ...
@@ -122,10 +120,8 @@ class Plan(Generic[D]):
     """A plan: a list of designs, best first, made without data.
 
     Attributes:
-        choices: the designs, best first.
-        words: lines on what is compared, the guarantee and the protected unit.
-        shown: columns of `rows` that are printed.
-        brief: columns that are printed in the short form; empty: all of ``shown``.
+        words: what is compared, the guarantee and the protected unit.
+        shown, brief: columns that are printed, in full and in short.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -140,14 +136,12 @@ class Plan(Generic[D]):
 
     @property
     def best(self) -> D:
-        """The plan's first choice: the best design by the error, or by the privacy loss, that the
-        plan minimises.
-        """
+        """The design with the least error, or loss."""
         return self.choices[0]
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy guarantee of the plan's best design."""
+        """The guarantee of the best design."""
         return self.best.guarantee
 
     def __iter__(self) -> Iterator[D]:
@@ -157,11 +151,11 @@ class Plan(Generic[D]):
         return len(self.choices)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the plan as a table, one dict for each design: its rank and its numbers."""
+        """Return a dict for each design: its rank and its numbers."""
         return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
 
     def table(self) -> Any:
-        """Return the plan as a polars data frame, with the rows of the method `rows`.
+        """Return `rows` as a polars data frame.
 
         Raises:
             MissingExtra: polars is not installed; `rows` needs none.
@@ -171,23 +165,17 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Return the lines of text above the printed table of designs: the errors of the best one,
-        and the protected unit.
-        """
+        """Return the lines above the printed table."""
         return self.words
 
     def foot(self) -> Sequence[str]:
-        """Return the lines of text below the printed table of designs: strategies that were left
-        out, and lower bounds on the error of any mechanism.
-        """
+        """Return the lines below it: strategies left out, and lower bounds."""
         return ()
 
     def describe(self, *, full: bool = False) -> str:
-        """Return the errors of the best design in words, and a table of the best three designs.
+        """Return the best errors in words, and a table of the best three designs.
 
-        Args:
-            full: True for all designs and columns, lower bounds, and the strategies that were
-                left out.
+        ``full``: all designs and columns, lower bounds, and the strategies that were left out.
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
@@ -233,20 +221,12 @@ class Plan(Generic[D]):
 def off_in_words(
     what: str, halfwidths: Mapping[int, float], *, worst: int | None = None, ends: bool = True
 ) -> str:
-    """Return a clause of a sentence that says by how much a number is off at most, at some steps.
+    """Return a clause that says by how much ``what``, such as "a total", is off at most.
 
-    Args:
-        what: the number in words, such as "a total".
-        halfwidths: half-widths at the first step, the last one and perhaps the worst one.
-        worst: the step with the largest error up to the last one; None: it is not known.
-        ends: whether the stream ends with the last step.
+    ``worst`` is the step with the largest error; ``ends``: the stream ends with the last step.
 
     >>> off_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
     'a total is off by at most 12 in step 1 and 25 in step 52'
-    >>> off_in_words("a total", {1: 5.9, 64: 5.9, 63: 16.5}, worst=63)
-    'a total is off by at most 5.9 in step 1, 5.9 in step 64 and 17 in the worst step'
-    >>> off_in_words("a total", {1: 5.9, 64: 5.9}, worst=1)
-    'a total is off by at most 5.9'
     """
     last, largest = max(halfwidths), figures_above(max(halfwidths.values()))
     named = {step: figures_above(halfwidths[step]) for step in (1, last) if step in halfwidths}
@@ -263,16 +243,9 @@ _MOST_SEARCHED = 2**16
 
 
 def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
-    """Return the step with the largest error among the steps 1 to ``steps``.
+    """Return the first step with the largest error; None if there are too many to compare.
 
-    If several steps have the largest error, the first of them is returned. The result is None if
-    there are too many steps to compare.
-
-    Args:
-        errors: the errors of a design.
-        steps: number of steps.
-        over: None for errors of the release of each step; a number for errors of the sum over so
-            many latest steps.
+    With ``over``, errors are of the sum over so many latest steps.
 
     >>> from counton import ZCDP, plan
     >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
@@ -290,7 +263,7 @@ def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | 
 
 
 def loss_of(guarantee: Guarantee) -> str:
-    """Return the parameters of a guarantee as text, without its name, such as "epsilon = 1".
+    """Return the parameters of a guarantee as text.
 
     >>> loss_of(ApproxDP(1, "1e-6"))
     'epsilon = 1 and delta = 1e-6'
@@ -303,17 +276,12 @@ class StreamPlan(Plan[Design]):
     """A plan of a stream: strategies in order of their exact error.
 
     Attributes:
-        horizon, metric: the number of steps and the error metric of the request; a horizon of None
-            is a stream without a last step.
+        horizon, metric: of the request.
         notes: kinds of strategies that were left out, and why.
-        planning_seconds: time to find each design and compute its error; not compared by
-            ``==``.
-        least_errors: lower bounds on the errors of a statistic, such as a mean; empty for
-            counts.
-        reached: wanted and planned half-widths, if the guarantee was found from wanted
-            half-widths; else None.
-        own_halfwidths: a function that returns the half-widths of a statistic's released
-            numbers, by name, under this plan; None for counts.
+        planning_seconds: time to find each design; not compared by ``==``.
+        least_errors: lower bounds on the errors of a statistic.
+        reached: wanted and planned half-widths, if the guarantee was found from them.
+        own_halfwidths: half-widths of a statistic's numbers by name.
     """
 
     horizon: int | None
@@ -326,22 +294,17 @@ class StreamPlan(Plan[Design]):
 
     @property
     def contribution(self) -> Contribution:
-        """Bound on how much one protected unit changes the data, for all designs of the plan."""
+        """Bound on one unit's change, for all designs of the plan."""
         return self.best.contribution
 
     @property
     def steps(self) -> int:
-        """Number of steps to which the plan's errors refer: an error is the mean over these steps,
-        or the largest of them.
-
-        It is the horizon; for a stream without an end it is the argument ``around`` of
-        `counton.plan`.
-        """
+        """Number of steps of the errors: the horizon, or ``around`` of `counton.plan`."""
         return self.best.errors.steps if self.horizon is None else self.horizon
 
     @cached_property
     def best_published(self) -> Design | None:
-        """The best design that refereed papers describe; None if the plan has none.
+        """The best design that refereed papers describe, if any.
 
         >>> from counton import PureDP, plan
         >>> ranked = plan(365, PureDP(1))
@@ -355,9 +318,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def published_in_words(self) -> str:
-        """Sentence on the best strategy that refereed papers describe: its error compared with the
-        best, and the paper.
-        """
+        """Sentence that compares it with the best, and names the paper."""
         best = self.best_published
         if best is None:
             return "published: none of these strategies is in a refereed paper"
@@ -370,23 +331,16 @@ class StreamPlan(Plan[Design]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of releases of the best design, in data units; see
-        `Errors.std`.
-        """
+        """Return the standard deviation of the best design's releases; see `Errors.std`."""
         return self.best.errors.std(steps)
 
     def halfwidths(
         self, step: int, level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Return the half-widths of intervals at a step with the best design, by the name of the
-        released number.
+        """Return half-widths at a step with the best design in data units, by the name of the
+        number.
 
-        They are in data units. The name is "" if the stream releases only one number.
-
-        Args:
-            step: the step, from 1.
-            level: probability with which each interval holds.
-            over: number of the latest steps whose sum is released; None: what the plan releases.
+        ``over``: number of the latest steps whose sum is released; None: what the plan releases.
 
         Raises:
             InvalidInput: the step or the level is out of range.
@@ -404,12 +358,7 @@ class StreamPlan(Plan[Design]):
         return {"": float(np.ravel(self.best.errors.window_halfwidths([begin], [step], level))[0])}
 
     def halfwidth(self, step: int, level: float = 0.95, name: str = "") -> float:
-        """Return the half-width of an interval at a step, with the best design, in data units.
-
-        Args:
-            step: the step, from 1.
-            level: probability with which the interval holds.
-            name: name of the number, if a statistic has several, such as "mean".
+        """Return the half-width of one number at a step, with the best design, in data units.
 
         Raises:
             InvalidInput: the step or the level is out of range, or there is no number of this name.
@@ -427,11 +376,9 @@ class StreamPlan(Plan[Design]):
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the errors of the best design at the first and at the last step.
-        If the error is larger at another step, the sentence also states the largest error.
+        """Return a sentence with the errors at the first, the last, and a worse step.
 
-        Up to 65,536 steps are searched for the largest error. ``level`` is the probability with
-        which each stated error is not exceeded.
+        Up to 65,536 steps are searched for the largest error.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()
@@ -445,7 +392,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def _steps_from_totals(self) -> bool:
-        """True if each step's own count or sum is the difference of two released running totals."""
+        """True if a step's own number is a difference of two released totals."""
         best = self.best
         return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
 
@@ -470,10 +417,9 @@ class StreamPlan(Plan[Design]):
         """Return lower bounds on the standard deviation of any strategy's releases, by kind of
         noise.
 
-        The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
-        units; with ``metric`` None, the plan's metric decides. They are known if a protected unit,
-        such as a user, counts in one step alone: for Laplace noise under `PureDP`, for Gaussian
-        noise under `ZCDP` and `ApproxDP`. Otherwise the result is empty.
+        They are in data units, of the plan's or another metric, and known if a unit counts in one
+        step alone: for Laplace noise under `PureDP`, for Gaussian noise under `ZCDP` and
+        `ApproxDP`.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -485,10 +431,7 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
-        """All lower bounds known from papers, each with the error that the plan achieves.
-
-        Bounds that do not apply to this plan are included, with the reason. See
-        ``counton.planning.lower_bounds``.
+        """Lower bounds known from papers, also those that do not apply, with the reason.
 
         >>> from counton import PureDP, plan
         >>> for bound in plan(8760, PureDP(1)).bounds:
@@ -508,12 +451,11 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """Two lower bounds on the error of other mechanisms; the ``factor`` of each is the error of
-        the best design divided by the bound.
+        """Two lower bounds whose ``factor`` is the best design's error divided by the bound.
 
-        The first bound holds for every matrix mechanism with this kind of noise, if a unit counts
-        in one step. The second holds for every mechanism, on some stream; it is loose if a unit
-        counts in several steps. A bound that no theorem proves is left out.
+        The first holds for every matrix mechanism with this kind of noise, if a unit counts in one
+        step. The second holds for every mechanism, on some stream; it is loose if a unit counts in
+        several steps. A bound that no theorem proves is left out.
 
         >>> from counton import PureDP, plan
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
@@ -524,9 +466,7 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return in words how a design's error compares with the best design's, and how its noise
-        was chosen.
-        """
+        """Return how a design's error compares with the best, and how its noise was chosen."""
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         reason = calibration_of(*of).reason
         std, least = choice.errors.by(self.metric), self.best.errors.by(self.metric)
@@ -542,10 +482,9 @@ class StreamPlan(Plan[Design]):
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
     def release_seconds(self, choice: Design) -> float | None:
-        """Measure the mean time of one release of all cells, over at most the first 4,096 steps.
+        """Measure the mean time of a release over at most 4,096 steps, with preparations.
 
-        None if the measurement would draw more than two million noise values. The time includes
-        preparations for the whole horizon, divided by the number of measured steps.
+        None if it would draw more than two million noise values.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
         if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
@@ -558,13 +497,11 @@ class StreamPlan(Plan[Design]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each design: rank, strategy, noise, mean_std and max_std (data units),
-        kind, cost and why.
+        """Return one row for each design; mean_std and max_std are in data units.
 
-        The cost is ``planning_seconds``, and ``held``: the number of 8-byte numbers that a running
-        stream keeps in memory. The column ``paper`` names the refereed paper that describes the
-        strategy, with its venue. For strategies of counton it begins with "ours", and names
-        theorems whose proofs a machine has checked.
+        ``held`` is the number of 8-byte numbers that a stream keeps in memory. ``paper`` names the
+        refereed paper; it begins with "ours" for strategies of counton, and names theorems whose
+        proofs a machine has checked.
         """
         return [
             {
@@ -656,11 +593,8 @@ def ranked_designs(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[tuple[Design, float]], list[str]]:
-    """Return the designs of a stream, best first, and notes on kinds of strategies that were left
-    out.
-
-    Each design comes with the seconds that the search for it took. Arguments are those of
-    `counton.plan`.
+    """Return the designs of `counton.plan`, best first, each with the seconds of its search, and
+    notes on kinds that were left out.
     """
     listed = None if strategies is None else [*strategies]
     wanted = {one for one in listed or () if isinstance(one, str)}
@@ -832,10 +766,7 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """The part of a request that decides which strategies are candidates: all but the guarantee.
-
-    ``steps``, ``separation`` and ``every`` state the steps of one unit, as in `Contribution`.
-    """
+    """What decides the candidates; the steps of a unit are as in `Contribution`."""
 
     horizon: int
     metric: Metric
@@ -846,18 +777,13 @@ class _Question(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """True if a unit counts in one step and totals are released.
-
-        Each strategy class then knows its best parameters.
-        """
+        """True if classes know their best parameters: one step of a unit, and totals."""
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the sensitivity of a strategy to one protected unit: the largest 1-norm and the
-        largest squared 2-norm of the change of all measurements.
+        """Return the largest 1-norm and squared 2-norm of one unit's change of all measurements.
 
-        A change by 1 is 2^-lattice_bits of a count, the unit in which the strategy's integer noise
-        is drawn.
+        They are in 2^-lattice_bits of a count, the unit in which integer noise is drawn.
         """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
@@ -865,10 +791,8 @@ class _Question(NamedTuple):
         return sensitivity.l1, sensitivity.l2_squared
 
     def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
-        """Return the strategies in order of error, without those that another one dominates.
-
-        A strategy is dominated if another one has no larger error and no larger sensitivity in
-        either norm.
+        """Return the strategies in order of error, without those for which another has no larger
+        error and no larger sensitivity in either norm.
         """
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
@@ -890,9 +814,7 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return the k-ary trees that a plan compares. The trees are cached, and with them the
-    sensitivity norms that they have computed.
-    """
+    """Return the k-ary trees to compare, cached with the norms that they have computed."""
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
@@ -927,17 +849,13 @@ class _StrategyKind(NamedTuple):
     """A kind of strategies that plans consider.
 
     Attributes:
-        kind: the name of the kind in plans and on the command line.
-        make: a function that returns the strategies of this kind for a `_Question` and a
-            norm.
-        norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute the
-            error.
-        contends: those of the ``norms`` for which this kind may be better than all others, on
-            horizons from 64 steps on.
-        simple: True if its releases are integers.
-        only_simple: True if another kind is always better when fractions may be released.
-        published: True if papers describe this kind, and it is never the best for units
-            that count in one step. For such units plans include it for comparison only.
+        make: returns the strategies for a `_Question` and a norm.
+        norms: 1 for Laplace, 2 for Gaussian noise, with which errors can be computed.
+        contends: those with which it may be the best from 64 steps on.
+        simple: its releases are integers.
+        only_simple: another kind is better when fractions may be released.
+        published: papers describe it, and it is never the best for units that count in one step:
+            plans include it for comparison only.
     """
 
     kind: KindOfStrategy
@@ -951,15 +869,10 @@ class _StrategyKind(NamedTuple):
     def norms_wanted(
         self, requested: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Return the norms, among those of the request, for which this kind is a candidate.
+        """Return the requested norms for which this kind is a candidate.
 
-        Args:
-            requested: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
-            compare: True to include kinds that are hardly ever the best, and published kinds.
-            several: True if one unit changes several steps. Published kinds may then be the best,
-                and are included too.
-            everything: True to include kinds that are hardly ever the best; alone it does not
-                include published kinds.
+        ``compare`` and ``everything`` include kinds that are hardly ever the best, and ``compare``,
+        or a unit that changes ``several`` steps, published ones.
         """
         if self.published and not compare and not several:
             return ()
@@ -1069,11 +982,7 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return the candidate strategies, by kind, for a stream without a last step; its guarantee
-    does not weaken with the age of data.
-
-    ``around`` is the number of steps over which the error should be small.
-    """
+    """Return the candidates for a stream without a last step, by kind."""
     if release != "totals":
         raise InvalidInput(
             f"release is {release!r}, but a stream without a last step can only be planned for "
@@ -1091,10 +1000,7 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return the best number of first nodes with equal noise in the strategy `GrowingSquareRoot`.
-
-    The error over the first ``around`` steps is then least. None: the strategy's default is best.
-    """
+    """Return the best number of first nodes of `GrowingSquareRoot`; None: its default."""
 
     def error(even: int | None) -> float:
         root = known.GrowingSquareRoot(even=even)
@@ -1106,10 +1012,7 @@ def _even(metric: Metric, around: int) -> int | None:
 
 
 def _published_contender(name: str, horizon: int | None) -> _Contenders:
-    """Return a published strategy with the parameters that its paper states, as the only candidate
-    of its kind. If the stream has no last step (``horizon`` None), return a note that the kind is
-    left out.
-    """
+    """Return a published strategy as its paper states it, or a note that it is left out."""
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step")
     strategy: StreamStrategy
@@ -1122,9 +1025,7 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """The candidate strategies of one kind, or a note why there are none; and the seconds to find
-    them.
-    """
+    """The candidates of one kind, or a note why there are none; and the seconds to find them."""
 
     kind: str
     members: tuple[StreamStrategy, ...]
@@ -1154,11 +1055,7 @@ def _best_known(
     *,
     simple: bool,
 ) -> _Contenders:
-    """Return the strategy that is known to be the best for the request, so that candidates need not
-    be compared; a result without a strategy if they must be compared.
-
-    The arguments are those of `counton.plan`.
-    """
+    """Return the strategy that is known to be the best, so that none need be compared, if any."""
     if horizon == 1 and simple and release != "windows":
         # The strategies differ in how releases share noise, and there is only one release.
         return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),))
@@ -1182,22 +1079,12 @@ def candidates(
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Contenders, ...]:
-    """Return the candidate strategies by kind, with a note for each kind that cannot serve the
-    horizon.
+    """Return the candidates by kind, with a note for each kind that cannot serve the horizon.
 
-    Which candidate of a kind is best depends on the guarantee. Candidates are left out if another
-    one of their kind has smaller sensitivities in both norms and a smaller error.
-
-    Args:
-        horizon, metric, release, simple: as for `counton.plan`.
-        steps, separation, every: the steps of one unit, as in `Contribution`.
-        compare: True to include kinds that are hardly ever the best, and kinds that only papers
-            describe ("published").
-        several: True if a unit changes several steps. Published kinds are then included too, if
-            they are installed.
-        everything: True to include kinds that are hardly ever the best, but not published kinds.
-            Streams with few steps always include them.
-        norms: 1 for strategies with Laplace noise, 2 for Gaussian noise.
+    Which one of a kind is best depends on the guarantee; those with another of smaller
+    sensitivities in both norms and a smaller error are left out. ``compare``, ``several`` and
+    ``everything`` are as in `_StrategyKind.norms_wanted`; streams with few steps always have
+    ``everything``.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

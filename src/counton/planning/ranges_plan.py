@@ -1,8 +1,4 @@
-"""Plans of a line or grid of cells: the strategy that measures the cells with the least error.
-
-`plan_cells` chooses strategy and noise by their exact expected error; `counton.Ranges` releases a
-table with them.
-"""
+"""Plans of a line or grid of cells: the strategy that measures them with the least exact error."""
 
 from __future__ import annotations
 
@@ -41,16 +37,10 @@ T = TypeVar("T")
 class CellsDesign:
     """A design for measuring a line or a grid of cells once, with its error.
 
-    A line or grid is a table of counts with one or several axes.
-
     Attributes:
-        strategy: a strategy for each axis of the grid.
         law: the noise distribution of one measurement, in units of the resolution.
-        guarantee, contribution: the guarantee, and the contribution bound of one unit.
-        workloads: the queries along each axis; a query of the grid is a product of one from each
-            axis.
-        expected_error: expected squared error, summed over all queries, in squared units of the
-            counts.
+        workloads: the queries along each axis; a query of the grid is a product of them.
+        expected_error: expected squared error, summed over all queries, in squared counts.
 
     >>> from counton import plan_cells
     >>> best = plan_cells(64, rho=0.5).best
@@ -67,7 +57,7 @@ class CellsDesign:
 
     @property
     def name(self) -> str:
-        """Name of the strategy; "a x b" if the axes have strategies named a and b."""
+        """Name of the strategy; "a x b" for two axes."""
         return self.strategy.name
 
     @property
@@ -75,9 +65,7 @@ class CellsDesign:
         return self.law.family
 
     def row(self) -> dict[str, Any]:
-        """Return this design's row in the table of a plan: strategy, noise, and expected_error
-        (squared counts, summed over all queries).
-        """
+        """Return this design's row in the table of a plan."""
         return {
             "strategy": self.name,
             "noise": self.family,
@@ -97,24 +85,20 @@ def plan_cells(
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> Plan[CellsDesign]:
-    """Plan a line or a grid of cells, a table of counts with one or several axes, that is released
-    once.
+    """Plan a line or a grid of cells that is released once.
 
-    The plan ranks strategies with Laplace and Gaussian noise by their exact expected squared error
-    over all queries of a workload. It looks at no data and costs no privacy.
+    Strategies with Laplace and Gaussian noise are ranked by their exact expected squared error over
+    all queries. A plan looks at no data and costs no privacy.
 
     Args:
-        cells: number of cells, or the numbers along each axis of a grid.
+        cells: number of cells, along each axis of a grid.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
             ``delta``, or ``rho``.
-        epsilon, delta, rho: the parameters of the guarantee, instead of ``guarantee``.
-        contribution: the bound on one protected unit's change; default: one count, added or
-            removed.
-        line: the strategy for the cells: "auto" tries all; a name, a strategy, or a tuple with one
-            of these for each axis.
-        workload: the queries: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row
-            for each query. For a grid, a tuple with one of these for each axis, or one for all
-            axes. The queries of a grid are all products of the axes' queries: boxes, for "ranges".
+        contribution: the bound on one unit's change; default: one count, added or removed.
+        line: "auto" tries all; a name, a strategy, or a tuple with one for each axis.
+        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row for each query,
+            for all axes or each. The queries of a grid are all products of the axes': boxes, for
+            "ranges".
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -188,7 +172,7 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _by_axis(what: str, given: T | tuple[T, ...], shape: tuple[int, ...]) -> tuple[T, ...]:
-    """Return one item for each axis: the given ones, or the same for all axes."""
+    """Return one item for each axis."""
     each = given if isinstance(given, tuple) else (given,) * len(shape)
     if len(each) != len(shape):
         raise InvalidInput(
@@ -200,11 +184,10 @@ def _by_axis(what: str, given: T | tuple[T, ...], shape: tuple[int, ...]) -> tup
 def _combinations(
     names: Strategies, workloads: tuple[Workload, ...], norm: Norm
 ) -> Iterator[Strategies]:
-    """Yield the combinations of strategies to compare, one strategy for each axis.
+    """Yield combinations of strategies, one for each axis.
 
-    If all of ``names`` are "auto", each known strategy is yielded, the same one for every axis. The
-    last combination is ``names`` itself, in which "auto" stands for the best strategy of an axis
-    alone; if ``names`` has other entries, it is the only combination.
+    For "auto" only, each known strategy is yielded, the same one for every axis, then the best of
+    each axis alone; otherwise only the latter.
     """
     axes = len(workloads)
     every = all(name == "auto" for name in names)
@@ -217,17 +200,7 @@ def _combinations(
 
 
 def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the strategy for a grid that has one strategy for each axis, and the summed variance
-    of the grid's answers to all queries.
-
-    A grid is a table of counts with several axes. The variance is in units of the variance of one
-    measurement's noise.
-
-    Args:
-        names: the strategy of each axis.
-        workloads: the queries along each axis.
-        norm: 1 for Laplace noise, 2 for Gaussian noise.
-    """
+    """Return the strategy of a grid, and its answers' summed variance for variance 1."""
     axes: list[LineStrategy] = []
     variance, bits = 1.0, axis_bits(len(workloads))
     for name, queries in zip(names, workloads, strict=True):
@@ -247,11 +220,7 @@ def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tup
 
 
 def _best_name(queries: Workload, norm: Norm, bits: int, axes: int) -> str:
-    """Return the name of the best strategy for one axis of a grid and its queries.
-
-    The best strategy has the least product of squared sensitivity and summed variance of all
-    answers.
-    """
+    """Return the strategy with the least squared sensitivity times summed variance."""
     # On a grid both factors are products over the axes, so each axis is chosen alone.
 
     def cost(name: str) -> float:

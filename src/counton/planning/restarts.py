@@ -1,6 +1,4 @@
-"""A common alternative to guarantees that weaken with age: a counter that is restarted with fresh
-budgets.
-"""
+"""A common alternative to guarantees that weaken with age: a counter with fresh budgets."""
 
 from __future__ import annotations
 
@@ -22,24 +20,20 @@ _SHARES = np.geomspace(1e-3, 3, 120)
 
 @dataclass(frozen=True, slots=True)
 class RestartedCounter:
-    """A counter that starts anew every ``window`` steps, and spends a fresh budget on old data each
-    time.
+    """A counter that starts anew every ``window`` steps, and spends a fresh budget on old data.
 
-    A round is the ``window`` steps from one start to the next. Within a round the binary mechanism
-    spends ``current`` on the round's items. From the second round on, the sum of all items of
-    earlier rounds is released once in each round, with Laplace noise of scale 1 / ``past``. So an
-    item's loss grows by ``past`` with every later round, without end.
+    Within such a round the binary mechanism spends ``current`` on the round's items. From the
+    second round on, the sum of all earlier rounds is released once in each, with Laplace noise of
+    scale 1 / ``past``. So an item's loss grows by ``past`` with every later round, without end.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Appendix A,
     after the practice described by Tang et al. and Thakurta.
 
     Attributes:
-        window: number of steps in a round.
-        current: epsilon of a round's binary mechanism, whose noise has scale bit_length(window) /
-            current.
+        current: epsilon of a round; its noise has scale bit_length(window) / current.
         past: epsilon of the sum of all earlier rounds.
-        gaussian: True if both budgets are rho of zero-concentrated privacy. The noise is then
-            Gaussian, of variance bit_length(window) / (2 current) and 1 / (2 past).
+        gaussian: both are rho; the noise is then of variance bit_length(window) / (2 current) and 1
+            / (2 past).
 
     >>> habit = RestartedCounter(window=127, current=0.7387, past=0.07387)
     >>> habit.loss([0, 127, 10**6]).round(2).tolist()
@@ -64,16 +58,11 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Number of levels of the binary mechanism: an item is counted in at most so many noisy
-        sums of a round.
-        """
+        """Number of noisy sums of a round that count an item at most."""
         return self.window.bit_length()
 
     def loss(self, ages: Iterable[int]) -> NDArray[np.float64]:
-        """Return the largest privacy loss of an item at each age in steps: shape ``(len(ages),)``.
-
-        The largest is over all positions of the item in its round.
-        """
+        """Return the largest loss of an item, over all positions in its round, at each age."""
         worst = [
             max(
                 nodes * self.current / self.height + rounds * self.past
@@ -84,9 +73,7 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Return the mean variance of this counter's releases 1 to ``steps``, computed as if noise
-        were continuous.
-        """
+        """Return the mean variance of releases 1 to ``steps``, as if noise were continuous."""
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
@@ -100,11 +87,8 @@ class RestartedCounter:
         """Return the counter that keeps all targets with the least mean variance over ``steps``
         steps.
 
-        The search tries windows of 2^k - 1 steps that are shorter than the stream, and a window as
-        long as the stream; none is longer than 2^22. It tries 120 divisions of the budget.
-
-        Args:
-            targets: largest allowed privacy loss by age in steps.
+        The search tries windows of 2^k - 1 steps that are shorter than the stream, and one as long
+        as it, up to 2^22, and 120 divisions of the budget.
         """
         candidates = []
         for k in range(1, steps.bit_length() + 1):
@@ -132,12 +116,10 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return how often releases have used an item of this age, as pairs (noisy sums, later rounds).
+    """Return how often releases have used an item of this age: (noisy sums, later rounds).
 
-    A round has ``window`` steps. The first number of a pair counts the noisy sums of the item's own
-    round that include the item. The second counts the rounds that have begun since that round. Both
-    depend on the item's position in its round: for each possible number of later rounds, the
-    largest number of noisy sums is returned.
+    Both depend on the item's position in its round: for each number of later rounds, the largest
+    number of noisy sums is returned.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)
@@ -153,10 +135,10 @@ def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Return two coefficients, first and second, of the mean variance of a `RestartedCounter`.
+    """Return the coefficients of a `RestartedCounter`'s mean variance over ``steps`` steps.
 
-    The mean variance over ``steps`` steps is first / current^2 + second / past^2 with Laplace
-    noise, and first / current + second / past with Gaussian noise.
+    It is first / current^2 + second / past^2 with Laplace noise, and first / current + second /
+    past with Gaussian noise.
     """
     # A noisy sum of a round has variance 2 scale^2 = 2 (height / current)^2, or height / (2
     # current) with Gaussian noise.

@@ -1,9 +1,8 @@
-"""The division of one privacy budget among the parts of a report, such as a count and a mean.
+"""The division of one privacy budget among the parts of a report.
 
-The cells of each part are multiplied by an integer, the weight of the part, and all cells get noise
-of one distribution. Larger weights give a part a smaller error and a larger share of the budget.
-All shares add up to 1. A part with a bound on its error first gets the share that it needs. The
-rest of the budget is shared in one of two ways:
+The cells of each part are multiplied by an integer weight, and all cells get noise of one
+distribution: larger weights give a smaller error and a larger share of the budget. A part with a
+bound on its error first gets the share that it needs. The rest is shared in one of two ways:
 
 - ``"shares"``: in proportion to weights that the user states. A part of weight 2 gets
   twice the epsilon (pure privacy), or twice the rho, of a part of weight 1. Parts with
@@ -74,18 +73,15 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Cost:
-    """The sensitivity of one part of a report (several statistics of the same rows), and its wanted
-    accuracy or weight.
+    """The sensitivity of one part of a report, and its wanted accuracy or weight.
 
     Attributes:
-        l1: largest change by one unit in all cells of the part together, in the 1-norm.
-        l2_squared: the square of the largest change in the 2-norm.
-        within: wanted half-width of the part's numbers; None: the part gets a share of the rest of
-            the budget.
-        weight: for ``by="shares"``, the part's share of the rest of the budget relative to other
-            parts; for ``by="errors"``, the weight of its squared error.
-        each: factor from the error of one cell of the part to the error of its released numbers.
-        name: name of the part, in messages.
+        l1, l2_squared: largest change by one unit in all cells of the part together.
+        within: wanted half-width of the part's numbers; None: a share of the rest.
+        weight: for ``by="shares"``, its share of the rest; for ``by="errors"``, the weight of its
+            squared error.
+        each: factor from the error of one cell to that of its released numbers.
+        name: in messages.
 
     Raises:
         InvalidInput: norms that no integer vector has, or numbers that are not above 0.
@@ -109,22 +105,17 @@ class Cost:
                 raise InvalidInput(f"{field(name, value)} must be above 0")
 
     def norm(self, power: int) -> float:
-        """Return the largest change of the part by one unit in one norm: the 1-norm for ``power``
-        1, the 2-norm for 2.
-        """
+        """Return the part's 1-norm, or 2-norm for ``power`` 2."""
         return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
 
 
 class Split(NamedTuple):
-    """The division of a privacy budget among the parts of a report: several statistics of the same
-    rows.
+    """The division of a privacy budget among the parts of a report.
 
     Attributes:
-        weights: the integer by which the cells of each part are multiplied before noise is
-            added. Keep them with the stream, since its measurements depend on them.
-        l1, l2_squared: largest change by one unit in all multiplied cells together.
-        shares: the fraction of the budget that each part gets: of epsilon, of rho, or of
-            the squared 2-norm.
+        weights: kept with the stream, since its measurements depend on them.
+        l1, l2_squared: largest change by one unit in all multiplied cells.
+        shares: each part's fraction of epsilon, of rho, or of the squared 2-norm.
         errors: planned error of each part's numbers; None if no noise is given.
 
     >>> split([Cost(1, 1), Cost(1, 1, weight=3)], PureDP(1)).weights
@@ -145,20 +136,16 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Divide one guarantee among the parts of a report (statistics of the same rows), by integer
-    weights of their cells.
+    """Divide one guarantee among the parts of a report, by integer weights of their cells.
 
     Args:
-        costs: the sensitivity of each part, with its bound on the error or its weight.
-        guarantee: the guarantee of all parts together: ``PureDP``, ``ZCDP`` or ``ApproxDP``.
-        noise: the error of a cell, from `last_halfwidth`; needed if a part has a bound, or with
-            ``by="errors"``.
-        by: the rule for the rest of the budget: ``"shares"`` divides it by weights,
-            ``"errors"`` minimises the weighted sum of squared errors.
+        noise: the error of a cell, from `last_halfwidth`; needed for a bound, or ``by="errors"``.
+        by: the rest is divided by weights (``"shares"``), or such that the weighted sum of squared
+            errors is least (``"errors"``).
 
     Raises:
-        InvalidInput: no parts, another guarantee, or bounds on errors that the guarantee
-            does not allow; the message states the least epsilon or rho that allows them.
+        InvalidInput: bounds that the guarantee does not allow; the message states the least epsilon
+            or rho that allows them.
 
     One part has a bound of 30, and two others share the rest of the budget as 1 to 2:
 
@@ -207,14 +194,8 @@ def last_halfwidth(
     release: ReleaseForm = "totals",
     simple: bool = False,
 ) -> Noise:
-    """Return a function that computes the half-width of a cell's interval at the last step.
-
-    Its arguments are a guarantee, and the 1-norm and squared 2-norm of the largest change of all
-    cells of a report by one unit. It plans a strategy for these arguments.
-
-    Args:
-        steps, around, metric, release, simple: as for `counton.plan`.
-        level: probability with which each interval holds.
+    """Return the half-width of a cell's interval at the last step, as a function of a guarantee and
+    of both norms, for which a strategy is planned as by `counton.plan`.
 
     >>> noise = last_halfwidth(52)
     >>> round(noise(PureDP(1), 1, 1), 1), round(noise(PureDP(1), 100, 10000), 1)
@@ -241,12 +222,9 @@ def last_halfwidth(
 
 
 class _Norm(NamedTuple):
-    """A norm of the sensitivity to which noise may be calibrated.
+    """A norm to which noise may be calibrated: 1 or 2.
 
-    Attributes:
-        power: 1 for the 1-norm, 2 for the 2-norm.
-        strict: True to refuse a division of the budget if noise calibrated to the other norm would
-            be narrower.
+    ``strict`` refuses a division for which the other norm's noise would be narrower.
     """
 
     power: int
@@ -254,12 +232,7 @@ class _Norm(NamedTuple):
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms of the sensitivity to which noise may be calibrated, in the order in which
-    to try them.
-
-    Approximate privacy allows both norms, first with ``strict`` and then without. Other guarantees
-    allow one.
-    """
+    """Return the norms to try in order: one, or for approximate privacy both, ``strict`` first."""
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
     if not isinstance(guarantee, ApproxDP):
@@ -268,9 +241,7 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 
 
 def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -> Iterator[Split]:
-    """Yield the divisions of a budget among the parts of a report that keep all bounds on errors:
-    at most one for each of the `_norms` to which noise may be calibrated, in their order.
-    """
+    """Yield divisions that keep all bounds, at most one for each of the `_norms`."""
     # Weights of parts determine the joint norm, the norm determines the strategy and its error, and
     # the error determines the weights. Rounds repeat until the error changes no more.
     for power, strict in _norms(guarantee):
@@ -302,29 +273,15 @@ def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """Return the error of a cell that one unit changes by 1.
-
-    Args:
-        power: the norm of the change to which noise is calibrated: 1 for the 1-norm, 2 for the
-            2-norm.
-        size: a large change, at which discrete noise is like continuous noise. The error is
-            computed for this change, and then divided by it.
+    """Return the error of a cell that one unit changes by 1, from a large change, ``size``, at
+    which discrete noise is like continuous noise.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
 
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
-    """Return the share of the privacy budget that each part of a report needs to keep its bound on
-    the error.
-
-    The share is 0 for a part without a bound.
-
-    Args:
-        costs: the sensitivity of each part, and its bound.
-        power: 1 if noise is calibrated to the 1-norm, 2 for the 2-norm.
-        unit: the error of a cell if one unit changes it by 1.
-    """
+    """Return the share that each part needs for its bound; 0 without one."""
     room = 1 - _TOLERANCE / 2
     return [
         0.0
@@ -335,25 +292,18 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
-    """Return the largest share of the privacy budget that all parts of a report with a bound on
-    their error may take together.
-    """
+    """Return the largest share that all parts with a bound may take together."""
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
 
 def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
-    """Return the exception for bounds on errors that a guarantee does not allow.
-
-    Its message states the least epsilon or rho that allows them.
-    """
+    """Return the exception that states the least epsilon or rho that allows the bounds."""
     name, loss = loss_of(guarantee)
     most = _largest_share_for_bounds(costs)
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
-        """Return the factor by which the budget of a guarantee must grow until all bounds on errors
-        are kept.
-        """
+        """Return the factor by which a budget must grow until all bounds are kept."""
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
         return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 
@@ -379,10 +329,7 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Divide the privacy budget among the parts of a report, and return the share of each part.
-
-    The rule ``by`` decides the shares. They add up to 1, and none is below its entry in ``needed``.
-    """
+    """Return the share of each part, by the rule ``by``; they add up to 1, none below its need."""
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     if by == "errors":
@@ -403,12 +350,7 @@ def _share_out(
 
 
 def _shares_with_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return shares of the privacy budget that are proportional to ``wanted``, but raised where a
-    part of a report needs more.
-
-    The shares add up to 1. With one number t for all parts, the share of part k is max(needed_k, t
-    wanted_k).
-    """
+    """Return shares max(needed_k, t wanted_k) that add up to 1."""
     held: set[int] = set()
     while True:
         rest = 1 - sum(needed[place] for place in held)
@@ -427,15 +369,7 @@ def _shares_with_needs(needed: Sequence[float], wanted: Sequence[float]) -> list
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Divide the privacy budget among the parts of a report by integer weights of their cells.
-
-    The weights are the smallest integers whose errors are close to those of the wanted shares.
-
-    Args:
-        costs: the sensitivity of each part.
-        shares: the wanted share of each part in the budget.
-        power: 1 if noise is calibrated to the 1-norm, 2 for the 2-norm.
-    """
+    """Return the division by the smallest integers whose errors are close to the wanted shares'."""
     ideal = [
         share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
     ]
