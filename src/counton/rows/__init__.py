@@ -1,6 +1,4 @@
-"""Reading of events as rows, with polars: files, data frames and databases, times, declared groups,
-exact sums.
-"""
+"""Reading of events as rows, with polars: files, frames, databases, times, groups, exact sums."""
 
 from counton.base.lazy import require_installed
 

@@ -1,6 +1,4 @@
-"""Rows that cannot be counted: they are left out, written to a file for the operator, or refused by
-name.
-"""
+"""Rows that cannot be counted: left out, written to a file for the operator, or refused by name."""
 
 from __future__ import annotations
 
@@ -40,22 +38,15 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return a table of the rows that cannot be counted, for messages and the file of bad rows.
-
-    Column ``row`` is a row's number from 1. Column ``step`` is the reason: minus the value of its
-    `Problem`.
-    """
+    """Return the rows that cannot be counted: ``row`` from 1, ``step`` minus the `Problem`."""
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
-    """Leave out rows that cannot be counted, or write them to a file, as the job's policies say.
+    """Leave out or write to a file rows that cannot be counted, by policy, or refuse them.
 
-    If they say neither, the rows are refused.
-
-    Returns:
-        The number of rows that are left out, and of rows that are written to the file.
+    Returns the number of rows left out, and of rows written.
     """
     policies, columns = reading.policies, reading.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
@@ -90,7 +81,7 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
-    """Return the values of these columns as texts."""
+    """Return columns as texts."""
     frame = part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
@@ -99,14 +90,7 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Leave out rows of a remote source that cannot be counted, or write them to a file, as the
-    job's policies say; otherwise refuse them.
-
-    ``problems`` has columns ``problem`` and ``rows``: the number of rows with each problem.
-
-    Returns:
-        The number of rows that are left out, and of rows that are written to the file.
-    """
+    """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped, which = 0, pl.col("step") < 0
@@ -130,11 +114,7 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch at most ``most`` rows of a remote source for which the expression ``which`` is true.
-
-    They are shown in a message or written to a file. The expression refers to the columns of
-    `mark_rows`: window, group and value of a row.
-    """
+    """Fetch at most ``most`` rows by an expression over the columns of `mark_rows`."""
     return open_private(source.some(reading, which, most))
 
 
@@ -157,11 +137,9 @@ def change_error(part: Rows) -> InvalidInput:
 def _explain(
     source: Source, reading: RowReading, rows_of_all: Mapping[int, int] | None = None
 ) -> InvalidInput:
-    """Build the error for the first row that cannot be counted; it says how many rows have the same
-    problem.
+    """Build the error for the first row that cannot be counted, and how many have its problem.
 
-    For a remote source ``rows_of_all`` says how many of its rows have each problem. Its keys are
-    values of `Problem`.
+    ``rows_of_all`` are a remote source's rows by `Problem`.
     """
     alike, first = dict[int, int](), None
     for part in source.parts:
@@ -210,11 +188,9 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the name of the column that causes a row's problem, if an event has several columns of
-    values.
+    """Return the column of values that causes a row's problem.
 
-    Columns of labels are not examined. If no other column has the problem, the name of the first
-    column is returned. ``row`` is the row's number from 1.
+    Labels are not examined; if no other column has it, the first is returned.
     """
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
@@ -234,7 +210,7 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
-    """Build the error for rows whose group, or whose label in another column, is not declared."""
+    """Build the error for rows with an undeclared group or label."""
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
@@ -277,11 +253,9 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple[str, int]]]:
-    """Count the rows whose group is not declared; also return the three commonest names of such
-    groups, each with a number of rows.
+    """Count the rows of undeclared groups, and the three commonest among the first 2^20.
 
-    The result is exact: for the operator alone. The names are taken from the first 2^20 such rows.
-    From a remote source only `_FEW` such rows are fetched, so no number exceeds `_FEW`.
+    It is exact: for the operator alone. Of a remote source only `_FEW` such rows are fetched.
     """
     column = reading.columns.group
     assert column is not None
@@ -308,11 +282,9 @@ _NAMED = 3
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Number the rows of all parts of a source (such as files), so that one number identifies a
-    row.
+    """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
 
-    Row n (from 1) of part k (from 0) gets the number n + k * `_APART` in column ``row``. The other
-    columns are those of `mark_rows`, without time, user and id.
+    Other columns are those of `mark_rows`, without time, user and id.
     """
     return pl.concat(
         [

@@ -1,9 +1,8 @@
 """Rows of a query to a file of SQLite, or to a PostgreSQL server.
 
-The columns that a run reads are fetched as texts, as from CSV, so that the meaning of a row depends
-on that row alone. Only one statement is sent, which reads: from a file opened for reading, or in a
-transaction that is never committed. This does not prevent effects of a server's functions outside
-the transaction. Other databases hand over their rows as data frames.
+Columns are fetched as texts, as from CSV, so that a row's meaning depends on that row alone. One
+statement is sent, which reads: from a file opened for reading, or in a transaction that is never
+committed. This does not prevent effects of a server's functions outside the transaction.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ _AT_ONCE: Final = 100_000
 
 
 class QueryRows(FetchedColumns):
-    """The rows of a query. Every value is a text, or null.
+    """The rows of a query: texts, or null.
 
-    Args:
-        name: name in messages, without user and password.
+    ``name`` in messages has no user and password.
     """
 
     kind = "a query of a database"
@@ -44,12 +42,10 @@ class QueryRows(FetchedColumns):
 
     @abstractmethod
     def _rows(self, select: str) -> tuple[list[str], Iterable[list[Any]]]:
-        """Run a SELECT; return the names of its columns, and its rows in several lists."""
+        """Run a SELECT; return column names, and rows in several lists."""
 
     def _hold(self, connection: Any) -> None:
-        """Ask for the names of the columns, by a connection that is closed with the last copy of
-        these rows.
-        """
+        """Ask for column names; the connection is closed with the last copy of these rows."""
         self._connection = _Connection(connection)
         self._names, _ = self._rows(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
 
@@ -91,8 +87,7 @@ class _Connection:
 def _as_text(cell: Any) -> str | None:
     """Return a value as text; None for null, and for bytes that are not UTF-8.
 
-    A whole floating-point number is written without a point, because SQLite and other programs turn
-    whole numbers into such numbers.
+    Whole floats lose their point, because SQLite turns whole numbers into them.
 
     >>> [_as_text(cell) for cell in ("a", b"a", b"\\xff", 7, 7.0, 2.5, None)]
     ['a', 'a', None, '7', '7', '2.5', None]
@@ -156,15 +151,13 @@ class SqliteRows(QueryRows):
         return found
 
     def _data_version(self) -> int:
-        """Return a number that SQLite changes when another connection has written to the file."""
+        """Return a number that changes when another connection has written."""
         found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return found
 
 
 class PostgreSQLRows(QueryRows):
-    """The rows of a query to a server, in one read-only transaction that sees the data of a single
-    moment.
-    """
+    """The rows of a query to a server, in one read-only transaction of a single moment."""
 
     _text = "CAST(c0 AS text)"
 
@@ -219,9 +212,7 @@ class PostgreSQLRows(QueryRows):
 
 
 def _take_no_power(connection: Any) -> None:
-    """Switch a superuser to a role that may read all tables and do nothing else.
-
-    PostgreSQL has this role from version 14 on; in older versions nothing is switched.
+    """Switch a superuser to the role that may read all tables, from version 14 on.
 
     In a read-only transaction a superuser's functions could still write files, or end other
     sessions. If rows are hidden from that role, the server raises an error.
@@ -248,22 +239,16 @@ _READS_ALL: Final = 140000
 
 
 def _in_style(query: str, style: str) -> str:
-    """Replace ``{since}`` and ``{until}`` in a query by SQL parameters. ``style`` shows how the
-    database writes a parameter; ``*`` in it stands for the parameter's name.
-    """
+    """Replace ``{since}`` and ``{until}`` by parameters; ``*`` in ``style`` is their name."""
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
 
 def open_query(
     events: Any, query: str | None, moments: Mapping[str, str] = MappingProxyType({})
 ) -> Source:
-    """Open the rows that a database returns for a query.
+    """Open the rows of one SELECT from ``sqlite:///FILE``, or ``postgresql://USER@HOST/DATABASE``.
 
-    Args:
-        events: ``sqlite:///FILE``, or ``postgresql://USER@HOST/DATABASE``.
-        query: one SELECT.
-        moments: times to put in place of ``{since}`` and ``{until}`` in the query
-            (`moments_named`), in ISO 8601 with an offset; they are sent as parameters.
+    ``moments`` are times in ISO 8601 with an offset for ``{since}`` and ``{until}``, as parameters.
     """
     if isinstance(events, list | tuple):
         if len(events) > 1:

@@ -1,8 +1,7 @@
-"""Declared groups of a stream (its domain), read from a list, a table or a text.
+"""Declared groups of a stream, read from a list, a table or a text.
 
-Groups are declared, because observed groups would leak: the mere presence of a rare group in the
-output would reveal that its one event is in the data, whatever the noise. So the list of groups
-must come from public knowledge.
+Observed groups would leak: the mere presence of a rare group would reveal that its one event is in
+the data, whatever the noise. So groups must come from public knowledge.
 """
 
 from __future__ import annotations
@@ -50,18 +49,13 @@ _TEXT = 2**24
 def read_domain(
     source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
 ) -> GroupNames:
-    """Read the names of declared groups from a comma-separated list, a table's column or a text
-    file with one name per line.
+    """Read declared groups.
 
     Args:
-        source: ``A,B,C``, the path of a file, or the names themselves. Groups that are named by
-            several columns come from a table with these columns, from tuples, or from a mapping of
-            columns to lists; the mapping declares all combinations of the values.
-        column: column of the table to read; not needed for a table with one column. Several are
-            separated by commas.
-
-    Returns:
-        The groups in the order stated.
+        source: ``A,B,C``; the path of a table or of a text with one name per line; or the names.
+            Groups of several columns come from such a table, from tuples, or from a mapping of
+            columns to lists, which declares all combinations.
+        column: of the table, if it has several; or several, separated by commas.
 
     Raises:
         InvalidInput: the file or column is missing, there are no groups, a group is stated twice,
@@ -124,9 +118,7 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups whose names are together longer than a database value may be. Only statistics
-    that store all names of groups in one value need this check.
-    """
+    """Refuse groups whose names together are longer than a database value may be."""
     # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
     most = 12 * letters + 4 * len(names)
@@ -167,7 +159,7 @@ def _group_names(groups: object, column: str) -> GroupNames:
 
 
 def _label(group: object, parts: list[str]) -> str:
-    """Return the name of a declared group: the values of its columns (``parts``), joined."""
+    """Return the name of a group: the values of its columns, joined."""
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
@@ -195,20 +187,12 @@ def _label(group: object, parts: list[str]) -> str:
 
 
 def table_columns(source: str | os.PathLike[str]) -> list[str]:
-    """Return the columns of a file of declared groups that is a table; [] for a text file.
-
-    Args:
-        source: path of the file.
-    """
+    """Return the columns of a file that is a table; [] for a text."""
     return EventFile(source).columns() if is_table(Path(source)) else []
 
 
 def text_lines(source: str | os.PathLike[str]) -> GroupNames:
-    """Return the declared groups in a text file, one per line; no groups if the file is a table.
-
-    Args:
-        source: path of the file.
-    """
+    """Return the groups in a text, one per line; none for a table."""
     path = Path(source)
     if is_table(path):
         return GroupNames(())
@@ -244,7 +228,7 @@ def _from_table(source: str, column: str) -> GroupNames:
 
 
 def _from_table_of(file: Rows, name: str) -> GroupNames:
-    """Return the values of one column in a table of declared groups, as texts."""
+    """Return one column as texts."""
     try:
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
         if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
@@ -268,16 +252,12 @@ def refuse_events_as_domain(
     """Refuse groups that are read from the events, because they would reveal whose events exist.
 
     Args:
-        domain: file or table of the declared groups. A plain list is accepted, because its origin
-            cannot be checked.
-        source: source of the events.
-        time: column of the events' times; None: each row is a step.
-        time_format: format of the times.
-        named: columns of the events that have groups and values, or that name the cells of a table.
-        people: columns of the events with users and ids.
-        once: True if all rows are released once, as a table. The domain may then be a public list
-            of cells with all columns that name cells, even if the events have no other columns.
-        same: True if the domain is already known to be the events themselves.
+        domain: a plain list is accepted, because its origin cannot be checked.
+        named: columns of groups and values.
+        people: columns of users and ids.
+        once: all rows are released once; the domain may then be a public list of cells with all
+            columns that name cells, even if the events have no others.
+        same: True if the domain is known to be the events.
     """
     present = columns_of(domain)
     if present is None:
@@ -308,7 +288,7 @@ def refuse_events_as_domain(
 
 
 def columns_of(domain: object) -> list[str] | None:
-    """Return the names of the columns of a file, a frame or a mapping; None for a list."""
+    """Return the columns of a file, a frame or a mapping; None for a list."""
     if isinstance(domain, str | os.PathLike):
         return [*table_columns(domain)] if is_file(os.fspath(domain)) else None
     if isinstance(domain, Mapping):
@@ -322,11 +302,10 @@ def columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Return True if a text of declared groups seems to consist of rows of the events.
+    """Return True if a text of groups seems to consist of rows of the events.
 
-    It does if one of its lines is the header of the events, or if more than half of the checked
-    lines have a time where the events have their column of times. Fewer than 400 lines are checked
-    for a time, from all parts of the text.
+    One line is the header, or more than half of the fewer than 400 lines checked, from all parts,
+    have a time in the place of the events' times.
     """
     names = source.columns()
     if len(names) < 2:
@@ -351,11 +330,7 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Split a line of JSON or CSV into its values, as texts; return None if the line is neither.
-
-    A line of CSV gives all its values. A JSON object gives the values of the keys ``names``, with
-    None for a missing key.
-    """
+    """Return the values of a line of CSV, or of ``names`` in a line of JSON, or None."""
     try:
         if line.startswith("{"):
             row = json.loads(line)

@@ -1,6 +1,4 @@
-"""Rows of files, read lazily with polars; and opening of events: paths, patterns, folders, data
-frames.
-"""
+"""Rows of files, read lazily; and opening of events: paths, patterns, folders, data frames."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ _JSON_ROWS = 10_000
 
 
 def refuse_sqlite(path: str) -> None:
-    """Refuse a SQLite file, recognised by its first bytes, before it is opened as another kind of
-    file.
-    """
+    """Refuse a SQLite file by its first bytes."""
     with suppress(OSError):
         if sqlite_header(Path(path)) is not None:
             raise InvalidInput(
@@ -69,10 +65,8 @@ class EventFile(Rows):
     """Rows of one file; or of standard input (``-``) or a pipe, whose bytes are kept in memory.
 
     Args:
-        path: path of a file, or ``-``.
-        stated: format of the file; None: by the ending of its name. Standard input is CSV unless
-            stated.
-        form: form of CSV; None: the usual one, for a table that no option describes.
+        stated: its format; None: by its ending. Standard input is CSV unless stated.
+        form: of CSV; None: the usual one, for a table that no option describes.
         piped: whether the path may be a pipe.
 
     Raises:
@@ -140,14 +134,8 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """Return the beginning of this file, as a file of its own whose last line is whole.
-
-        Args:
-            size: largest number of bytes, after decompression.
-
-        Returns:
-            The beginning; whether it is the whole file; and the number of bytes read, which is
-                ``size`` + 1 if the file is longer than ``size``.
+        """Return at most ``size`` decompressed bytes as a file whose last line is whole, whether it
+        is all, and the number of bytes read, ``size`` + 1 of a longer file.
         """
         try:
             with self._content() as lines:
@@ -203,7 +191,7 @@ class EventFile(Rows):
         return register_io_source(read, schema=dict.fromkeys(wanted, pl.String))
 
     def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Yield the rows of some columns of a text file, some lines at a time."""
+        """Yield some columns of a text file, some lines at a time."""
         try:
             with self._content() as stream:
                 if self.kind == "csv":
@@ -235,9 +223,7 @@ class EventFile(Rows):
         return found
 
     def _refuse_utf_16(self, first: bytes) -> None:
-        """Refuse a text by its first bytes; of JSON lines only by a mark, since each row decides
-        for itself.
-        """
+        """Refuse a text by its first bytes; JSON lines only by a mark, since each row decides."""
         in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
         if in_utf16 or (self.kind == "csv" and b"\0" in first):
             raise InvalidInput(
@@ -247,9 +233,7 @@ class EventFile(Rows):
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Keys that occur in the first lines of a file of JSON lines. A line that is no JSON object
-        adds no key.
-        """
+        """Keys in the first lines of JSON; a line that is no object adds none."""
         found = dict[str, None]()
         for keys in islice(self._keys_of_lines(), _JSON_ROWS):
             found |= keys
@@ -267,20 +251,13 @@ class EventFile(Rows):
 
     @override
     def _may_lack(self, name: str) -> bool:
-        """Return True if the file may lack this column, so that its values are null.
-
-        Only a file of JSON lines may lack columns, because each line names its own.
-        """
+        """Return True for JSON lines, each of which names its own columns."""
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, in which faulty lines of a text are empty rows.
-
-        If no line is faulty, the file itself is returned. If more than ``most`` are, an error is
-        raised.
-        """
+        """Return the rows, with at most ``most`` faulty lines left empty."""
         if self.kind == "parquet":
             return self
         unread, row = dict[int, str](), 0
@@ -318,7 +295,7 @@ class EventFile(Rows):
             return file.read(_LOOKED_AT)
 
     def _content(self) -> IO[bytes]:
-        """Open the file for reading, decompressed."""
+        """Open the file, decompressed."""
         held, first = self._bytes, self._start()
         if first.startswith(_GZIP):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
@@ -328,14 +305,12 @@ class EventFile(Rows):
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
-    """Open the events that a user names: files, standard input, or a data frame.
+    """Open files, standard input, or a data frame.
 
     Args:
-        events: path of a file, ``-`` for standard input, a folder (the event files in it), a
-            pattern such as ``logs/2024-*.csv``, a sequence of these; any table that exports Arrow:
-            frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, which is
-            returned.
-        stated: format of the files; None: by the endings of their names.
+        events: a path, ``-``, a folder, a pattern such as ``logs/2024-*.csv``, a sequence of these;
+            any table that exports Arrow; or a source, which is returned.
+        stated: format of the files; None: by their endings.
 
     Raises:
         InvalidInput: the events are of an unknown kind, a file is missing, named twice or empty, or

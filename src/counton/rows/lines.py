@@ -1,11 +1,11 @@
 """Rows of text files: a line is a row, and where a row ends depends on that row alone.
 
 A block of whole lines is checked at once: between quotation marks stand only fields, and each line
-has as many fields as the header. Polars parses such a block. In any other block each line is looked
-at by itself, so a faulty line takes no other with it.
+has as many fields as the header. Polars parses it. In any other block each line is looked at by
+itself, so a faulty line takes no other with it.
 
-Only a file that is declared to hold line ends in its fields is read otherwise: the whole file must
-then follow RFC 4180, and one fault refuses it.
+Only a file declared to hold line ends in its fields is read otherwise: all of it must follow RFC
+4180, and one fault refuses it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,7 @@ _QUOTED = {
 
 
 class Fault(NamedTuple):
-    """A faulty line of a file.
-
-    Attributes:
-        line: number of the line in the file, from 1.
-        text: the line.
-        what: what is wrong, in words that follow "it".
-    """
+    """A faulty line, numbered from 1, and what is wrong, in words that follow "it"."""
 
     line: int
     text: bytes
@@ -61,11 +55,7 @@ class Fault(NamedTuple):
 
 
 class BrokenFile(Exception):
-    """The error that a file is refused as a whole, because of one fault in it.
-
-    Args:
-        fault: the fault.
-    """
+    """One fault by which a whole file is refused."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.what)
@@ -74,12 +64,7 @@ class BrokenFile(Exception):
 
 @name_alone
 class Piece(NamedTuple):
-    """Rows of some lines of a file.
-
-    Attributes:
-        rows: the rows, with some columns as texts. A faulty line is a row of nulls.
-        faults: the faulty lines, by their places in ``rows``.
-    """
+    """Rows of some lines; a faulty line is a row of nulls, and its place has a `Fault`."""
 
     rows: pl.DataFrame
     faults: dict[int, Fault]
@@ -88,14 +73,11 @@ class Piece(NamedTuple):
 def blocks(
     stream: IO[bytes], size: int | None = None, *, multiline: bool = False
 ) -> Iterator[bytes]:
-    r"""Yield a text in blocks of whole lines. Each line ends with LF, whatever its end in the file.
+    r"""Yield a text in blocks of whole lines, each of which ends with LF.
 
-    A mark of byte order at the beginning and blank lines at the end are left out.
-
-    Args:
-        stream: the text.
-        size: number of bytes to read at a time.
-        multiline: whether line ends in quotation marks belong to fields. Then no line end changes,
+    A mark of byte order and blank lines at the end are left out. ``size`` bytes are read at a time.
+    With ``multiline`` line ends in quotation marks belong to fields: none changes, and a block ends
+    where a record ends.
             and a block ends where a record ends.
 
     >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
@@ -123,14 +105,14 @@ def blocks(
 
 
 def whole_lines(text: bytes, *, multiline: bool = False) -> bytes:
-    """Return the beginning of a text, up to the end of its last line, or record, that is whole."""
+    """Return the whole lines, or records, at the beginning of a text."""
     if not multiline:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return text[: _end_of_lines(text, multiline=multiline)]
 
 
 def _end_of_lines(text: bytes, *, multiline: bool = False) -> int:
-    """Return the number of bytes of the whole lines, or records, at the beginning of a text."""
+    """Return the number of bytes of the whole lines, or records, at the beginning."""
     if not multiline or b'"' not in text:
         return text.rfind(b"\n") + 1
     given = np.frombuffer(text, np.uint8)
@@ -140,14 +122,11 @@ def _end_of_lines(text: bytes, *, multiline: bool = False) -> int:
 
 
 class _BadField(Exception):
-    """The error that a field does not keep the rules: the place where it begins, and what is
-    wrong.
-    """
+    """The place where a field begins that breaks the rules, and what is wrong."""
 
 
 def record_at(text: bytes, begin: int, form: CsvForm) -> tuple[list[bytes], int]:
-    """Return the fields of the record that begins at a place of a text, with their quotation marks,
-    and the place after its line end.
+    """Return a record's fields, with their quotation marks, and the place after its line end.
 
     >>> record_at(b'a,"b, c"\\nd\\n', 0, CsvForm())
     ([b'a', b'"b, c"'], 9)
@@ -224,7 +203,7 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
 
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:
-    """Return the number of records in a block if all keep the rules; 0 if one may not."""
+    """Return the number of records in a block; 0 if one may break the rules."""
     begin, records, size = 0, 0, len(block) if form.quotes == "multiline" else _PART
     while begin < len(block):
         end = block.rfind(b"\n", begin, begin + size) + 1 or block.index(b"\n", begin) + 1
@@ -236,11 +215,11 @@ def _records(block: bytes, width: int, form: CsvForm) -> int:
 
 
 def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
-    """Return the number of records in whole lines if all keep the rules; 0 if one may not.
+    """Return the number of records in whole lines; 0 if one may break the rules.
 
-    Quotation marks are numbered: one of an odd number opens a field, or follows the one before at
-    once. One of an even number closes a field, or another follows at once. The separators and line
-    ends outside of them must follow each other as in the header.
+    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
+    even number closes a field, or another follows at once. The separators and line ends outside
+    must follow each other as in the header.
     """
     between, multiline = ord(form.separator), form.quotes == "multiline"
     if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
@@ -288,14 +267,11 @@ def _stand_around_fields(
     quotes: npt.NDArray[np.bool_], marks: npt.NDArray[np.bool_], are_quotes: npt.NDArray[np.bool_]
 ) -> bool:
     """Return True if each quotation mark is the first or last byte of a field whose other end has
-    one, too, and if no field has more of them, or a separator or line end between them.
+    one, and if no field has more, or a separator or line end between them.
 
     Each must be beside a separator or line end, so at most two are in a row among all these signs:
     the one in the middle of three would be beside none. Half as many pairs as marks: all are pairs.
-
-    Args:
-        quotes, marks: which bytes are quotation marks, and which are separators and line ends.
-        are_quotes: of the bytes that are either, which are quotation marks.
+    ``are_quotes`` says which of all signs are quotation marks.
     """
     pairs = np.count_nonzero(are_quotes[1:] & are_quotes[:-1])
     if 2 * pairs != np.count_nonzero(are_quotes):
@@ -308,13 +284,8 @@ def _stand_around_fields(
 def csv_pieces(
     stream: IO[bytes], names: Sequence[str], columns: Sequence[str], form: CsvForm
 ) -> Iterator[Piece]:
-    """Yield the rows of a CSV file, with some columns as texts, some lines at a time.
-
-    Args:
-        stream: the whole file.
-        names: names of all its columns, as `header_of` returns them.
-        columns: those that are wanted.
-        form: its form.
+    """Yield some columns of a CSV file as texts, some lines at a time; ``names`` are all, as from
+    `header_of`.
 
     Raises:
         BrokenFile: fields may hold line ends, and there is a fault.
@@ -393,13 +364,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: Any) -> Piece:
-    """Return the rows of a block, each line of which is looked at by itself.
-
-    Args:
-        first: number of the block's first line.
-        width: number of fields.
-        parse: function that parses a text of good lines, of which it gets the number.
-    """
+    """Return a block's rows, line by line; ``parse`` gets good lines and their number."""
     comment = None if form.comment is None else form.comment.encode()
     good, faults, lossy = list[bytes](), dict[int, Fault](), dict[int, Fault]()
     places, row = list[int | None](), 0
@@ -433,7 +398,7 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
 
 
 def _with_doubled_marks(quoted: bytes) -> bytes:
-    r"""Return a field whose quotation marks are doubled, in place of backslashes before them.
+    r"""Return a field with doubled quotation marks in place of backslashes before them.
 
     >>> _with_doubled_marks(rb'"5\" \\ \n"')
     b'"5"" \\ \\n"'
@@ -445,7 +410,7 @@ def _with_doubled_marks(quoted: bytes) -> bytes:
 
 
 def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
-    """Return the place after the header of a file, and its fields; [] if all lines are comments.
+    """Return the place after the header, and its fields; [] if all lines are comments.
 
     Raises:
         BrokenFile: the header does not keep the rules.
@@ -470,7 +435,7 @@ def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
 
 
 def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
-    """Return the names of the columns of a CSV file; [] if it has no line.
+    """Return the names of the columns of a CSV file; [] without a line.
 
     Raises:
         BrokenFile: the header does not keep the rules.
@@ -491,7 +456,7 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
 
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
-    """Yield the rows of a file of JSON lines, with some columns as texts, some lines at a time."""
+    """Yield some columns of JSON lines as texts, some lines at a time."""
     schema, number = dict.fromkeys(columns, pl.String), 1
 
     def parse(lines: Sequence[bytes]) -> pl.DataFrame:
@@ -540,7 +505,7 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 
 def _fault_of_json(line: bytes, number: int) -> str:
-    """Return what is wrong with a line that is read as a JSON object and cannot be."""
+    """Return what is wrong with a line that is no readable JSON object."""
     if not line.strip():
         return "is blank"
     try:
@@ -576,9 +541,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 
 
 def select_keys(line: str, keys: Sequence[str]) -> str | None:
-    """Return the text of a JSON object with only some of its keys; None if the line is no object.
-
-    Values of other keys are not parsed.
+    """Return a JSON object with only some of its keys, unparsed others; None for another line.
 
     >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
     '{"at":"9:00"}'
@@ -598,20 +561,12 @@ _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 
 
 def is_beyond_floats(number: str) -> bool:
-    """Return True if a text is a JSON number that is too large for a float.
-
-    >>> is_beyond_floats("1e400"), is_beyond_floats("1e300"), is_beyond_floats("NaN")
-    (True, False, False)
-    """
+    """Return True for a JSON number that is too large for a float."""
     return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
 
 
 def keys_of(line: str) -> list[str]:
-    """Return the keys of a JSON object; empty for a line that is no object.
-
-    >>> keys_of('{"at": 1e999, "n": {"deep": 2}}'), keys_of("[1]")
-    (['at', 'n'], [])
-    """
+    """Return the keys of a JSON object; none for another line."""
     try:
         found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
@@ -620,9 +575,7 @@ def keys_of(line: str) -> list[str]:
 
 
 def _values(line: str) -> list[tuple[str, str]] | None:
-    """Return the keys of a JSON object, each with its unparsed value; None if the line is no
-    object.
-    """
+    """Return the keys of a JSON object with unparsed values; None for another line."""
     found, key, depth, done = list[tuple[str, str]](), "", 0, False
     before, at, begin = "", 0, 0
     for match in _TOKEN.finditer(line):
@@ -662,10 +615,7 @@ def _values(line: str) -> list[tuple[str, str]] | None:
 
 
 class Unzstd(io.RawIOBase):
-    """Stream of what a zstd stream holds: all its frames, but for those that are skippable.
-
-    Args:
-        packed: path of a file, or a stream.
+    """What a path or stream of zstd holds: all frames, but for skippable ones.
 
     Raises:
         OSError: the stream is no zstd, or ends early.

@@ -13,8 +13,7 @@ from counton.base.errors import InvalidInput, field, is_text
 
 
 def is_file(name: str) -> bool:
-    """Return True if a text is the path of a file; False also for a text too long for a path, such
-    as a list of groups.
+    """Return True for the path of a file; False for a text too long for one, such as groups.
 
     >>> is_file("A," * 5000)
     False
@@ -26,7 +25,7 @@ def is_file(name: str) -> bool:
 
 
 def place_of_file(path: str) -> str:
-    """Return a file's folder, whatever links lead to it, and the file's name without .gz or .zst.
+    """Return a file's folder, whatever links lead to it, and its name without .gz or .zst.
 
     >>> place_of_file("/in/1.csv.gz")
     '/in/1.csv'
@@ -38,7 +37,7 @@ def place_of_file(path: str) -> str:
 
 
 def are_several(events: object) -> bool:
-    """Return True if events are named as several files: a folder, a pattern, or more than one path.
+    """Return True for a folder, a pattern, or more than one path.
 
     >>> are_several("2024-*.csv"), are_several(["a.csv"]), are_several(["a.csv", "b.csv"])
     (True, False, True)
@@ -52,12 +51,12 @@ def are_several(events: object) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Return True if a path has the ending of a table, such as .csv."""
+    """Return True for the ending of a table, such as .csv."""
     return ending(str(path)) in SUFFIXES
 
 
 def ending(name: str) -> str:
-    """Return the ending of a file's name in lower case, without .gz or .zst."""
+    """Return the ending in lower case, without .gz or .zst."""
     return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
@@ -78,9 +77,7 @@ class CsvForm(NamedTuple):
     """The form of CSV: its separator, decimal sign, comments and quotation marks.
 
     Attributes:
-        separator: separator of fields.
-        decimal: sign before the fraction of a number.
-        comment: beginning of lines that are comments; None: there are none.
+        comment: beginning of lines that are comments.
         quotes: how a quoted field holds a quotation mark: "doubled", or after a "backslash"; or
             "multiline": doubled, and fields hold line ends.
     """
@@ -98,7 +95,7 @@ class CsvForm(NamedTuple):
         comment: str | None = None,
         quotes: str = "doubled",
     ) -> CsvForm:
-        """Return the form of CSV that a job states by these options.
+        """Return the form that a job's options state.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
@@ -138,8 +135,7 @@ SEPARATORS = (",", ";", "|", "\t")
 
 
 def format_of(path: str, stated: str | None = None) -> Format:
-    """Return the format of a file: the stated format, else the format that the ending of the file's
-    name means.
+    """Return the stated format, or that of the ending.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')
@@ -158,7 +154,7 @@ def format_of(path: str, stated: str | None = None) -> Format:
 
 
 class NoFiles(InvalidInput):
-    """The error that named event files do not exist (yet)."""
+    """Named event files do not exist (yet)."""
 
 
 #: Placeholders of a query: {since} is the beginning of the first unreleased window, {until} the
@@ -167,16 +163,13 @@ MOMENT: Final = re.compile(r"""(['"]?)\{(since|until)\}(['"]?)""")
 
 
 def moments_named(query: str) -> frozenset[str]:
-    """Return the placeholders (``since``, ``until``) that a query contains in braces; a run
-    replaces them by times.
+    """Return which of ``since`` and ``until`` a query contains in braces.
 
     Raises:
         InvalidInput: a placeholder stands in quotes, which would make it a text.
 
     >>> sorted(moments_named("select * from visits where at >= {since} and at < {until}"))
     ['since', 'until']
-    >>> moments_named("select {'a': 1} as since")
-    frozenset()
     """
     found = set[str]()
     for before, name, after in MOMENT.findall(query):
@@ -190,7 +183,7 @@ def moments_named(query: str) -> frozenset[str]:
 
 
 def is_database(events: object) -> bool:
-    """Return True if events are the address of a database, or contain one.
+    """Return True for the address of a database, or if one is among the events.
 
     >>> is_database("sqlite:///visits.db"), is_database(["visits.csv"])
     (True, False)
@@ -203,7 +196,7 @@ def is_database(events: object) -> bool:
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:
-    """Return the paths of the files of events; none for a data frame."""
+    """Return the paths of the events; none for a frame."""
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
     given = [events] if isinstance(events, str | os.PathLike) else list(events)
@@ -222,8 +215,7 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
 
 
 def names_tell_format(events: object) -> bool:
-    """Return True if the endings of all files show their formats. True also for a data frame, which
-    needs no format.
+    """Return True if all endings show formats; a frame needs none.
 
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)
@@ -244,9 +236,7 @@ def names_tell_format(events: object) -> bool:
 
 
 def refuse_among_events(events: object, out: Path | None) -> None:
-    """Refuse an output file in the folder of the events, because a later run would read it as
-    events.
-    """
+    """Refuse an output file among the events, because a later run would read it."""
     if out is None or ending(out.name) not in SUFFIXES:
         return
     given = events if isinstance(events, list | tuple) else [events]
@@ -261,7 +251,7 @@ def refuse_among_events(events: object, out: Path | None) -> None:
 
 
 def _files_in(folder: str) -> list[str]:
-    """Return the paths of the files in a folder that are not hidden."""
+    """Return the files in a folder that are not hidden."""
     return [entry.path for entry in _entries_of(folder) if entry.is_file()]
 
 
@@ -270,13 +260,7 @@ def _entries_of(folder: str) -> list[os.DirEntry[str]]:
 
 
 def left_in_folders(events: object, stated: str | None = None) -> str | None:
-    """Return a sentence about what is not read in the folders of the events: folders, and files of
-    other kinds. None if all is read.
-
-    Args:
-        events: the events as a job names them.
-        stated: format of all files; None: their endings decide.
-    """
+    """Return a sentence about folders and files of other kinds that are not read, if any."""
     given = events if isinstance(events, list | tuple) else [events]
     folders = [os.fspath(one) for one in given if isinstance(one, str | os.PathLike)]
     left = [
@@ -301,9 +285,7 @@ _SHOWN = 3
 
 
 def _find_files(given: object, stated: str | None) -> list[str]:
-    """Return the files that a path means: the file itself, the files in a folder, or those that
-    match a pattern.
-    """
+    """Return the files of a path, a folder, or a pattern."""
     if not isinstance(given, str | os.PathLike):
         raise InvalidInput(
             f"{field('events')} contains a value of type {type(given).__name__}, which is not the "

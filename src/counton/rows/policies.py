@@ -1,9 +1,7 @@
-"""Policies for rows that cannot be counted: refuse them, set them aside in a file, or leave them
-out.
+"""Policies for rows that cannot be counted: refuse them, set them aside, or leave them out.
 
-By default the first bad row ends the run, so that one row decides whether there is a release at
-all. With a policy the run goes on without bad rows. Whether a row is set aside or left out depends
-on that row alone.
+By default the first bad row ends the run, so that one row decides whether there is a release. With
+a policy the run goes on; what happens to a row depends on that row alone.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from counton.base.outside_input import open_plain
 class Problem(IntEnum):
     """The reason why a row cannot be counted.
 
-    If a row has several problems, one counts: that of the time or of an unreadable row comes first,
-    then group, user and id, then the values in their order.
+    Of several problems one counts: time or an unreadable row first, then group, user and id, then
+    the values in their order.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -48,11 +46,11 @@ class Problem(IntEnum):
 
     @property
     def words(self) -> str:
-        """The reason why a row cannot be counted, in words, for messages."""
+        """The problem in words."""
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:
-        """Return words on what the user can do about the problem, for messages."""
+        """Return words on the remedy."""
         return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 
@@ -118,10 +116,9 @@ class Policies:
     """Policies for rows that cannot be counted.
 
     Attributes:
-        quarantine: file to which unreadable rows are written; None if they are refused.
-        most: largest number of rows that one run writes to that file.
-        missing: "skip" if rows that lack a time, user, group, value or id are left out; "refuse" if
-            they are refused.
+        quarantine: file for unreadable rows; None: they are refused.
+        most: largest number of rows of one run in it.
+        missing: "skip" or "refuse" rows that lack a time, user, group, value or id.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
     'bad.csv'
@@ -133,19 +130,12 @@ class Policies:
 
     @property
     def unread(self) -> int:
-        """Largest number of unreadable lines that a run accepts: ``most`` if they are written to a
-        file, otherwise 0.
-
-        >>> Policies().unread, Policies(Path("bad.csv")).unread
-        (0, 1000)
-        """
+        """Largest number of unreadable lines that a run accepts."""
         return 0 if self.quarantine is None else self.most
 
     @classmethod
     def read(cls, bad_rows: str | None, most: int | None, missing: str | None) -> Policies:
-        """Return the rules for bad rows and missing values that a job states by these options; None
-        refuses such rows.
-        """
+        """Return the policies of a job's options."""
         bad_rows = _REFUSE if bad_rows is None else bad_rows
         most = MOST if most is None else most
         missing = _REFUSE if missing is None else missing
@@ -166,14 +156,9 @@ class Policies:
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows that cannot be counted to a file that only its owner can read, in place of an old
-    file.
+    """Write rows to a new CSV file that only its owner can read.
 
-    Args:
-        file: path of a CSV file, written anew in each run.
-        columns: columns of the events.
-        rows: for each row the name of its file, its number in the file, its problem, and its
-            values.
+    A row has the name of its file, its number there, its problem, and its values.
     """
     try:
         _refuse_no_file(file)
@@ -196,17 +181,10 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 def add_aside(
     file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
 ) -> None:
-    """Append rows that cannot be counted to the file of such rows; only its owner can read it
-    afterwards.
+    """Append rows to such a file; they are on the disk when the function returns.
 
-    The rows are on the disk when the function returns.
-
-    Args:
-        file: path of a CSV file; made if it is missing.
-        columns, rows: see `set_aside`.
-        again: True if an earlier process may have been stopped while it appended these same rows.
-            Then rows that already stand at the file's end are not repeated, and an incomplete row
-            is completed.
+    ``again``: an earlier process may have been stopped while it appended these same rows. Those at
+    the file's end are then not repeated, and an incomplete row is completed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
@@ -232,13 +210,10 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _missing_end(stream: IO[bytes], header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """Return the bytes that must be appended to a file of bad rows so that it ends with ``lines``.
+    """Return the bytes by which a file of bad rows ends with ``lines``.
 
-    They begin with the rest of ``header`` if the file does not have all of it yet, or with a line
-    end if the file's last line has none.
-
-    If ``again``, an earlier process may have appended a part of ``lines`` already; that part is
-    left out.
+    They begin with the rest of ``header``, or with a missing line end. With ``again`` a part of
+    ``lines`` that was appended already is left out.
     """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
@@ -256,10 +231,8 @@ def _missing_end(stream: IO[bytes], header: bytes, lines: bytes, *, again: bool)
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:
-    """Return the names of columns in the file of bad rows: file, number and problem of a row, then
-    the events' ``columns``.
-
-    The first three names are changed if the events have columns of these names.
+    """Return the columns: file, number and problem, renamed if the events have them, then the
+    events'.
 
     >>> aside_header(["time", "row"])
     ['file', 'counton row', 'problem', 'time', 'row']

@@ -1,6 +1,4 @@
-"""Sources of rows on other machines, which compute windows and groups (`mark_rows`) and add rows up
-there.
-"""
+"""Sources of rows on other machines, which mark rows and add them up there."""
 
 from __future__ import annotations
 
@@ -17,52 +15,41 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are read and added up on other machines, such as a database or a cluster.
+    """A source whose rows are read and added up on other machines.
 
-    Its parts have no rows on this machine. The results must not depend on how the rows are
-    distributed or ordered.
+    Results must not depend on how the rows are distributed or ordered.
     """
 
     @abstractmethod
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Return sums of rows by window and group, with the columns of
-        `counton.rows.tally.cells_of`.
+        """Return sums by window and group, with the columns of `counton.rows.tally.cells_of`.
 
-        Args:
-            domain: declared groups, or groups found in the data (from `labels`); None if rows are
-                not split by group.
+        ``domain`` are declared groups, or those of `labels`; None: no groups.
         """
 
     @abstractmethod
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """Return the labels of groups with rows within the windows, and the first window of each:
-        columns ``group`` and ``step``.
-        """
+        """Return ``group``, the labels within the windows, and ``step``, their first windows."""
 
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that could count, in several data frames: those within the windows and of
-        declared groups.
+        """Return the rows within the windows and of declared groups, in several frames.
 
-        A source implements this method only if a user's rows have to be chosen before they are
-        added up. The next call of `cells` adds up all rows as they were read here, or raises an
-        error if a second reading finds other rows.
-
-        The columns are those of `counton.rows.window_marks.mark_rows`: time, window, group, value
-        and user. A group may be given by its position in the domain.
+        Only a source of which users' rows have to be chosen implements it. The next `cells` adds up
+        all rows as they were read here, or raises an error. Columns are those of
+        `counton.rows.window_marks.mark_rows`: time, window, group (also as a position), value and
+        user.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return up to ``most`` original rows for which the expression ``which`` is true. The
-        expression refers to the columns of `mark_rows`: window, group and value of a row.
-        """
+        """Return up to ``most`` original rows, by an expression over the columns of `mark_rows`."""
 
 
 class FetchedRows(EventFrame):
-    """A few rows of a remote source, fetched to be shown in a message or written to a file.
+    """A few rows of a remote source, for a message or a file.
 
     >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'

@@ -1,6 +1,4 @@
-"""Events as rows with named columns: the rows of one file or frame (`Rows`), or all rows of a run
-(`Source`).
-"""
+"""Events as rows with named columns: of one file or frame (`Rows`), or of a run (`Source`)."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
 
 
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """Return the exceptions by which polars reports unreadable rows, plus ``more``.
+    """Return the exceptions of polars for unreadable rows, plus ``more``.
 
     For some types and values polars panics, with an error that is no `Exception`.
     """
@@ -38,26 +36,22 @@ def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], 
 
 
 class UnreadableRow(InvalidInput):
-    """The error that one line of a file cannot be read; its other lines may be readable."""
+    """One line of a file cannot be read; others may be."""
 
 
 class Rows(ABC):
     """Rows with named columns: one file, standard input, or a data frame.
 
     Attributes:
-        name: name in messages.
         kind: name of the format, for messages.
-        numbered: whether the rows have an order, so that a row can be found by its number.
-        together: maps the name of a combined column to the names of the columns from which it is
-            combined: see `join_columns`.
-        settled: True if the stream of these rows exists already. Its columns were checked when it
-            began, so JSON lines may now lack one of them.
-        unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
-        place: folder and name of the file, without .gz or .zst; None if the rows are in no file of
-            their own.
-        still: words for a message: what the user can do about rows that changed while they were
-            read.
-        again: words for a message: what the user can do about new events that were counted already.
+        numbered: whether the rows have an order.
+        together: the columns from which a column is combined: see `join_columns`.
+        settled: True if the stream exists already. Its columns were checked, so JSON lines may now
+            lack one.
+        unread: unreadable lines by number from 0; these rows are empty.
+        place: folder and name of the file, without .gz or .zst.
+        still: what to do about rows that changed while they were read.
+        again: what to do about events that were counted already.
     """
 
     name: str
@@ -74,40 +68,27 @@ class Rows(ABC):
     )
 
     def place_of(self, row: int) -> str:
-        """Return words for a row in messages, such as "row 12 of visits.csv"; ``row`` is its number
-        from 1.
-        """
+        """Return words for a row, such as "row 12 of visits.csv"."""
         return f"row {row:,} of {self.name}" if self.numbered else f"a row of {self.name}"
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a lazy frame of these columns. None means all columns, and is only for finding out
-        their types. To read rows, use `scan`.
-        """
+        """Return these columns; all only for finding out their types. To read rows, use `scan`."""
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression that replaces the format's decimal sign, such as a comma, by a
-        point.
-
-        ``given`` is a column of numbers, as texts or numbers. The result can be cast to numbers.
-        """
+        """Replace the format's decimal sign, such as a comma, by a point."""
         return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with unreadable lines of a file left empty.
-
-        All rows of a frame are readable. More than ``most`` unreadable lines are refused.
-        """
+        """Return the rows with at most ``most`` unreadable lines left empty."""
         return self
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return a SHA-256 digest in hexadecimal: of a file's decompressed bytes, or of a frame's
-        ``columns``.
-        """
+        """Return the SHA-256 of a file's decompressed bytes, or of a frame's ``columns``."""
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Return True if another path leads to this file, or to a file with the same bytes."""
+        """Return True for a path to this file, or to the same bytes."""
         return False
 
     def has_changed(self) -> bool:
@@ -115,13 +96,10 @@ class Rows(ABC):
         return False
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """Return the named columns, as text if the format has no types of its own.
+        """Return columns, as text if the format has no types of its own.
 
-        The meaning of a row depends on that row alone: no type is guessed from other rows.
-
-        Args:
-            columns: names of the wanted columns.
-            names: columns among them whose texts identify rows: groups, users, ids.
+        A row's meaning depends on that row alone: no type is guessed from others. ``names`` are
+        columns whose texts identify groups, users or ids.
         """
         asked = self.of_file(columns)
         self.check_columns(asked)
@@ -139,7 +117,7 @@ class Rows(ABC):
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raise an error if the rows lack one of these columns, or have two of its name."""
+        """Refuse rows that lack a column, or have two of its name."""
         present = self.columns()
         for name in names:
             if name not in present and not self._may_lack(name):
@@ -152,30 +130,22 @@ class Rows(ABC):
                 )
 
     def _may_lack(self, name: str) -> bool:
-        """Return True if the rows may lack this column, so that its values are null."""
+        """Return True if the rows may lack this column."""
         return False
 
     def _elsewhere(self, name: str) -> str:
-        """Return the end of a message about a missing column: where its values may be found (a data
-        frame's index, for example) and the remedy; "" by default.
-        """
+        """Return the end of a message about a missing column: where it may be, and the remedy."""
         return ""
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of the file's own columns from which the wanted ``columns`` are made,
-        each once.
-        """
+        """Return the file's own columns from which ``columns`` are made, each once."""
         parts = (part for name in columns for part in self.together.get(name, (name,)))
         return list(dict.fromkeys(parts))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return expressions for those wanted ``columns`` that are combined from several columns of
-        the file.
-
-        A combined value joins the values as texts. It is null where one of them is null.
-        """
+        """Return expressions for combined columns: joined texts, null where one is."""
         return [
             pl.concat_str(
                 [as_text(pl.col(part), types[part]) for part in parts], separator=BETWEEN
@@ -185,16 +155,13 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Return the names of all columns of these rows."""
         try:
             return self.frame().collect_schema().names()
         except unreadable_errors(UnicodeDecodeError) as error:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """Return the error to raise when polars cannot read these rows; ``error`` is what polars
-        raised.
-        """
+        """Return the error for what polars raised."""
         reason = first_line(error)
         if isinstance(error, OSError | EOFError | zlib.error):
             refused = isinstance(error, PermissionError) or "ermission denied" in reason
@@ -207,9 +174,7 @@ class Rows(ABC):
 
 
 def _plain(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
-    """Return rows whose columns have plain types: categories as texts, and times of a fixed offset
-    from UTC, such as ``+05:30``, as times in UTC.
-    """
+    """Return plain types: texts of categories, and UTC for a fixed offset such as ``+05:30``."""
     types, found = rows.collect_schema(), list[pl.Expr]()
     for name in columns:
         dtype = types[name]
@@ -221,11 +186,9 @@ def _plain(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
-    """Refuse a column of names (groups, users, ids) whose values are floats, because their text may
-    depend on other rows.
+    """Refuse floats as names, because their text may depend on other rows.
 
-    In many programs one missing value turns a column of whole numbers into floats; then every row
-    reads "1.0" instead of "1".
+    In many programs one missing value turns whole numbers into floats: every row then reads "1.0".
     """
     if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
         raise InvalidInput(
@@ -236,7 +199,7 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
 
 
 def no_column(where: str, name: str, present: Sequence[str], elsewhere: str = "") -> InvalidInput:
-    """Build the error for a column that rows lack; it proposes the nearest column that is there."""
+    """Build the error for a missing column; it proposes the nearest."""
     near = get_close_matches(name, present, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidInput(f"{where} has no column {name!r}; {_listing(present)}{elsewhere}{meant}")
@@ -270,8 +233,7 @@ class Source:
     'the data frame'
 
     Attributes:
-        parts: files in their order, or one frame. Each may have other types of columns.
-        name: name of all together, for messages.
+        parts: files in their order, or one frame, perhaps of different types.
     """
 
     parts: tuple[Rows, ...]
@@ -279,41 +241,35 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """True if more events will follow, as in a service, so that a source may be empty."""
+        """True if more events will follow, so that a source may be empty."""
         return False
 
     @property
     def checked(self) -> bool:
-        """True if all rows were checked when they arrived, so that each can be counted."""
+        """True if all rows were checked when they arrived."""
         return False
 
     @property
     def comes_once(self) -> bool:
         """True if rows wait in a service's inbox, and are removed in the transaction that counts
-        them.
-
-        Such rows cannot come again, so no digest of them is kept.
+        them; they cannot come again, so no digest is kept.
         """
         return False
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SHA-256 digest of each part: of a file's decompressed bytes, or of a frame's
-        ``columns``.
-        """
+        """Return the digest of each part; see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
-        """Return the names of the columns of the first part."""
+        """Return the columns of the first part."""
         return self.parts[0].columns()
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Return True if a path leads to one of the parts, or to a file with the same bytes."""
+        """Return True for a path to one of the parts, or to the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        """Return the source with unreadable lines left empty; refuse more than ``most`` unreadable
-        lines in all parts together.
-        """
+        """Return the source with at most ``most`` unreadable lines in all left empty."""
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)
@@ -321,9 +277,7 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return a copy of the source for a stream that exists already: in all its parts
-        `Rows.settled` is True, so that columns are not checked again.
-        """
+        """Return a copy whose parts have `Rows.settled`."""
         if type(self) is not Source:
             return self
         parts = [copy(part) for part in self.parts]
@@ -332,36 +286,29 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def of(self, parts: tuple[Rows, ...]) -> Source:
-        """Return a copy of this source that consists of the given parts."""
+        """Return a copy with other parts."""
         found = copy(self)
         object.__setattr__(found, "parts", parts)
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """Return the source without some parts; the name of the source in messages follows from the
-        other parts.
-        """
+        """Return the source without some parts, named by the others."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
     def changed_part(self) -> Rows | None:
-        """Return the first part that was changed since it was opened; None if there is none."""
+        """Return the first part that was changed since it was opened."""
         return next((part for part in self.parts if part.has_changed()), None)
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """Return a name for files in messages: a single file's own name, else the first name and the
-    number of files.
-    """
+    """Return a single file's name, else the first and the number of files."""
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 
 
 def join_columns(source: Source, column: str | None) -> Source:
-    """Combine several columns of a source into one, by joining their values as texts.
-
-    ``column`` has the names of the columns, separated by commas. If it is a single name or None,
-    the source stays as it is.
+    """Combine columns, separated by commas, by joining their values as texts; one name stays.
 
     >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})
@@ -388,7 +335,7 @@ _UNORDERED = ("duckdb", "_duckdb", "ibis")
 
 
 class EventFrame(Rows):
-    """Rows of a data frame of polars. A lazy frame stays lazy, and no frame is copied.
+    """Rows of a polars frame; a lazy one stays lazy, and none is copied.
 
     >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))
     >>> rows.columns()
@@ -418,9 +365,7 @@ class EventFrame(Rows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 digest of the named columns, written as CSV. If rows have no order,
-        they are sorted first.
-        """
+        """Return the SHA-256 of columns as CSV; rows without an order are sorted first."""
         names = tuple(columns)
         if names not in self._hashed:
             given = self.frame(self.of_file(names))
@@ -437,11 +382,9 @@ class EventFrame(Rows):
 
 
 class FetchedColumns(EventFrame):
-    """Rows whose columns are fetched when they are needed: of a database, or of a frame of another
-    library. A column that nobody reads is never converted.
+    """Rows whose columns are fetched when needed: a column that nobody reads is never converted.
 
-    Args:
-        numbered: whether the rows have an order. If not, they are known again in any order.
+    Without an order (``numbered``) they are known again in any.
     """
 
     def __init__(self, *, numbered: bool) -> None:
@@ -457,7 +400,7 @@ class FetchedColumns(EventFrame):
 
     @abstractmethod
     def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
-        """Return the columns ``names`` of all rows."""
+        """Return the columns of all rows."""
 
     @override
     @abstractmethod
@@ -474,10 +417,7 @@ class FetchedColumns(EventFrame):
 
 
 class LentFrame(FetchedColumns):
-    """Rows of a frame of another library, such as pandas, pyarrow, DuckDB and ibis.
-
-    Args:
-        frame: object with ``__arrow_c_stream__``. Columns of pandas are read without pyarrow.
+    """Rows of a frame with ``__arrow_c_stream__``; columns of pandas are read without pyarrow.
 
     Raises:
         InvalidInput: the object does not export Arrow, or the export fails.
@@ -556,9 +496,7 @@ class LentFrame(FetchedColumns):
 
 
 class _Stream:
-    """A wrapper that hides the type of a frame from polars, which keeps all types that it has seen
-    until the program ends: types of DuckDB would then be reported as leaked.
-    """
+    """Hides a frame's type from polars, which keeps all types that it has seen."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -586,12 +524,11 @@ def _column(name: str, given: Any) -> pl.Series:
 
 
 def open_frame(frame: Any) -> EventFrame:
-    """Open the rows of a data frame of any library."""
     return (EventFrame if isinstance(frame, pl.DataFrame | pl.LazyFrame) else LentFrame)(frame)
 
 
 class _HashFile:
-    """A file object that keeps only a digest of the bytes written to it."""
+    """Keeps only a digest of the bytes written."""
 
     def __init__(self) -> None:
         self.sha256 = hashlib.sha256()
@@ -605,8 +542,7 @@ class _HashFile:
 
 
 def _same_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Return the values of a column as texts that are the same in all types which can hold them:
-    times of any unit and zone, read to the microsecond, and whole numbers as floats.
+    """Return texts that are the same in all types: times to the microsecond, and whole floats.
 
     >>> seconds = pl.Series("at", [1], pl.Int64).cast(pl.Datetime("ns"))
     >>> seconds.to_frame().select(_same_text(pl.col("at"), seconds.dtype)).item()
@@ -625,9 +561,7 @@ def _same_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows as CSV to an object that only keeps a digest. Columns of lists, records or objects
-    are left out. Some rows are written at a time, because all together may be larger than memory.
-    """
+    """Write rows as CSV, some at a time; columns of lists, records or objects are left out."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [

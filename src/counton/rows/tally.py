@@ -1,7 +1,6 @@
-"""Exact sums of rows by window, group and place, in one pass.
+"""Exact sums of *marked* rows (`mark_rows`) by window, group and place, in one pass.
 
-The input are *marked* rows: rows with their window, group and value (`mark_rows`). A *place* is one
-of the exact sums that a statistic keeps for each group.
+A *place* is one of the exact sums that a statistic keeps for each group.
 """
 
 from __future__ import annotations
@@ -49,19 +48,16 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Add up the rows of one part of a source by window, group and place. A place is one of the
-    sums that the statistic keeps for a group. `sum_cells` adds up the results of several parts.
+    """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
 
     Args:
-        alike: a table for rows that each stand for several equal rows of a cluster. Column
-            ``number`` has their number. Column ``newest``, if their times may differ, has the
-            newest time in microseconds. None: each row is one event.
+        alike: if each row stands for several equal ones, their ``number`` and, if times differ, the
+            ``newest`` in microseconds.
 
     Returns:
-        A table with columns ``cell`` (a number for window, group and place), ``group`` (label if
-        groups are found in the data, else null), ``rows`` and ``us`` (newest time). If rows add
-        other amounts than 1, it has for each place N the sum ``total N`` (int64, modulo 2^64) and
-        the sum of absolute values ``magnitude N`` (float64).
+        ``cell`` (window, group and place), ``group`` (label if groups are found, else null),
+        ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
+        modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
     """
     marked, number = mark_part(rows, reading), None
     if alike is not None:
@@ -88,12 +84,7 @@ def _cells_of(
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up sums by cell (such as results of `cells_of`) of several parts of the rows, in any
-    order: rows of one cell become one.
-
-    If there is a column ``group``, the group has to be equal too. If there is a column ``us`` of
-    times, the newest time is kept.
-    """
+    """Add up sums of several parts by cell and, if there is one, group; the newest time is kept."""
     together = pl.concat(cells)
     by = [name for name in ("cell", "group") if name in together.columns]
     newest = [pl.col("us").max()] if "us" in together.columns else []
@@ -102,10 +93,7 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Return a table of sums from `cells_of` in which groups are known by their positions in
-    ``domain``, instead of by their labels.
-
-    An undeclared label gets the position after the last.
+    """Return sums by positions in ``domain``, not labels; an undeclared one comes after the last.
 
     >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
     >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
@@ -119,10 +107,7 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 
 
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Return the labels of groups with rows within the windows, and the first window of each.
-
-    ``cells`` are sums by window and label, from `cells_of`.
-    """
+    """Return the labels of groups within the windows, and the first window of each."""
     found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
     )
@@ -130,9 +115,7 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Return the original rows for which the expression ``which`` is true. The expression refers to
-    the columns of `mark_rows`: window, group and value of a row.
-    """
+    """Return original rows by an expression over the columns of `mark_rows`."""
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     )
@@ -145,12 +128,9 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows of one part that could count, and the sums of all its rows.
+    """Return one part's rows that could count, and the sums of all its rows from `cells_of`.
 
-    Returns:
-        Two tables. The first has the rows that lie within the windows and have a known group and
-            known values; ``group`` is the position of the row's group in ``domain``, if there is a
-            domain. The second has the sums of all rows, from `cells_of`.
+    The first lie within the windows, with a known group (its position in ``domain``) and values.
     """
     frame = mark_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
@@ -168,11 +148,7 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Add up rows by window and group; a group is known by its position in the list ``domain``.
-
-    ``adds`` is the rule by which a row changes sums; None: rows are only counted. ``more`` are
-    further arguments of `_add`.
-    """
+    """Add up rows by window and position of the group in ``domain``."""
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
@@ -181,10 +157,9 @@ def sums_by_cell(
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
-    """Add a column ``place`` to rows: the position of each row's group in the list of declared
-    groups; null if it is not declared.
+    """Add the position of each row's group, null if it is not declared.
 
-    A join is used, because categories of polars take seven times as long for a million names.
+    It is a join, because polars' categories take seven times as long for a million names.
     """
     if domain is None:
         return rows
@@ -199,18 +174,11 @@ def sums_by_label(
     domain: Sequence[str] | None,
     source: Source,
 ) -> pl.DataFrame:
-    """Add up rows by window and group: first by the group's label, then by its position in the list
-    ``domain``.
+    """Add up rows by window and label, then by position in ``domain``.
 
-    This is faster than finding the position of every row. Do not use it if there may be very many
-    undeclared labels, because the sums by label hold all of them.
-
-    Args:
-        rows: rows with window, group and value (`mark_rows`). If all values of events are labels
-            (`says_labels`), the rows have these labels in place of one value.
-        reading: options by which the rows were read.
-        domain: declared groups; None if rows are not split by group.
-        source: source of the rows.
+    This is faster than finding every row's position, but not for very many undeclared labels, all
+    of which are held. If all values are labels (`says_labels`), rows have these in place of one
+    value.
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
     adds, by = reading.adds, [] if domain is None else ["group"]
@@ -238,9 +206,7 @@ def sums_by_label(
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return the position of each label in the list of declared groups; undeclared labels get the
-    length of the list.
-    """
+    """Return each label's position; the length of the list for undeclared ones."""
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
@@ -254,12 +220,7 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 
 
 def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
-    """Add up rows by window and position of the group; the result has the columns of `Tally.cells`.
-
-    Args:
-        parts: data frames of rows: columns ``step``, ``group`` (position in the domain) and
-            ``total`` (value of the row), all Int64.
-    """
+    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Tally.cells`."""
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
     adding = partial(_add, cell=cell, adds=adds)
@@ -274,13 +235,7 @@ def _sum_batches(
     none: pl.DataFrame,
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
 ) -> pl.DataFrame:
-    """Add up rows that come in several data frames: first the rows of each data frame, then the
-    sums.
-
-    Args:
-        none: data frame without rows, which gives the result's columns if there are no batches.
-        adding: function that adds up the rows of one data frame by cell.
-    """
+    """Add up each frame by ``adding``, then the sums; ``none`` is the result without frames."""
     added: list[pl.DataFrame] = []
     least = 0
     for batch in batches:
@@ -302,16 +257,9 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Add up the rows of each cell: their number, and the sum of what they add to each place. A
-    place is one of the sums that the statistic keeps for a group.
+    """Add up each cell's number of rows, and what they add to each place, window by window.
 
-    Cells are numbered window by window.
-
-    Args:
-        cell: expression for the number of the cell in which a row counts.
-        newest: also return the newest time of each cell.
-        by: further columns by which rows are added up.
-        number: number of events that each row stands for; None: one.
+    ``newest``: also the newest time. ``number``: of events for which each row stands.
     """
     each = pl.lit(1, pl.Int64) if number is None else number
     many = pl.len().cast(pl.Int64) if number is None else number.sum()
@@ -341,9 +289,7 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Convert a table of sums by window and group, from `_add`, to a table with a row for each
-    place. A place is one of the sums that the statistic keeps for a group.
-    """
+    """Convert sums of `_add` to a row for each place."""
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
@@ -367,17 +313,13 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
 
 
 class RowHolder(Protocol):
-    """An object that holds rows in memory until all are read, because only then can the rows that
-    count be chosen.
-    """
+    """Holds rows until all are read, because only then can those that count be chosen."""
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Return only the columns to hold in memory, from a lazy frame of all marked rows
-        (`mark_rows`), including rows that cannot be counted.
-        """
+        """Return the columns to hold of all marked rows, also of those that cannot be counted."""
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold some rows in memory; successive calls have the rows in their order."""
+        """Hold some rows; calls are in their order."""
 
 
 #: Bound on the sum of one cell, so that a total over cells stays exact in int64.
@@ -390,21 +332,15 @@ class Tally:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: table with a row for each window, group and place in which events count. A place is
-            one of the sums that the statistic keeps for a group. Columns, all int64: ``step``;
-            ``group``, which is (position of the group in the domain) * (number of places) + place;
-            ``rows``, the number of rows; and ``total``, the amount that they add.
-        newest: newest time of all rows that can be read, also of rows that count nowhere, in
-            microseconds since 1970; None if there are none.
-        rows: number of all rows read.
-        before: number of rows before the first window, counted nowhere.
-        beyond: number of rows after the last window.
-        unknown: number of rows of undeclared groups, counted nowhere.
-        skipped: number of rows with a missing value, counted nowhere.
-        quarantined: number of unreadable rows, set aside.
-        moments: newest times of the cells up to the last window, int64, in any order. A row after
-            the last window, such as one of the year 9999, does not show that no night is missing.
-        within: number of rows within the windows, also of rows that count nowhere.
+        cells: ``step``; ``group``, which is (position of the group) * (number of places) + place;
+            ``rows``; and ``total``, the amount that they add; all int64.
+        newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
+        before, beyond: rows before the first and after the last window.
+        unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
+            unreadable ones.
+        moments: newest times of the cells up to the last window, in any order. A row after it, such
+            as one of the year 9999, does not show that no night is missing.
+        within: number of rows within the windows, also of those that count nowhere.
     """
 
     cells: pl.DataFrame
@@ -427,11 +363,7 @@ def tally(
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Private[Tally]:
-    """Read all events of a run, and add them up by window and group.
-
-    Args:
-        bound: object that holds the rows until those that count are chosen, if users' contributions
-            are bounded; None: all rows count.
+    """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
 
     Raises:
         InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated
@@ -498,9 +430,7 @@ def _by_cell(
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
 ) -> pl.DataFrame:
-    """Return the sums of all rows of a local or remote source by window, group and place (sum that
-    the statistic keeps for a group).
-    """
+    """Return the sums of all rows of a local or remote source."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):

@@ -59,16 +59,13 @@ def moments(
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
 ) -> pl.Expr:
-    """Return an expression that converts a column of times to microseconds since 1970 (Int64), or
-    to a code for the reason why a value is no valid time.
+    """Return an expression for microseconds since 1970 (Int64), or for why there is no valid time.
 
-    The result is never null. The codes, all below `NO_MOMENT`, are `NO_TIME` for a missing time;
-    `UNREADABLE_TIME` for an unreadable time or a year outside 1 to 9999; and `CHANGED_CLOCKS` for a
-    local time that clocks skip or show twice.
+    The codes, all below `NO_MOMENT`, are `NO_TIME`; `UNREADABLE_TIME`, also for a year outside 1 to
+    9999; and `CHANGED_CLOCKS` for a local time that clocks skip or show twice.
 
     Args:
-        clock_change: the moment that a local time means if clocks show it twice in a change;
-            "raise" gives a code.
+        clock_change: the moment of a local time that clocks show twice; "raise" gives a code.
         time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
             strftime format, or None for ISO 8601.
 
@@ -121,11 +118,8 @@ _PROBES = [datetime(year, month, 23, 15, 45) for year, month in ((1961, 7), (199
 
 
 def check_time_format(form: str) -> None:
-    """Refuse a format of times that cannot say an instant: without a date, with years of two
-    digits, or with a zone that is ignored.
+    """Refuse a format without a day and its year, with years of two digits, or an ignored zone.
 
-    >>> check_time_format("%d.%m.%Y %H:%M"), check_time_format("epoch")
-    (None, None)
     >>> check_time_format("%H:%M")
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: time_format='%H:%M' does not say a day and its year, so ...
@@ -185,7 +179,7 @@ def _as_format(form: str) -> str:
 
 
 def _read_back(form: str, moment: datetime) -> datetime | None:
-    """Return what is read of a time that is written in a format; None if nothing can be read."""
+    """Return what is read of a written time."""
     with warnings.catch_warnings(), suppress(pl.exceptions.PolarsError, ValueError):
         warnings.simplefilter("ignore")  # polars warns of formats that it understands otherwise
         written = pl.Series([moment]).dt.replace_time_zone("UTC")
@@ -196,9 +190,7 @@ def _read_back(form: str, moment: datetime) -> datetime | None:
 
 
 def _refuse_other_zone(form: str | None, timezone: str) -> None:
-    """Refuse a format that writes UTC or GMT as a word, if its times would be read in another
-    zone.
-    """
+    """Refuse a format with UTC or GMT as a word, if times would be read in another zone."""
     word = re.search(r"\b(UTC|GMT)\b", _DIRECTIVE.sub("0", form or ""))
     if form is None or word is None or timezone in ("UTC", "GMT", "Etc/UTC"):
         return
@@ -211,16 +203,15 @@ def _refuse_other_zone(form: str | None, timezone: str) -> None:
 
 
 def is_serial(column: pl.Expr) -> pl.Expr:
-    """Return whether numbers may be days as Excel counts them, of the years 1954 to 2119. As
-    seconds since 1970 they would be times of its first day.
+    """Return whether numbers may be days as Excel counts them, of the years 1954 to 2119; as
+    seconds since 1970 they would be of its first day.
     """
     number = column.cast(pl.Float64, strict=False)
     return number.is_between(20_000, 80_000).fill_null(False)
 
 
 def format_like(text: str) -> str | None:
-    """Return the strftime format of a time that is written with points between day, month and year;
-    None for other texts.
+    """Return the strftime format of a time with points between day, month and year, if it is one.
 
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
@@ -232,10 +223,7 @@ def format_like(text: str) -> str | None:
 
 
 def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
-    """Return an expression that converts stored dates or times to microseconds since 1970.
-
-    Times outside the valid years become ``beyond``.
-    """
+    """Convert dates or times to microseconds since 1970, ``beyond`` outside the valid years."""
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
     many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
@@ -246,10 +234,9 @@ def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) 
 
 
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Return a column's values as texts; null for bytes that are not UTF-8.
+    """Return texts; null for bytes that are not UTF-8.
 
-    For a date or time that does not exist, the text is the stored number, because polars would end
-    the process when it formats such a value.
+    A date or time that does not exist is its stored number: polars would end the process.
 
     >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
     >>> days.to_frame().select(as_text(pl.col("day"), days.dtype))["day"].to_list()
@@ -275,8 +262,7 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def _clock_texts(moments: pl.Series) -> pl.Series:
-    """Format times without a zone, or in UTC, as texts. The result equals that of polars, in a
-    fifth of the time.
+    """Format times without a zone, or in UTC, as polars does, in a fifth of the time.
 
     >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
     >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
@@ -311,7 +297,7 @@ _FEW_DAYS = 1000
 
 @cache
 def _clock() -> pl.Series:
-    """Return the text of each second of a day, after a space: " 00:00:00" to " 23:59:59"."""
+    """Return " 00:00:00" to " 23:59:59"."""
     second = pl.int_range(86_400, eager=True)
     times = (second // 3600, second // 60 % 60, second % 60)
     hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
@@ -329,10 +315,10 @@ def _decode(values: pl.Series) -> pl.Series:
 
 
 def _in_years(us: pl.Expr) -> pl.Expr:
-    """Replace times outside the years 1 to 9999 by `UNREADABLE_TIME`; other times and nulls stay.
+    """Replace times outside the years 1 to 9999 by `UNREADABLE_TIME`; nulls stay.
 
-    A time that is outside by at most a day, where an offset from UTC may have moved it, becomes the
-    first or last moment of these years.
+    Within a day outside, where an offset may have moved it, a time becomes the first or last
+    moment.
     """
     near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
     inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
@@ -360,12 +346,10 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """Convert texts to microseconds since 1970 (Int64); a text that is no valid time becomes a code
-    for the reason.
+    """Convert texts to microseconds since 1970 (Int64), or to codes of `moments`.
 
-    Texts that are written like the first text are parsed together, which is fast; then the same is
-    done for the rest. ``shapes`` is the largest number of such rounds before a slower parser reads
-    all remaining texts. `moments` describes the codes and the other arguments.
+    Texts written like the first are parsed together, which is fast; then the rest, for ``shapes``
+    rounds before a slower parser reads what remains.
     """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
@@ -391,13 +375,10 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 
 
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
-    """Convert texts to microseconds since 1970 if they have the form of the first text.
+    """Convert texts of the form of the first; others become null, as with another offset from UTC.
 
-    Other texts become null, also those with another offset from UTC. The result is None if the
-    first text has no known form.
-
-    Most programs write all times of a file in one form, and one form is read in a sixth of the
-    time of a general parser.
+    None if that form is unknown. Most programs write one form, which is read in a sixth of the time
+    of a general parser.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
@@ -437,10 +418,7 @@ _CLOCK_SHAPE = re.compile(
 def _from_any_shape(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """Convert texts in any form of ISO 8601, or in a stated format, to microseconds since 1970.
-
-    A text that is no valid time becomes a code of the reason (see `moments`).
-    """
+    """Convert texts in any form of ISO 8601, or in a stated format, or to codes of `moments`."""
     text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:

@@ -1,4 +1,4 @@
-"""Marking of rows: the window, group, user and value of each event are computed, for any source."""
+"""Marking of rows with window, group, user and value, for any source."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ Unknown = Literal["refuse", "drop", "discover"]
 
 
 class EventPart(Protocol):
-    """The description of one value of an event, such as a number or a label."""
+    """One value of an event, such as a number or a label."""
 
     @property
     def name(self) -> str:
-        """Name by which the statistic refers to this value: a job's option, such as "value", or the
-        name of a column.
-        """
+        """A job's option, such as "value", or the name of a column."""
 
     @property
     def kind(self) -> str:
@@ -45,50 +43,37 @@ class EventPart(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that are allowed, if the values of this part of an event are labels."""
+        """Allowed labels."""
 
     @property
     def most(self) -> int:
-        """Largest value, if the values are counts."""
+        """Largest count."""
 
 
 class Adds(Protocol):
-    """The rule by which a row changes a statistic's sums. Statistics whose rows may come in any
-    order implement it (`counton.statistics.TallyStatistic`).
-    """
+    """How a row changes a statistic's sums (`counton.statistics.TallyStatistic`)."""
 
     @property
     def parts(self) -> Sequence[EventPart]:
-        """Values of a row that the statistic reads."""
+        """Values that the statistic reads."""
 
     @property
     def places(self) -> int:
-        """Number of exact sums, called places, that the statistic keeps for each group."""
+        """Number of exact sums ("places") of each group."""
 
     @property
     def counts_rows(self) -> bool:
-        """True if every row adds 1 to exactly one place (one of the sums that the statistic keeps
-        for each group).
-        """
+        """True if every row adds 1 to exactly one place."""
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places (the sums kept for each group). A row adds to at most one place of each
-        range; the row's values decide to which.
-        """
+        """Ranges of places; a row adds to at most one of each, as its values decide."""
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
-        """Encode the values of each row as one integer. ``parts`` has an array for each value that
-        the statistic reads, with an entry for each row.
-        """
+        """Encode each row's values as one integer."""
 
     def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
-        """Return what each row adds to the sums, as pairs of a place (one of the sums kept for each
-        group) and an amount.
-
-        ``code`` has the values of the rows, encoded by `encode`. A place or an amount that is equal
-        for all rows may be an int.
-        """
+        """Return pairs of a place and an amount, of all rows or an int for all."""
 
 
 #: Most characters of a label of a group found in the data; longer labels are counted nowhere.
@@ -98,10 +83,10 @@ _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 def label(given: pl.Expr) -> pl.Expr:
-    """Return the group named by a text; null if the text cannot be a group's name.
+    """Return the group named by a text; null if it names none.
 
-    Texts that differ only in spaces around them or in Unicode's form (NFC) name the same group.
-    Empty texts, very long texts, and texts with control or formatting characters name no group.
+    Spaces around it and Unicode's form (NFC) make no difference. Empty texts, very long ones, and
+    ones with control or formatting characters name no group.
     """
     text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
@@ -109,8 +94,8 @@ def label(given: pl.Expr) -> pl.Expr:
 
 
 def one_name(texts: pl.Series) -> pl.Series:
-    """Return users or ids under one name each: the text of a whole number loses its zeros after the
-    point, because programs write the integer 7 also as 7.0. Leading zeros stay.
+    """Return users or ids under one name: whole numbers lose zeros after the point, because
+    programs write 7 also as 7.0. Leading zeros stay.
 
     >>> one_name(pl.Series(["7", "7.0", "007.00", "7.50", "v7.0", None])).to_list()
     ['7', '7', '007', '7.50', 'v7.0', None]
@@ -122,13 +107,13 @@ def one_name(texts: pl.Series) -> pl.Series:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns by their role; None if there is no such column.
+    """Names of columns by their role.
 
     Attributes:
-        time, group, value: columns of the event; the time is "" if rows have no time.
-        user: column of users; see `one_name`.
-        id: column of ids, which tell events apart: two rows with one id are the same event.
-        several: columns of an event's values, if an event has other values than one number.
+        time, group, value: of the event; the time is "" without times.
+        user: see `one_name`.
+        id: two rows with one id are the same event.
+        several: columns of an event's values, if it has others than one number.
     """
 
     time: str
@@ -140,12 +125,12 @@ class Columns:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Columns of an event's values, in the order in which a statistic takes them."""
+        """Columns of values, in the order of the statistic."""
         return self.several if self.value is None else (self.value,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns that are read, each once."""
+        """All columns that are read, each once."""
         named = (self.time, self.group, *self.parts, self.user, self.id)
         return tuple(dict.fromkeys(name for name in named if name))
 
@@ -155,18 +140,15 @@ class RowReading:
     """Options by which rows are read.
 
     Attributes:
-        columns: columns of time, group, value, user and id.
-        windows: rule that assigns each row to a step.
-        unknown: whether rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"),
-            or counted in groups found in the data ("discover").
-        adds: rule by which rows change a statistic's sums; None if rows are only counted.
-        clock_change: which moment is meant by a local time that occurs twice when clocks change.
-        time_format: format of times; None: ISO 8601.
-        declared: groups with a count of their own, if the group ``other`` counts all other rows.
-        other: group that counts rows of all other groups and rows without a group; None if there
-            is no such group.
-        policies: policies for rows that cannot be counted.
-        kept: values of an event, in the order of their columns, if there is no rule ``adds``.
+        windows: assigns each row to a step.
+        unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
+            counted in found groups ("discover").
+        adds: how rows change sums; None: rows are only counted.
+        clock_change: which moment is meant by a local time that occurs twice.
+        time_format: None: ISO 8601.
+        declared: groups with a count of their own, if ``other`` counts all other rows, and those
+            without a group.
+        kept: values of an event in order, if there is no rule ``adds``.
     """
 
     columns: Columns
@@ -181,9 +163,7 @@ class RowReading:
     kept: Sequence[EventPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression for the group in which each row counts, given the expression of its
-        column of groups.
-        """
+        """Return the group in which each row counts."""
         if self.unknown == "discover":
             return label(given)
         if self.other is None:
@@ -193,12 +173,8 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells into which the rows of one window and group are divided when they
-    are added up.
-
-    It is above 1 if a row's values decide to which places the row adds. (A place is one of the sums
-    that the statistic keeps for a group.) Then there is one cell for each combination of places,
-    and one for rows with an unknown value.
+    """Return the number of cells of one window and group: one for each combination of places that
+    values decide, and one for rows with an unknown value.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -206,16 +182,12 @@ def cells_across(adds: Adds | None) -> int:
 
 
 def by_row(adds: Adds) -> bool:
-    """Return True if a row's values decide to which place (one of the sums kept for each group) it
-    adds. It may then add to no place at all.
-    """
+    """Return True if a row's values decide to which place it adds, or to none."""
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
-    """Compute a lazy frame of a source's rows; an unreadable row raises an error that names the
-    row.
-    """
+    """Compute a frame; an unreadable row raises an error that names it."""
     try:
         return frame.collect(engine="streaming")
     except unreadable_errors() as error:
@@ -223,7 +195,7 @@ def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def unreadable_part(source: Source, error: BaseException) -> Exception:
-    """Return an error that names the file, and if possible the row, that could not be read."""
+    """Return an error that names the file and, if possible, the row."""
     for part in source.parts[:-1]:
         try:
             names = part.columns()
@@ -240,23 +212,17 @@ def mark_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of a source: compute for each row its window, group, user and value, in the
-    order of the source.
+    """Mark the rows of a source, in its order; ``watch`` hears of further rows read.
 
-    Args:
-        watch: function that is called with a number of rows each time that so many more rows are
-            read.
-        raw_labels: True to return labels as they are, in columns ``part N`` instead of ``total``,
-            if all values of events are labels (`says_labels`).
+    With ``raw_labels`` labels stay, in columns ``part N``, if all values are labels
+    (`says_labels`).
 
     Returns:
-        A lazy frame with these columns. ``us``: the time in microseconds since 1970. ``step``: the
-            number of the window; 0 before the first window, the number of windows plus 1 after the
-            last. A row that cannot be counted has a negative step instead: minus the number of its
-            `Problem`. ``group``: text. ``total``: 1, or the value as a multiple of the resolution,
-            or the code of several values from `with_total`; with ``kept`` there are columns
-            ``part N`` instead. Also ``user``, ``id`` (both text) and ``sign``, if these columns are
-            stated.
+        ``us``: the time in microseconds since 1970. ``step``: the window; 0 before the first, the
+            number of windows plus 1 after the last, minus the `Problem` if a row cannot be counted.
+            ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
+            `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
+            ``sign``, if stated.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -264,10 +230,7 @@ def mark_rows(
 
 @cache
 def _show_an_array() -> None:
-    """Let polars load numpy now, on a single thread.
-
-    It loads numpy when it first meets an array, and fails if two of its threads do so at once.
-    """
+    """Let polars load numpy now, on a single thread: two of its threads at once would fail."""
     pl.Series(np.zeros(1, np.int64))
 
 
@@ -278,9 +241,7 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of one file or frame with the window, group, user and value of each row; the
-    result has the columns of `mark_rows`.
-    """
+    """Mark the rows of one part, with the columns of `mark_rows`."""
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
@@ -357,20 +318,13 @@ def mark_part(
 
 
 def says_labels(reading: RowReading) -> bool:
-    """Return True if the statistic reads only labels from each event, so that many events are
-    equal.
-    """
+    """Return True if the statistic reads only labels, so that many events are equal."""
     parts = parts_of_columns(reading)
     return bool(parts) and all(one.kind == "label" for one in parts)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Replace the labels of rows by one column ``total``: a code of all labels of the row, from
-    which the statistic finds the sums that the row changes.
-
-    Args:
-        rows: rows with their windows and groups, as `mark_rows` returns them.
-    """
+    """Replace labels by ``total``, a code from which the statistic finds the changed sums."""
     parts = parts_of_columns(reading)
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
@@ -379,12 +333,7 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Mark the unreadable rows of one part of a source, so that they are not counted.
-
-    Returns:
-        The rows with their numbers as a further column; and the expression ``us`` of times, which
-            gives unreadable rows the code of `Problem.UNREADABLE_ROW` instead of a time.
-    """
+    """Number the rows; give unreadable ones the code of `Problem.UNREADABLE_ROW` as their time."""
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
     problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
@@ -393,18 +342,14 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart]:
-    """Return what the statistic reads from each column of an event's values, such as a number or a
-    label.
-    """
+    """Return what the statistic reads from each column of values."""
     if reading.adds is None:
         return reading.kept
     return [part for part in reading.adds.parts if part.name != "by"]
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
-    """Return an expression that encodes texts by their positions in ``labels``; null and "" become
-    `MISSING`, any other text `OUTSIDE`.
-    """
+    """Encode texts by positions in ``labels``; null and "" are `MISSING`, others `OUTSIDE`."""
     place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     nothing = given.is_null() | (given == "")
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
@@ -419,9 +364,7 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """Return an expression that encodes the values of each row as one integer. For a row that lacks
-    a value the integer is meaningless.
-    """
+    """Encode each row's values as one integer, meaningless if one is missing."""
     if len(values) == 1:
         return values[0].map_batches(
             lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
@@ -439,8 +382,7 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
 
 def row_number_name(columns: Sequence[str]) -> str:
-    """Return a name for a column of row numbers that is longer than all other names, and so differs
-    from them.
+    """Return a name longer than all others, and so none of them.
 
     >>> row_number_name(["time", "row"])
     'row timerow'
