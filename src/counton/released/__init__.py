@@ -1,8 +1,4 @@
-"""Released numbers for everybody: tables, charts, sentences and files, from published values only.
-
-This package uses descriptions of streams and released numbers, but no row, state or key. `read`
-returns the release in a file, which answers questions about its numbers.
-"""
+"""Released numbers for everybody: tables, charts, words and files, from published values only."""
 
 from __future__ import annotations
 

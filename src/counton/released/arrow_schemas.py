@@ -32,9 +32,7 @@ _VIEWS, _LARGE = b"vu", b"U"
 
 
 class _WithMetadata:
-    """An object that offers a schema through Arrow's C interface, and keeps the schema's metadata
-    in memory.
-    """
+    """A schema for Arrow's C interface, whose metadata stays in memory."""
 
     def __init__(self, schema: pl.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema
@@ -45,7 +43,7 @@ class _WithMetadata:
         )
 
     def __arrow_c_schema__(self) -> object:
-        """Return the polars schema with the metadata added, as a capsule of Arrow's C interface."""
+        """Return the polars schema with the metadata, as a capsule."""
         capsule = self._schema.__arrow_c_schema__()
         whole = _CSchema.from_address(_ADDRESS(capsule, b"arrow_schema"))
         whole.metadata = ctypes.addressof(self._metadata)
@@ -59,7 +57,7 @@ class _WithMetadata:
 def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
     """Return a schema of flat columns with metadata, for `polars.LazyFrame.sink_parquet`.
 
-    The result is None if ``metadata`` is empty; polars then writes its own schema.
+    It is None without metadata; polars then writes its own schema.
 
     >>> import polars as pl
     >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None

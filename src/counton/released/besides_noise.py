@@ -1,8 +1,7 @@
 """Errors of published numbers other than noise, in words. No other module words them.
 
-Each error is one line. Tables, charts, pages, files and methods print these lines unchanged. The
-lines follow from the public description alone, so they say which rows may be missing, but never
-whether a row is missing, or how many.
+Tables, charts, pages, files and methods print these lines unchanged. They follow from the public
+description alone: they say which rows may be missing, never whether one is, or how many.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from counton.statistics.statistic import besides_of
 
 
 def besides_noise(definition: Description) -> list[str]:
-    """Return a line of text for each kind of error that no interval includes, such as rows left
-    out.
-
-    The list is empty if noise is the only error.
+    """Return a line for each kind of error that no interval includes, such as rows left out.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -56,15 +52,7 @@ def besides_noise(definition: Description) -> list[str]:
 
 
 def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
-    """Return a line of text on rows that do not count because they lack a value or cannot be read.
-
-    The list is empty if no such rows are left out.
-
-    >>> _rows_that_do_not_count(RowsLeftOut(skips=("borrowed_at", "branch", "reader_id")))
-    ['rows without borrowed_at, branch or reader_id do not count (by an unknown amount)']
-    >>> _rows_that_do_not_count(RowsLeftOut(skips=("at",), sets_aside=True))
-    ['rows that cannot be read, or without at, do not count (by an unknown amount)']
-    """
+    """Return a line on rows that do not count because they lack a value or cannot be read."""
     aside = left_out.sets_aside
     if not left_out.skips:
         said = "rows that cannot be read do not count (by an unknown amount)"
@@ -83,31 +71,23 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
 
 
 def beyond_bound(definition: Description) -> str | None:
-    """Return words for the rows or groups that do not count because of a bound for each user;
-    None if there are none.
-    """
+    """Return words for rows or groups beyond a bound for each user, if there is one."""
     return definition.counting.beyond(definition.cut, definition.unit, definition.groups_apart)
 
 
 def late_note(definition: Description) -> str | None:
-    """Return a note that counts are too low in the last windows of a period, where users have used
-    up their bound; None if there is no such effect.
-    """
+    """Return a note that counts are too low late in a period, where bounds are used up."""
     return definition.counting.late_note(definition.cut, definition.unit, definition.groups_apart)
 
 
 def adds_users_up(definition: Description) -> str | None:
-    """Return a note that each user counts once in each period and that these counts are added up;
-    None if they are not.
-    """
+    """Return a note that counts of users by period are added up, if they are."""
     anew = definition.anew()
     return None if anew is None or definition.release != "totals" else counted_anew(anew)
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
-    """Return lines of text on the rows or groups that do not count because of a bound for each
-    user.
-    """
+    """Return lines on rows or groups beyond a bound for each user."""
     beyond, inner = beyond_bound(definition), definition.inner
     if beyond is None:
         return []
@@ -120,11 +100,7 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _statistic_notes(definition: Description) -> list[str]:
-    """Return lines of text on errors that the statistic itself causes besides noise, such as by
-    clipping values.
-
-    A report has several statistics of the same rows; the lines of all are returned.
-    """
+    """Return lines on errors of the statistic, or of each in a report, such as by clipping."""
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
         parts = members_of(inner).items()
@@ -135,10 +111,7 @@ def _statistic_notes(definition: Description) -> list[str]:
 
 
 def anew_notes(definition: Description) -> list[str]:
-    """Return notes on numbers in which one user counts several times, once in each period.
-
-    The list is empty if each user counts once.
-    """
+    """Return notes on numbers in which one user counts once in each period."""
     parts = members_of(definition.inner)
     if not parts:
         said = adds_users_up(definition)

@@ -1,7 +1,4 @@
-"""Rules by which rows count: each row alone (`Added`), or bounded for each user (`Bounded`).
-
-All rules have the same methods, so callers need not ask which one a stream has.
-"""
+"""Rules by which rows count: each row alone (`Added`), or bounded for each user (`Bounded`)."""
 
 from __future__ import annotations
 
@@ -20,11 +17,7 @@ from counton.privacy.guarantees import plural
 
 
 class Counting:
-    """Base class of counting rules, which say which rows of a stream count.
-
-    Its own methods describe a rule that has no bound on the rows of each user. Subclasses override
-    the methods in which they differ.
-    """
+    """Base class of counting rules; its own methods describe a rule without a bound on users."""
 
     most: int = 1
     per: str | None = None
@@ -35,37 +28,19 @@ class Counting:
     users: ClassVar[bool] = False
 
     def of(self, unit: str) -> str:
-        """Return the name of the protected unit, such as "reader's day", given the name of a row or
-        of a user.
-        """
+        """Return the protected unit, such as "reader's day", given the name of a row or a user."""
         return unit
 
     def unit_of(self, word: str | None, own: str) -> str:
-        """Return the name of the protected unit of a stream.
-
-        Args:
-            word: the name of a row or of a user that the caller stated; None: none.
-            own: the default name, which the statistic has.
-        """
+        """Return the stated word for the protected unit, or the statistic's ``own``."""
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the bound on how much one protected unit changes the counts.
-
-        It is ``row``, the bound for one row, because this rule has no bound for the rows of each
-        user. ``norms`` is not used here (see `Bounded.bounding`).
-        """
+        """Return the bound on the change by one protected unit: ``row``, that of one row."""
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return words that say whether and where a row counts that comes after the release of its
-        window.
-
-        Args:
-            window: the name of a window, such as "day".
-            unit: the name of one protected unit.
-            ids: True if rows are identified by an id.
-        """
+        """Return words on a row that comes after its window's release; ``ids``: rows have an id."""
         said = (
             "counted by arrival: a row that came after its {window} was published is in a later one"
         )
@@ -75,61 +50,34 @@ class Counting:
         return (said + ", or does not count").format(window=window)
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return None: all rows count, because there is no bound for each user (`Bounded` returns
-        words for the rows or groups that its bound leaves out).
-
-        Args:
-            cut: how rows are assigned to steps.
-            unit: the name of one protected unit.
-            groups: number of declared groups; None: one total.
-        """
+        """Return words for what a bound leaves out: none here."""
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return None: no user can use up a bound (`Bounded` returns a note that counts are too low
-        in the last windows of a period).
-
-        Args:
-            cut, unit, groups: see `beyond`.
-        """
+        """Return a note that counts are too low late in a period: none here."""
         return None
 
     def bound_in_heading(self, window: str, unit: str) -> str:
-        """Return "": a heading names no bound (`Bounded` returns its own, after a comma).
-
-        Args:
-            window, unit: see `late_rows`.
-        """
+        """Return the bound in a heading, after a comma: none here."""
         return ""
 
     def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
         """Return words for the counted quantity, such as "number of visits".
 
-        Args:
-            unit, groups: see `beyond`.
-            alone: True if counts of single windows are released, False if running totals are.
+        ``alone``: counts of single windows are released, not running totals.
         """
         return f"number of {plural(unit)}"
 
     def cells_count(self, unit: str, *, alone: bool) -> str:
-        """Return words for the number in one cell, such as "number of loans".
-
-        Args:
-            unit: the name of one protected unit.
-            alone: True if counts of single windows are released, False if running totals are.
-        """
+        """Return words for the number in one cell, such as "number of loans"."""
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return a copy of this counting rule in which at most ``each`` rows of a user count in
-        each group.
-
-        The result is the rule itself if it has no bound on users.
-        """
+        """Return a copy in which at most ``each`` rows of a bounded user count in a group."""
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the bound for each user as JSON values; None if there is none."""
+        """Return the bound for each user as JSON values, if there is one."""
         return None
 
 
@@ -143,18 +91,16 @@ ADDED = Added()
 
 @dataclass(frozen=True)
 class Bounded(Counting):
-    """The rule that only some rows of each user count; the protected unit is a user or, with
-    ``per``, what one user does in one period.
+    """The rule that some rows of each user count; the unit is a user or, with ``per``, a user's
+    period.
 
     Attributes:
-        most: largest number of events of a user that count. With ``each`` it is instead the largest
-            number of groups in which events of a user count. With ``per`` the bound holds in each
-            period.
-        per: length of a period, such as "1d"; None: the whole stream is one period.
-        distinct: True if at most one event of a user counts in each window and group.
-        each: largest number of a user's events that count in each group; None: ``most`` bounds all
-            groups together.
-        most_a_window: largest number of events, among ``most``, that count in one window.
+        most: largest number of a user's events that count in a period or, with ``each``, of groups
+            in which they count.
+        per: length of a period, such as "1d"; None: the whole stream.
+        distinct: at most one event of a user counts in each window and group.
+        each: largest number of a user's events in each group; None: ``most`` bounds all together.
+        most_a_window: largest number of events, among ``most``, in one window.
         row: the name of one row.
 
     >>> Bounded(3, "1d").of("visitor"), Bounded(3, row="loan").cells_count("reader", alone=False)
@@ -193,10 +139,7 @@ class Bounded(Counting):
         return said
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return True if a protected unit may have more rows than the bound allows, so that rows
-        are left out.
-
-        The result is False if a limit for each window already keeps the bound: ``most`` is at least
+        """Return False if a limit for each window already keeps the bound: ``most`` is at least
         this limit times the number of windows in a period.
         """
         a_window = self.most_a_window or self.most + 1
@@ -228,12 +171,10 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that counts are too low in the last windows of a period; None if they are
-        not.
+        """Return a note that counts are too low in the last windows of a period.
 
         A user's rows count in order of time until the bound is reached
-        (`counton.run.contribution_bounds`). So the rows that are left out are in the last windows
-        of a period.
+        (`counton.run.contribution_bounds`).
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
             return None
@@ -274,15 +215,12 @@ class Bounded(Counting):
 
     @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the contribution bound of one unit: how much all its rows together change the
-        counts.
+        """Return the bound on the change by all rows of one unit.
 
         Args:
-            row: the contribution bound of one row; with ``each``, of a unit's rows in one group
-                together.
-            norms: 1-norm and squared 2-norm of the change by all rows of a unit, where the
-                statistic knows smaller norms than ``most`` times the change by one row; None: it
-                knows none.
+            row: the bound of one row; with ``each``, of a unit's rows in one group.
+            norms: 1-norm and squared 2-norm that the statistic knows to be smaller than ``most``
+                rows'.
 
         Raises:
             InvalidInput: the bound holds for each window, but a row counts in several cells; or the
@@ -317,5 +255,5 @@ class Bounded(Counting):
 
 
 def counting_from_dict(bound: Mapping[str, Any] | None) -> Counting:
-    """Rebuild a counting rule from the result of `Counting.to_dict`."""
+    """Rebuild the result of `Counting.to_dict`."""
     return Added() if bound is None else Bounded(**bound)

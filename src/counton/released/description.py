@@ -1,7 +1,6 @@
-"""The public description of a stream: together with published values it is all that a reader needs.
+"""The public description of a stream: together with published values all that a reader needs.
 
-A description contains no state, no key and no exact number. Every file of released numbers contains
-one as JSON, so that a file answers the questions that the run itself could answer.
+It contains no state, no key and no exact number. Every file of released numbers has one as JSON.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def period_anew(statistic: Statistic, per: str | None) -> str | None:
-    """Return the period after which a statistic counts each user again; None if each user counts
-    once.
-
-    It is a length of time such as "1w".
-    """
+    """Return the period, such as "1w", after which a statistic counts each user again, if any."""
     if per is None or members_of(statistic):
         return None
     return per if getattr(statistic, "counted_ranks", ()) else None
@@ -64,7 +59,7 @@ def counted_anew(period: str) -> str:
 
 
 class RowsLeftOut(NamedTuple):
-    """The rows that some run of a stream was told to leave out, whether or not there were any.
+    """What some run of a stream was told to leave out, whether or not there was any.
 
     Attributes:
         drops: True for rows of undeclared groups.
@@ -77,7 +72,6 @@ class RowsLeftOut(NamedTuple):
     sets_aside: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is left out, as JSON values."""
         skips = {"skips": [*self.skips]} if self.skips else {}
         found = {"drops": True} if self.drops else {}
         return found | skips | ({"sets_aside": True} if self.sets_aside else {})
@@ -89,21 +83,16 @@ class Description:
 
     Attributes:
         what: name of the statistic.
-        statistic: the statistic that counts the rows.
-        by, value: names of the columns of groups, and of values that are added up; None: there are
-            none.
-        cut: how rows are assigned to steps: `Windows` of time, `Once` (all rows are one step), or
-            `PlainSteps`.
-        domain: names of the groups, in the order of their cells; None: one total.
-        unit: the word for the protected unit: a row, a user or a user's period.
-        counting: which rows count: `Added` (all), `Bounded` for each user, or `Ordered`.
-        guarantee, contribution, strategy: as in `Counter`.
-        release: the published numbers: totals so far, counts of single windows, or both; or, for
-            users who are counted again in each period, the number in the period so far.
-        metric: the error that the strategy minimises, mean or largest.
-        cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
-        left_out: which rows some run was told to leave out, whether or not there were such rows.
-        ids: True if rows are identified by an id.
+        by, value: columns of groups, and of values that are added up.
+        cut: how rows are assigned to steps: `Windows`, `Once` (one step), or `PlainSteps`.
+        domain: names of the groups in the order of their cells; None: one total.
+        unit: the protected unit.
+        counting: `Added`, `Bounded` for each user, or `Ordered`.
+        release: totals, counts of windows, or both; or the number in the period so far, for users
+            who count again in each period.
+        cells: whether groups are declared; if they are found, ``domain`` is empty.
+        left_out: what some run was told to leave out.
+        ids: True if rows have an id.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -136,9 +125,7 @@ class Description:
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
-        """Return the description of a stream without windows, to which a program passes numbers,
-        not events.
-        """
+        """Return the description of a stream to which a program passes numbers, not events."""
         return cls(
             what="stream",
             statistic=statistic_kept(terms, "stream", None),
@@ -156,82 +143,57 @@ class Description:
 
     @property
     def windows(self) -> Windows:
-        """The windows of time into which rows fall.
-
-        If all rows are one step, the result has one window without times.
-        """
+        """The windows into which rows fall; one without times if all rows are one step."""
         return self.cut
 
     @property
     def window(self) -> str:
-        """The word for one window of the stream (the stretch of time that is counted together),
-        such as "day".
-        """
+        """The word for one window, such as "day"."""
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
     def ranks(self) -> bool:
-        """True if the stream shows a ranking: the largest groups, when nobody declared groups."""
+        """True if the stream shows a ranking of undeclared groups."""
         return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of table columns about single windows: "window_", or "" if windows
-        are released again for late rows and no totals are published.
-        """
+        """Prefix of columns about single windows: "window_", or "" for versions alone."""
         return "" if self.cut.lags and self.release == "windows" else "window_"
 
     @property
     def shows_cells(self) -> bool:
-        """True if the published numbers are the counted cells themselves, as for counts and
-        sums.
-        """
+        """True if the published numbers are the cells, as for counts and sums."""
         return self.statistic.card.additive and not self.ranks
 
     @property
     def kind(self) -> str:
-        """Name of the statistic for error messages, with words that say if groups were found in the
-        data.
-        """
+        """Name of the statistic for messages; it says if groups were found."""
         found = "" if self.cells.named_beforehand else " of groups that were found in the data"
         return f"{self.what}{found}"
 
     @property
     def groups_apart(self) -> int | None:
-        """Number of declared groups that have a count of their own; None if the stream has one
-        total.
-        """
+        """Number of declared groups; None for one total."""
         return None if self.by is None else len(self.domain or ())
 
     def anew_every(self, of: Statistic | None = None) -> str | None:
-        """Return the period after which each user is counted again; None if each user counts once.
-
-        Args:
-            of: one statistic of a report (several statistics of the same rows); None: the statistic
-                of the stream.
-
-        Returns:
-            A length of time such as "1w", or None.
-        """
+        """Return the period, such as "1w", after which each user is counted again, if any."""
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return the word for the period after which each user is counted again, such as "week";
-        None if each user counts once.
-        """
+        """Return that period as a word, such as "week"."""
         found = self.anew_every(of)
         return None if found is None else PERIODS.get(found, f"period of {found}")
 
     @property
     def inner(self) -> Statistic:
-        """The statistic that is computed for each group; the statistic itself if there are no
-        groups.
-        """
+        """The statistic of each group, or the statistic itself."""
         return inner_of(self.statistic)
 
     @property
     def groups(self) -> GroupNames:
-        """Names of the groups that each step shows; ``["all"]`` if there is one total."""
+        """Names of the groups of each step; ``["all"]`` for one total."""
         return GroupNames(["all"]) if self.domain is None else self.domain
 
     @property
@@ -243,9 +205,7 @@ class Description:
         return self.counting.subject(self.unit, self.groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
-        """Return the description as JSON values, without strategy and noise, which are in the
-        stream's design.
-        """
+        """Return the description as JSON values, without strategy and noise."""
         return {
             "what": self.what,
             "by": self.by,
@@ -264,8 +224,7 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Rebuild a description from the design of its stream (strategy, guarantee and noise) and
-        from the JSON values of `public`.
+        """Rebuild a description from the design of its stream and the result of `public`.
 
         Raises:
             InvalidInput: a field that must be a text, or one of some words, is not.
@@ -306,13 +265,8 @@ class Description:
 
 
 def statistic_kept(terms: Design, what: str, value: str | None) -> Statistic:
-    """Rebuild the statistic of a stream from its design.
-
-    Args:
-        terms: the design of the stream (strategy, guarantee and noise). It contains the statistic,
-            unless that is a count or a sum.
-        what: name of the statistic, which decides between count and sum.
-        value: column of values; a count that has one counts as many events as it says.
+    """Return the statistic in a stream's design; if it is a count or a sum, by its name ``what``
+    and its column of values.
     """
     if terms.statistic is not None:
         return statistic_of(terms.statistic)[0]
@@ -320,13 +274,7 @@ def statistic_kept(terms: Design, what: str, value: str | None) -> Statistic:
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Rebuild the rule by which rows are assigned to steps, from the values of `Windows.to_dict`.
-
-    Args:
-        kept: the values; None: there are no windows.
-        once: for streams without windows: True if all rows are one step, False if a program passed
-            the numbers of each step.
-    """
+    """Rebuild the result of `Windows.to_dict`; without windows, ``once`` decides."""
     if kept is None:
         return Once() if once else PlainSteps()
     start = datetime.fromisoformat(kept["from"])

@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return the charts of a release by the name of their subject; see `counton.Release.figures`.
-
-    Args:
-        released: the release.
-        look: words, width and language of the charts.
-        panels: True for a small chart of each group.
-    """
+    """Return a release's charts by their subject; see `counton.Release.figures`."""
     if isinstance(released.published, Releases):
         raise InvalidInput(
             f"stream {released.design.name!r} was not made from events, so its steps have no "
@@ -54,10 +48,7 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return charts of counts or sums: of totals, of windows, or of both.
-
-    If there are many groups, the charts show the largest.
-    """
+    """Return charts of totals, of windows, or of both; of the largest groups if there are many."""
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -97,9 +88,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:
-    """Return the data of a chart of totals; each total is drawn at the end of the last window that
-    it counts.
-    """
+    """Return the data of a chart of totals, each at the end of the last window that it counts."""
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
@@ -110,8 +99,8 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
 def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
     """Return the data of a chart of single windows, and the length of a window.
 
-    If there are more than ``most`` windows, they are added up to days, weeks, months or years. A
-    period that released windows do not cover completely is then left out.
+    More than ``most`` windows are added up to days, weeks, months or years that released windows
+    cover completely.
     """
     windows = released.definition.windows
     if len(released.shown_steps) > most:

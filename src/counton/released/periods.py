@@ -1,10 +1,8 @@
 """Selection of steps by dates, numbers, days, weeks and months.
 
 A period consists of complete windows. Its number is the difference of two released totals, or the
-sum of the windows' counts. So the numbers of all periods add up to the same total as all windows.
-Cells of other statistics are sums too: the average of a period is computed from the cells of that
-period. Nothing more is released. A period's number is computed from public numbers, and its noise
-and interval follow from the releases that are used.
+sum of the windows' counts, so that all periods add up to the same total. Nothing more is released;
+noise and intervals follow from the releases that are used.
 """
 
 from __future__ import annotations
@@ -35,27 +33,18 @@ _TEN_YEARS = 3653 * 86_400_000_000  # in microseconds
 
 @dataclass(frozen=True)
 class Periods:
-    """Consecutive periods that cover the first steps of a stream; each consists of complete
-    windows.
+    """Consecutive periods of complete windows, which cover the first steps of a stream.
 
     Attributes:
         edges: the steps that end a period, beginning with 0: shape ``(periods + 1,)``.
-        whole: for each period, True if the steps cover it from beginning to end. All but the first
-            and the last period are covered.
+        whole: for each period, whether the steps cover it; false at most for the first and last.
     """
 
     edges: NDArray[np.int64]
     whole: NDArray[np.bool_]
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
-        """Return the beginning and end of each period, repeated for the rows of another table.
-
-        Columns: window_start, window_end, first_step, last_step, whole.
-
-        Args:
-            windows: the windows of the stream.
-            rows: number of rows for each period.
-        """
+        """Return window_start, window_end, first_step, last_step and whole, ``rows`` times."""
         first, last = self.edges[:-1], self.edges[1:]
         ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
         table = pl.DataFrame(
@@ -127,11 +116,8 @@ WEEK = ("weekday", "hour")
 
 
 class Occurrences(NamedTuple):
-    """The times at which an hour of the day, a day of the week or an hour of the week comes in a
-    stream.
-
-    There is an entry for each time that the steps cover completely: all arrays have shape
-    ``(occurrences,)``.
+    """The complete occurrences of an hour of the day, a day of the week or an hour of the week;
+    arrays have shape ``(occurrences,)``.
 
     Attributes:
         of: hour of the day from 0, day of the week (Monday is 0), or hour of the week from 0.
@@ -145,8 +131,7 @@ class Occurrences(NamedTuple):
 
 
 def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the time columns of a table of averages: ``hour``, ``weekday``, or both for each hour
-    of the week.
+    """Return the time columns of a table of averages.
 
     Raises:
         InvalidInput: ``by`` is empty or names another column.
@@ -165,11 +150,6 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
     """Find all complete hours of the day, days of the week, or hours of the week within some steps.
-
-    Args:
-        windows: the windows of the stream.
-        by: "hour", "weekday", or both for each hour of the week.
-        steps: the steps to examine.
 
     Raises:
         InvalidInput: the name is unknown, windows do not divide the hours or days, or the steps
@@ -215,10 +195,7 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
 
 
 def parsed_period(every: str) -> tuple[int, str]:
-    """Return the number and the unit of a period's length.
-
-    Raises:
-        InvalidInput: the text is not a length of time.
+    """Return the number and the unit of a period's length; `InvalidInput` for another text.
 
     >>> parsed_period("3mo")
     (3, 'mo')
@@ -233,12 +210,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 
 def check_sums(definition: Description, every: str) -> None:
-    """Raise an error if a release has no windows, or if its numbers cannot be added up over
-    periods.
-
-    Raises:
-        InvalidInput: the release has no windows, or its numbers cannot be added up over periods.
-    """
+    """Raise `InvalidInput` if a release has no windows, or numbers that cannot be added up."""
     what = ""
     if not definition.cut.goes_on:
         what = f"a {definition.what} that is released only once"
@@ -261,11 +233,8 @@ def check_sums(definition: Description, every: str) -> None:
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
-    """Raise an error if a period in the next ten years does not consist of complete windows.
-
-    Raises:
-        InvalidInput: see `periods_of`; or there is a delay, so that a release does not count its
-            own window.
+    """Raise `InvalidInput` if a period in the next ten years does not consist of complete windows,
+    or if a delay leaves out a release's own window.
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
@@ -275,16 +244,7 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
 
 def check_delay(request: str, delay: int) -> None:
-    """Raise an error for sums of windows in a stream with a delay, whose releases leave out the
-    last windows.
-
-    Args:
-        request: the option that is refused, for the message.
-        delay: number of windows that a release leaves out.
-
-    Raises:
-        InvalidInput: the delay is above 0.
-    """
+    """Raise `InvalidInput` for sums of windows (``request``) in a stream with a delay."""
     if delay:
         raise InvalidInput(
             f"{request} does not go with {field('delay', delay)}, because a delayed release counts "
@@ -297,14 +257,10 @@ _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
 
 
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
-    """Return a polars expression for the number of the period in which each moment lies.
+    """Return a polars expression for the number of each moment's period.
 
-    Periods follow the calendar of the time zone, or complete hours. Number 0 contains 1970-01-01.
-
-    Args:
-        us: the moments, in microseconds since 1970-01-01 UTC.
-        per: length of a period; None: there is a single period, number 0.
-        timezone: name of the time zone.
+    Moments are microseconds since 1970-01-01 UTC, which is in period 0. Periods follow the calendar
+    of the time zone, or complete hours; None: a single period, 0.
 
     >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
     >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
@@ -329,8 +285,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
 
 
 def made_of_windows(cut: Windows, per: str) -> bool:
-    """Return True if periods of length ``per`` consist of whole windows: each window of the next
-    ten years lies within one period.
+    """Return True if each window of the next ten years lies within one period of length ``per``.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
@@ -355,16 +310,8 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:
-    """Return, for each step, where the counting of its period began: the last step before the
-    period.
-
-    The result is int64 of shape ``(last,)``, and 0 in the first period. Each user is counted again
-    in each period.
-
-    Args:
-        cut: how rows are assigned to steps.
-        anew: length of a period, as a length of time; None: the whole stream is one period.
-        last: number of steps.
+    """Return, for each of ``last`` steps, the last step before its period: int64, 0 in the first
+    one.
 
     >>> from counton.base.windows import PlainSteps
     >>> period_starts(PlainSteps(), None, 3).tolist()
@@ -379,7 +326,7 @@ def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
-    """Return the number of the period in which each moment lies; see `period_of`."""
+    """Return the number of each moment's period; see `period_of`."""
     found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
     return found["us"].to_numpy().astype(np.int64)
 
@@ -389,14 +336,12 @@ Moment = str | datetime
 
 
 def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
-    """Parse a selection of steps, all of which must be released.
+    """Parse a selection of released steps.
 
     Args:
-        given: numbers of steps as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``;
-            days of their windows as ``"2024-03-18:2024-03-24"`` (both included), or one day; a
-            range; None: all.
+        given: numbers as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``; days as
+            ``"2024-03-18:2024-03-24"`` (both included), or one day; a range; None: all.
         last: the last released step.
-        cut: how rows of the stream are assigned to steps.
 
     Raises:
         InvalidInput: the text has another form, steps are not released, or no released window lies
@@ -407,8 +352,6 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
     >>> steps_between("2:3", 99, PlainSteps()), steps_between("2024-03-19:2024-03-20", 99, hours)
     (range(2, 4), range(5, 13))
-    >>> steps_between("2024-03-19T06:00:2024-03-19T18:00", 99, hours)
-    range(6, 8)
     """
     if given is None:
         return range(1, last + 1)
@@ -444,9 +387,9 @@ _Times = tuple[int | None, int | None]
 
 
 def _times(given: object, timezone: str) -> _Times | None:
-    """Parse a range of days or times to its two ends in microseconds since 1970-01-01 UTC.
+    """Parse days or times to two ends in microseconds since 1970-01-01 UTC; None for another text.
 
-    An end is None if it is open. The result is None if the text is not such a range.
+    An open end is None.
     """
     text = str(given).strip()
     if "-" not in text.lstrip("-"):
@@ -467,10 +410,7 @@ def _times(given: object, timezone: str) -> _Times | None:
 def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     """Parse a day or a time to microseconds since 1970-01-01 UTC.
 
-    Args:
-        text: the day or the time.
-        timezone: name of the time zone of times without one.
-        end: True if it is the end of a range, so that a day stands for its end.
+    At the ``end`` of a range a day stands for its end.
     """
     text = text.strip()
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
@@ -483,9 +423,7 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
 
 
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
-    """Parse a list of groups. A text separates groups by commas, unless the whole text is a
-    group.
-    """
+    """Parse groups, separated by commas unless the whole text is a group."""
     if isinstance(given, str):
         return [given] if given in known else [group.strip() for group in given.split(",")]
     found = list(given)
@@ -499,7 +437,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
 def steps_within(
     definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
-    """Return the steps whose windows lie between two times; None is no bound."""
+    """Return the steps whose windows lie between two times."""
     windows = definition.windows
     ends = []
     for given in (start, until):
@@ -510,14 +448,7 @@ def steps_within(
 
 
 def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> range:
-    """Return the steps whose windows lie between two times; raise an error if there are none.
-
-    Args:
-        windows: the windows of the stream.
-        steps: the steps to select from.
-        times: both ends in microseconds since 1970-01-01 UTC; None: no bound.
-        request: the options that state the times, for the message.
-    """
+    """Return the steps between two times; refuse ``request`` if there are none."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]

@@ -25,16 +25,14 @@ ROOM = 1_000_000
 
 @dataclass(frozen=True)
 class View:
-    """A selection of a statistic's released numbers to show. A field that is None leaves the choice
-    to the statistic.
+    """A selection of released numbers to show; None leaves the choice to the statistic.
 
     Attributes:
-        ask: intervals of cells; shares of quantiles; or groups to show instead of the largest.
-        over: number of last steps that each number covers; None: all steps so far.
+        ask: intervals of cells; shares of quantiles; or groups.
+        over: number of last steps that each number covers.
         top: number of groups that a ranking shows.
-        room: public number of possible groups, if groups are not declared.
-        fit: public constraints to which the numbers of a table are adjusted; None: they stay as
-            released.
+        room: public number of possible groups, if they are not declared.
+        fit: public constraints to which a table is adjusted.
 
     >>> View(over=24).over
     24
@@ -47,7 +45,7 @@ class View:
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this selection of numbers to show as JSON values."""
+        """Return the selection as JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
@@ -55,14 +53,12 @@ class View:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     def of_ranking(self) -> View:
-        """Return the selection for a ranking of undeclared groups, with default values filled
-        in.
-        """
+        """Return the selection for a ranking of undeclared groups, with defaults."""
         return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
-        """Rebuild the selection of numbers to show from the JSON values of `to_dict`."""
+        """Rebuild the selection from `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
         fit = Fit.from_dict(saved["fit"]) if saved.get("fit") else None
@@ -77,14 +73,7 @@ LOOK = ("title", "axis", "source", "width")
 
 
 def check_look(options: Any) -> None:
-    """Raise an error for options of a chart if no chart is requested, or for a malformed width.
-
-    Args:
-        options: an object with the options in `LOOK`, ``plot``.
-
-    Raises:
-        InvalidInput: the message names the option.
-    """
+    """Raise `InvalidInput` for options of a chart without ``plot``, or for a malformed width."""
     for given in LOOK:
         if getattr(options, given) is not None and options.plot is None:
             raise InvalidInput(
@@ -99,10 +88,7 @@ def check_look(options: Any) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """The words and the width of a chart.
-
-    The fields are the arguments of `Release.figures` with the same names. None: the default.
-    """
+    """The words and the width of a chart, as in `Release.figures`."""
 
     title: str | None = None
     axis: str | None = None
@@ -110,9 +96,7 @@ class Look:
     width: float | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
-        """Return the words around a chart; words that the user stated replace the given
-        defaults.
-        """
+        """Return the words around a chart: stated ones replace the given defaults."""
         from counton.charts.style import Caption, check_width
 
         title = title if self.title is None else self.title
@@ -121,7 +105,7 @@ class Look:
 
 
 def with_shown_groups(definition: Description, shown: View) -> Description:
-    """Return a description whose statistic shows the requested number of ranked groups.
+    """Return a description that shows the requested number of ranked groups.
 
     Raises:
         InvalidInput: an option is not one of the statistic's.
@@ -137,13 +121,8 @@ def with_shown_groups(definition: Description, shown: View) -> Description:
 def check_shown(shown: View, definition: Description, level: float | None = None) -> None:
     """Raise an error for a selection that does not fit a statistic.
 
-    Args:
-        shown: the selection.
-        definition: the description of the release.
-        level: level of the intervals that will be shown; None: it is checked elsewhere.
-
     Raises:
-        InvalidInput: names of cells are unknown, or names are given although all cells are
+        InvalidInput: names of cells are unknown, or given although all cells are
             released; or the number of steps is malformed, or given although cells are computed on
             request, or are shown themselves; or the level is too near to 1 for the number of ranked
             groups.
@@ -179,12 +158,7 @@ def check_shown(shown: View, definition: Description, level: float | None = None
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Raise an error for constraints if the statistic is not a table, or if known totals contradict
-    each other.
-
-    Raises:
-        InvalidInput: see above.
-    """
+    """Raise `InvalidInput` if constraints are not for a table, or totals contradict each other."""
     checked: Any = getattr(statistic, "check_fit", None)
     if checked is None:
         raise InvalidInput(
@@ -195,9 +169,5 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
 
 
 def check_over(over: int, statistic: Statistic) -> int:
-    """Check the number of last steps that each shown number is to cover, and return it.
-
-    Raises:
-        InvalidInput: it is below 1.
-    """
+    """Return the number of last steps; `InvalidInput` below 1."""
     return check_integer("over", over, 1)

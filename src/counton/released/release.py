@@ -1,9 +1,8 @@
 """Releases: one type for every statistic, from a run or from a file.
 
-A release is a public description with published numbers (`ReleasedNumbers`). It answers questions
-about them: differences, ratios, shares and sums, bands, sentences and charts. Answers come from
-`ReleasedNumbers.number_of`, which returns a number with all that is known of its noise
-(`counton.numbers.formulas`). Intervals follow from the joint distribution of all noise in it.
+It answers questions: differences, ratios, shares and sums, bands, sentences and charts. Answers
+come from `ReleasedNumbers.number_of`, which knows each number's noise (`counton.numbers.formulas`);
+intervals follow from the joint distribution of all noise.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
-    """Keyword arguments of a comparison of groups; see `Release.difference`."""
+    """Keyword arguments of a comparison; see `Release.difference`."""
 
     steps: Steps
     other_steps: Steps
@@ -80,7 +79,7 @@ class Comparison(TypedDict, total=False):
 
 
 class ChartWords(TypedDict, total=False):
-    """Keyword arguments for the words, width and language of a chart; see `Release.figures`."""
+    """Keyword arguments of a chart; see `Release.figures`."""
 
     title: str | None
     axis: str | None
@@ -92,12 +91,8 @@ class ChartWords(TypedDict, total=False):
 class Release:
     """The released numbers of a stream, for all steps and groups or for some of them.
 
-    All of it is public. Questions about differences, ratios and shares are answered if they make
-    sense for the statistic; otherwise an error says why not.
-
-    Attributes:
-        numbers: the published numbers, with the description of their stream and its design
-            (strategy, guarantee and noise).
+    All of it is public. A question that makes no sense for the statistic is refused with the
+    reason.
 
     >>> import polars as pl
     >>> from counton.run import Job, run
@@ -109,10 +104,6 @@ class Release:
     >>> with run(Job("count", visits, "c.db", release="both", **told)) as outcome:
     ...     outcome.read().table().columns[3:6]
     ['group', 'estimate', 'std']
-    >>> mean = {"value": "paid", "lower": "0", "upper": "9", "resolution": "1"}
-    >>> with run(Job("average", visits, "a.db", **mean, **told)) as outcome:
-    ...     outcome.read().table()["name"].unique(maintain_order=True).to_list()
-    ['mean', 'sum', 'count']
     """
 
     numbers: ReleasedNumbers
@@ -124,25 +115,20 @@ class Release:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's numbers after the last step as a `Reading`, which has a value, a standard
-        deviation and an interval for each number.
-
-        For some statistics the reading also computes sums and covariances of several numbers.
-        """
+        """The numbers after the last step, from which sums and covariances may be computed."""
         return self.numbers.reading
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
 
         For counts and sums the columns are step, window_start, window_end, group, estimate, std,
-        lower, upper. The last four are for totals; those for counts of single windows have the
-        prefix ``window_``. With a delay there is also ``counted_until``: the total counts the
-        events before that time. Another statistic has step, window_start, window_end, and columns
-        of its own. A stream without windows of time has no columns for them.
+        lower, upper; those for counts of single windows have the prefix ``window_``. With a delay
+        there is ``counted_until``: the total counts the events before that time. Other statistics
+        have columns of their own. Without windows of time there are none for them.
 
         Args:
-            steps: some of the shown steps; None: all of them; or the last one if cells are computed
-                on request and no cells are named.
+            steps: some of the shown steps; None: all, or the last one if cells are computed on
+                request.
 
         Raises:
             InvalidInput: steps are not consecutive, or not all released.
@@ -162,10 +148,9 @@ class Release:
     def sums(self, every: str) -> pl.DataFrame:
         """Return the statistic of each day, week or month, from the rows of that period alone.
 
-        Columns: window_start, window_end, first_step, last_step, whole; then for counts and sums
-        group, sum, std, lower, upper, and for others those of `table`. The sums of all periods add
-        up to the last total, and intervals are for the noise of a period alone. The first and the
-        last period are not ``whole`` if the released windows do not cover them.
+        Columns: window_start, window_end, first_step, last_step, whole; then group, sum, std,
+        lower, upper, or those of `table`. The sums of all periods add up to the last total. The
+        first and the last period are not ``whole`` if the released windows do not cover them.
 
         Args:
             every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
@@ -180,24 +165,21 @@ class Release:
         """Return a release of only some steps and some groups; None: all.
 
         Args:
-            steps: consecutive steps, all released.
-            groups: names of the groups, in the wanted order.
+            groups: in the wanted order.
 
         Raises:
-            InvalidInput: a group is unknown or named twice; or steps are not consecutive, or not
-                all released.
+            InvalidInput: a group is unknown or named twice; or steps are not consecutive or
+                released.
         """
         if steps is not None:
             _check_steps(self.numbers, steps)
         return type(self)(self.numbers.only(steps, groups))
 
     def part(self, name: str) -> Self:
-        """Return the release of one statistic of a report (several statistics of the same rows), as
-        if it had been released alone.
+        """Return the release of one statistic of a report, as if it had been released alone.
 
-        Counts and sums with cells of their own answer all questions on counts and sums. A statistic
-        that is computed from the cells of another statistic of the report answers the questions
-        that the other statistic answers.
+        A statistic that is computed from the cells of another answers the questions that the other
+        does.
 
         Raises:
             InvalidInput: the release is not a report, or has no statistic of this name.
@@ -261,23 +243,20 @@ class Release:
     def difference(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how much more was counted in one group, or in some steps, than in another.
 
-        The interval comes from the joint noise of all numbers involved: two groups; two windows of
-        one group, which share noise; or two streams, which do not. If a number is not a function of
+        The interval comes from the joint noise of all numbers: two groups; two windows of one
+        group, which share noise; or two streams, which do not. If a number is not a function of
         sums, such as a quantile, each of the two intervals gets half of the error probability.
 
         Args:
             one, other: a group; several groups that are added up; or a mapping from groups to
-                weights. For a statistic without groups, the name of a number as in its table:
-                ``"mean"``, ``"users"``, ``"CA/Napa"``; ``"all"`` is the statistic's main number.
-            steps: the steps of ``one``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each
-                including both ends; a ``range``; or None: all.
-            other_steps: the steps of ``other``; None: the steps of ``one``.
-            of: the name of the number, if a statistic has several numbers for each group:
-                ``"mean"``, ``"0.9"``. It must be None for counts and sums, which have one number
-                for each group.
-            beside: another stream, which has the group ``other``; None: this stream.
-            at_once: number of answers whose intervals hold together with probability ``level``
-                (Bonferroni).
+                weights. Without groups, the name of a number: ``"mean"``, ``"CA/Napa"``, or
+                ``"all"``.
+            steps: of ``one``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each including
+                both ends; a ``range``; or None: all.
+            other_steps: of ``other``; None: those of ``one``.
+            of: the number of each group, such as ``"mean"`` or ``"0.9"``, if it has several.
+            beside: another stream, which has the group ``other``.
+            at_once: number of answers whose intervals hold together (Bonferroni).
 
         Raises:
             InvalidInput: a group, step or number is unknown; groups are undeclared; or ``beside``
@@ -296,39 +275,24 @@ class Release:
         ... )
         >>> found.difference("home", "shop").what
         'home minus shop'
-        >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
-        'home (2 March 2024) minus home (1 March 2024)'
         >>> found.share("home").lower >= 0
         True
-        >>> paid = release(
-        ...     "average", visits, time="time", every="1d", start="2024-03-01", steps=365,
-        ...     by="page", until="newest", domain=["home", "shop"], guarantee=PureDP(1),
-        ...     value="paid", lower=0, upper=9, resolution=1, state="paid.db",
-        ... )
-        >>> paid.difference("home", "shop", of="mean", steps="1:2").what
-        'mean of home minus mean of shop (1 March to 2 March 2024)'
         """
         _refuse_unknown("difference", asked, Comparison)
         return self._two(difference, "minus", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate the number of one group (``one``), divided by the number of another (``other``).
-        Both may be the same group, in different steps.
+        """Estimate the number of one group divided by that of another; see `difference`.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
-
-        Arguments and errors are those of `difference`.
         """
         _refuse_unknown("ratio", asked, Comparison)
         return self._two(shifted_ratio, "over", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent the number of one group is above that of another group.
-
-        It is 100 times their ratio, minus 100. Arguments and errors are those of `ratio`.
-        """
+        """Estimate by how many per cent one group's number is above another's; see `ratio`."""
         _refuse_unknown("change", asked, Comparison)
         found = self._two(
             lambda above, below: shifted_ratio(above, below, 100.0, -100.0),
@@ -374,10 +338,9 @@ class Release:
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate the share of one group in all groups, with an interval.
+        """Estimate the share of one group in all groups; see `difference`.
 
-        The share of a count is between 0 and 1. The answer's sentence states it in per cent.
-        Arguments and errors are those of `difference`.
+        The share of a count is between 0 and 1. The sentence states it in per cent.
         """
         asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
@@ -386,23 +349,12 @@ class Release:
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
-        """Return an answer, made of an estimate for some steps, its interval and words.
-
-        Args:
-            asked: the estimate.
-            words: the question in words.
-            steps: the steps.
-            at_once: number of answers whose intervals hold together.
-        """
+        """Return an answer: an estimate for some steps, its interval and words."""
         numbers, words = self.numbers, words + _within_words(self.numbers, steps)
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _bounded_share(self, estimate: Estimate) -> Estimate:
-        """Return the estimate with the bounds 0 and 1 on its true value, if it is a quotient of
-        counts.
-
-        Other estimates are returned unchanged. The callers pass shares of a group in all groups.
-        """
+        """Return the estimate, between 0 and 1 if it is a quotient of counts."""
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
         counts = exact and isinstance(numbers.published, CellValues)
@@ -439,10 +391,7 @@ class Release:
         of: str | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """Estimate a weighted sum over groups, with an interval; weights may be negative.
-
-        Arguments and errors are those of `difference`.
-        """
+        """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
         words = " + ".join(
             f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
         )
@@ -451,14 +400,7 @@ class Release:
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
     def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the newest numbers of windows as they were after one release, for the steps and
-        groups shown here.
-
-        Args:
-            revisions: the numbers of windows in all releases; a window is released again as rows
-                arrive late.
-            night: number of the release; one is made at the end of each window.
-        """
+        """Return the newest numbers of the shown windows and groups after one release."""
         terms, values, numbers = revisions.design_at(night), revisions.newest(night), self.numbers
         definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
         if (since := revisions.found_by(night)) is not None:
@@ -478,22 +420,16 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """Number of the newest release that is shown, if windows are released again for late rows;
-        0 if each is released once.
-
-        One release is made at the end of each window.
-        """
+        """Number of the newest shown release; 0 if each window is released once."""
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self) -> pl.DataFrame:
-        """Return a table of all versions of the shown windows, with a row for each version.
+        """Return a table of all versions of the shown windows.
 
-        A version is a window's row in `table` as one release showed it. A window has several
-        versions if windows are released again for late rows.
-
-        The columns are those of `table`. ``as_of`` is the end of the newest window when the version
-        was published; ``lag`` is the number of windows that had ended after the row's window.
+        A version is a window's row in `table` as one release showed it. ``as_of`` is the end of the
+        newest window when it was published; ``lag`` is the number of windows that had ended after
+        the row's window.
 
         Raises:
             InvalidInput: windows are released only once.
@@ -510,9 +446,6 @@ class Release:
         >>> found = release("count", late, append=True, until="2024-03-04", state="visits.db")
         >>> found.table()["lag"].to_list(), found.versions().height
         ([2, 1, 0], 6)
-        >>> known = found.versions().filter(pl.col("step") + pl.col("lag") <= 2)
-        >>> known.group_by("step", maintain_order=True).last()["lag"].to_list()
-        [1, 0]
         """
         from counton.released.revisions import versions_of_cells
 
@@ -537,15 +470,10 @@ class Release:
         """Estimate the change of each group from earlier to later steps, in the order of size.
 
         Intervals hold for all groups at once, so you may select the largest change. The noise of
-        groups is independent, so each interval holds with probability ``level ** (1 / groups)``.
+        groups is independent, so each holds with probability ``level ** (1 / groups)``.
 
-        Columns: group, estimate, std, lower, upper, and ``sure``: True if the change of this group
-        is certainly the largest of all changes, up or down.
-
-        Args:
-            steps: the later steps, as in `difference`.
-            other_steps: the earlier steps.
-            of: the name of the number, if a statistic has several numbers for each group.
+        Columns: group, estimate, std, lower, upper, and ``sure``: this change is certainly the
+        largest of all, up or down.
 
         Raises:
             InvalidInput: there are no groups; or see `difference`.
@@ -573,31 +501,27 @@ class Release:
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate the number of one group, or of several groups together, with an interval.
-
-        Arguments and errors are those of `difference`.
-        """
+        """Estimate the number of one or several groups together; see `difference`."""
         asked = self.numbers.number_of(one, steps, of)
         return self._answer(asked, _question_in_words(one, of), steps, at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
 
-        The intervals hold together for all shown steps and groups (`only` leaves some out). So they
-        also bound every change of a number between two steps. For other statistics than counts and
-        sums the intervals follow from the union bound over rows.
+        The intervals hold together for all shown steps and groups (`only` leaves some out), so they
+        also bound every change between two steps. Except for counts and sums they follow from the
+        union bound.
         """
         return self.numbers.with_band().plain_table()
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """Return an upper bound on the number of a group that is not shown, after the last step.
 
-        At the last step such a group had an estimate below the threshold. So its true number is
-        below the threshold plus the largest amount that noise may have subtracted.
+        At the last step its estimate was below the threshold, so its true number is below the
+        threshold plus the largest amount that noise may have subtracted.
 
-        Args:
-            groups: number of groups for which the bound holds at once; 1 for a group that was named
-                without looking at numbers.
+        ``groups``: number of groups for which it holds at once; 1 for one named without looking at
+        numbers.
 
         Raises:
             InvalidInput: groups are declared, so that all are shown; or the level is 0.5 or less.
@@ -627,13 +551,10 @@ class Release:
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
         """Return the average number in each hour of the day, or on each day of the week.
 
-        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how many such days or hours
-        the shown steps cover completely), group, estimate (the average), std, lower, upper. Each
-        interval holds alone; it uses the joint noise of all windows in the average.
-
-        Args:
-            by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, in
-                the stream's time zone.
+        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how many the shown steps cover
+        completely), group, estimate (the average), std, lower, upper. Each interval holds alone; it
+        uses the joint noise of all windows in the average. The calendar is the stream's time
+        zone's.
 
         Raises:
             InvalidInput: the statistic has no such averages, windows are too long, or there are
@@ -679,10 +600,10 @@ class Release:
         """Return charts by the name of their subject: totals, windows, or the table of a statistic.
 
         Args:
-            panels: True to draw a small chart for each group of counts and sums. If there are many
-                groups, only the largest are drawn.
+            panels: a small chart for each group of counts and sums, of the largest if there are
+                many.
             title, axis: words that replace those of the chart.
-            source: the source of the numbers, printed below the chart.
+            source: of the numbers, printed below the chart.
             width: width in inches; None: 7.5. A width of 4 fits a telephone.
 
         Raises:
@@ -697,24 +618,15 @@ class Release:
 
     @with_keywords(ChartWords, {})
     def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
-        """Return the first chart of `figures`, with the same arguments; a notebook displays it.
-
-        Raises:
-            InvalidInput: see `figures`.
-            MissingExtra: matplotlib is not installed.
-        """
+        """Return the first chart of `figures`; a notebook displays it."""
         return next(iter(self.figures(panels=panels, **words).values()))
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the released numbers as a polars data frame: the default rows of `table`."""
+        """Return `table` with its default rows."""
         return self.table()
 
     def to_pandas(self) -> Any:
-        """Return `table` with its default rows, as a pandas data frame.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
+        """Return `table` as a pandas data frame."""
         require("pandas")
         import pandas as pd
 
@@ -722,14 +634,11 @@ class Release:
         return pd.DataFrame({name: table[name].to_list() for name in table.columns})
 
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the rows of `table` as a frame of Spark, to be stored with a team's other tables.
+        """Return `table` as a frame of Spark.
 
-        The last column has the description in its metadata, as a file does. `counton.read` restores
-        this release from the frame, and from any table that keeps the metadata of its columns
-        (Parquet by Spark, Delta). Released rows never change.
-
-        Args:
-            session: a session of Spark, also by Spark Connect.
+        The last column has the description in its metadata. `counton.read` restores this release
+        from the frame, and from any table that keeps the metadata of its columns (Parquet by Spark,
+        Delta). Released rows never change.
 
         Raises:
             MissingExtra: PySpark is not installed.
@@ -755,15 +664,11 @@ class Release:
         )
 
     def methods(self, *, full: bool = False) -> str:
-        """Return the text on methods that a publication prints with these numbers; all of it is
-        public.
+        """Return the text on methods that a publication prints with these numbers.
 
-        The text has about five sentences for all readers: subject and time, whom noise protects,
-        how large errors may be, and where to read more.
-
-        Args:
-            full: True for the complete account for specialists: unit, neighbouring datasets,
-                guarantee, attacker, error, mechanism, what is not protected, and sources.
+        It has about five sentences for all readers or, with ``full``, the complete account for
+        specialists: unit, neighbouring datasets, guarantee, attacker, error, mechanism, what is not
+        protected, and sources.
         """
         from counton.numbers.methods import methods
 
@@ -823,15 +728,13 @@ def _check_steps(numbers: ReleasedNumbers, steps: range) -> None:
 
 
 def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
-    """Raise `TypeError` for keyword arguments that a method of `Release` does not have, as Python
-    does.
-    """
+    """Raise `TypeError` for unknown keyword arguments, as Python does."""
     if unknown := [name for name in given if name not in keys.__annotations__]:
         raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
-    """Return the times of some steps in words, in parentheses; "" if all steps are meant."""
+    """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
     anew = definition.anew()
     if not definition.cut.goes_on or (steps is None and anew is None):
@@ -844,11 +747,7 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
-    """Return True if two designs may have the same noise, because they belong to one stream or to
-    parts of one stream.
-
-    A design is a strategy with a guarantee and noise.
-    """
+    """Return True if two designs may have the same noise, of one stream or its parts."""
     if one.noise_id is not None and other.noise_id is not None:
         return one.noise_id == other.noise_id
     mine = one.name, one.guarantee, one.strategy
@@ -856,11 +755,7 @@ def _may_share_noise(one: Design, other: Design) -> bool:
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
-    """Return how far the last released numbers may be from the true ones: the half-widths of their
-    intervals, by the name of the number.
-
-    The name is "" if there is one kind of number. The result is empty if half-widths are not known.
-    """
+    """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
         of_table = hasattr(numbers.statistic.card.reading, "margin")
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
@@ -882,7 +777,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
 
 
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
-    """Return sentences on the noise, for `Release.methods`."""
+    """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
     if isinstance(numbers.published, CellValues):
         errors = [
@@ -926,7 +821,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
 
 
 def _question_in_words(groups: Groups, of: str | None) -> str:
-    """Return words for a number, such as "mean of home"."""
+    """Return words such as "mean of home"."""
     name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
     return name if of is None else f"{of} of {name}"
 

@@ -1,6 +1,4 @@
-"""Facts that a file of released numbers contains: the guarantee, and all that answers to questions
-need.
-"""
+"""Facts in a file of released numbers: the guarantee, and all that answers to questions need."""
 
 from __future__ import annotations
 
@@ -31,10 +29,7 @@ MOST_CELLS = 2**22
 
 
 def pack(values: NDArray[Any]) -> dict[str, Any]:
-    """Compress an array of integers or floats without loss, and return it as JSON values.
-
-    Args:
-        values: the array; the first axis is the step.
+    """Compress an array of integers or floats by step, without loss, to JSON values.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
     2
@@ -52,11 +47,6 @@ def unpack(
     packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
 ) -> NDArray[Any]:
     """Return the array that `pack` compressed, in shape ``(steps, *shape)``.
-
-    Args:
-        packed: the result of `pack`.
-        shape: shape of one step.
-        most: largest number of cells in all steps together.
 
     Raises:
         InvalidInput: there are more than ``most`` cells.
@@ -88,18 +78,13 @@ def about(
     once: str | None = None,
     since: int | None = None,
 ) -> dict[str, Any]:
-    """Return the guarantee of a released table as JSON values, which are public like the table
-    itself.
+    """Return the guarantee of a released table as public JSON values.
 
     Args:
-        terms: the design of the release (strategy, guarantee and noise).
-        level: probability with which each interval of the table holds.
-        people: a note on the privacy loss of people whose rows are not all protected together.
-        steps: steps in the table; the stated standard deviation of the noise is that of the last
-            step.
-        once: the name of a table that is released once; None: a stream.
-        since: if the last row is a sum of several steps, the step before the first of them; None:
-            it is a single release.
+        people: a note on people whose rows are not all protected together.
+        steps: of the table; the standard deviation is that of the last one.
+        once: the name of a table that is released once.
+        since: the step before the first of a sum of several steps in the last row.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -136,7 +121,7 @@ def about(
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the guarantee of released numbers as JSON values, which are a part of `facts_of`."""
+    """Return the guarantee, a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = people_note(definition)
@@ -152,10 +137,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the facts that a file of released numbers contains, as JSON values.
-
-    They are the guarantee and the description of the stream.
-    """
+    """Return the guarantee and the description in a file, as JSON values."""
     facts = promise_of(released) | released.facts()
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
@@ -165,7 +147,7 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the part of a file's description that depends on the kind of statistic."""
+    """Return the facts that depend on the kind of statistic."""
     found: dict[str, Any] = {}
     definition, since = released.definition, released.since
     if definition.statistic.card.additive:
@@ -185,11 +167,7 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
-    """Return the released cells, from which a reader of the file computes the statistic; the first
-    axis is the step.
-
-    None: the rows of the table suffice, or there are too many cells.
-    """
+    """Return the released cells by step, if readers need them and they are not too many."""
     values = None
     if isinstance(released.published, Readings):
         values = None if released.published.releases is None else released.published.releases.values
@@ -203,14 +181,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
 def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the description of a stream, for a file, as JSON values.
-
-    Args:
-        terms: the design of the stream (strategy, guarantee and noise).
-        definition: the description of the stream.
-        level: probability with which each interval holds.
-        own: facts that depend on the kind of statistic, from `own_facts_of`.
-    """
+    """Return the description in a file as JSON values; ``own`` is from `own_facts_of`."""
     return {
         "format": FORMAT,
         "terms": terms.public(),

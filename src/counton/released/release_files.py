@@ -1,7 +1,6 @@
 """Files of releases: a table with all public facts of its stream, so that a file answers questions.
 
-`counton.released.release_facts` makes the facts in a file; this module reads them. `read` returns
-the same release as the run, with exactly the same intervals, differences and sums over periods.
+`read` returns the same release as the run, with exactly the same intervals, differences and sums.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """A stream in a database: its published rows, and its facts (description and guarantee as JSON
-    values). All of it is public.
-    """
+    """A stream in a database: published rows, and facts as in a file. All of it is public."""
 
     @property
     def place(self) -> str:
@@ -76,13 +73,11 @@ class FromDatabase(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Guarantee and description of the stream as JSON values, as a file of the stream would
-        contain them.
-        """
+        """Guarantee and description as JSON values."""
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:
-        """The published rows of the stream, as a list of values for each column name."""
+        """The published rows, as a list of values for each column."""
 
 
 #: Function that reads the published rows of a stream from a database, given its address and the
@@ -94,13 +89,9 @@ class _File(NamedTuple):
     """The rows of one file or database, with the public description of their stream.
 
     Attributes:
-        label: name of the file, for messages.
-        rows: the rows.
-        described: the description of the stream, as JSON values.
-        notes: notes that are shown with the rows.
-        whole: True if all rows of the release are there; False if some may be missing.
-        like: if this file has lost its description, the name of another file of the stream, from
-            which the description was taken; None: the description is its own.
+        label: name for messages.
+        whole: False if some rows of the release may be missing.
+        like: if the description is lost, the file of the stream from which it was taken.
     """
 
     label: str
@@ -111,7 +102,7 @@ class _File(NamedTuple):
     like: str | None = None  # the file whose description replaces a lost one
 
     def last(self) -> int:
-        """Return the last step that has a row; 0 if there are no rows."""
+        """Return the last step that has a row, or 0."""
         steps = self.rows["step"].to_numpy()
         return int(steps.max(initial=0))
 
@@ -194,11 +185,7 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Add the counts of all earlier releases to a release whose windows are released again for late
-    rows.
-
-    The counts come from the public description in the file (``described``).
-    """
+    """Add the counts of all earlier releases, if windows are released again."""
     from counton.released.revisions import Revisions
 
     strategy: Any = release.design.strategy
@@ -214,12 +201,7 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
 @contextmanager
 def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]:
-    """Add the name of the file that is being read to errors in the ``with`` block.
-
-    Args:
-        label: the name of the file.
-        hidden: True if errors of counton already contain the name, without its secrets.
-    """
+    """Add a file's name to errors; ``hidden``: counton's own already name it, without secrets."""
     try:
         yield
     except MissingExtra:
@@ -267,7 +249,7 @@ def _read_one(
 
 
 def _with_names(file: _File, name: str | None) -> _File:
-    """Return a file if it contains the requested stream; otherwise raise an error."""
+    """Return a file if it contains the requested stream."""
     own = file.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(
@@ -277,9 +259,7 @@ def _with_names(file: _File, name: str | None) -> _File:
 
 
 def is_database(place: str) -> bool:
-    """Return True if a path or address is a database, as its form or the first bytes of the file
-    tell.
-    """
+    """Return whether a place is a database, by its form or its first bytes."""
     if place.startswith(_DATABASE_URLS):
         return True
     try:
@@ -289,9 +269,7 @@ def is_database(place: str) -> bool:
 
 
 def _from_database(kept: FromDatabase) -> _File:
-    """Return the published rows of a stream in a database, with its public description, in the form
-    of a file.
-    """
+    """Return the published rows in a database in the form of a file."""
     try:
         columns = {}
         for name, values in kept.columns.items():
@@ -364,14 +342,13 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
 
 def _empty_table() -> pl.DataFrame:
-    """Return a table without rows, for JSON, which does not store columns without rows."""
+    """Return a table without rows, for JSON."""
     whole = pl.Int64
     schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
     return pl.DataFrame(schema=schema)
 
 
 def _rows(path: Path, kind: str) -> pl.DataFrame:
-    """Return the rows of a file."""
     if kind == ".parquet":
         return pl.read_parquet(path)
     if kind == ".json":
@@ -412,7 +389,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 
 def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
-    """Add the column of steps to a table whose rows were all released once."""
+    """Add the column of steps to a table that was released once."""
     if "step" in table.columns:
         return table
     return table.with_columns(step=pl.lit(1, pl.Int64))
@@ -432,13 +409,7 @@ def _facts(path: Path, kind: str) -> dict[str, Any] | None:
 
 
 def _check_fits(one: _File, release: ReleasedNumbers) -> None:
-    """Raise an error for a table of rows without a description, unless it fits the release that
-    another file describes.
-
-    Raises:
-        InvalidInput: the release lacks a row of the table; or an estimate or a standard deviation
-            of the table differs from that of the release.
-    """
+    """Refuse a table unless the release has all its rows, estimates and standard deviations."""
     table = _with_steps(release.table())
     names = [name for name in labels_of(table) if name in one.rows.columns]
     numbers = [name for name in _OF_ROWS if name in table.columns and name in one.rows.columns]
@@ -470,9 +441,9 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
-    """Raise an error for a file whose stream or statistic differs from that of the newest file.
+    """Refuse a file whose stream or statistic differs from that of the newest.
 
-    The groups and the last step may differ. Ids of noise are compared if both files have one.
+    Groups and the last step may differ. Ids of noise are compared if both files have one.
     """
     for name in ("terms", "what", "windows", "once", "release", "shown", "unit"):
         of: Any = one.described.get(name)
@@ -493,7 +464,7 @@ def _cells(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return the release of counts or sums that several files contain together."""
+    """Return the counts or sums that several files contain together."""
     files, since = list(files), _since(described)
     if since is not None and definition.cut.lags:  # versions may be of later nights
         night = terms.strategy.horizon or 0
@@ -569,9 +540,7 @@ def _cells(
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return the first step of each undeclared group, by name, in order of appearance; None if
-    groups are declared.
-    """
+    """Return the first step of each undeclared group, in order of appearance."""
     since = described.get("since")
     if since is None:
         return None
@@ -581,11 +550,7 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
 def _cell_values(
     files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> NDArray[Any]:
-    """Return the released cells in the description of files, in shape ``(steps, cells)``.
-
-    Raises:
-        InvalidInput: there are too many cells for a description, so that it contains none.
-    """
+    """Return the released cells in files, ``(steps, cells)``; refuse too many."""
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
             f"{files[0].label!r} shows only results of {terms.name!r}, and the more than "
@@ -599,18 +564,7 @@ def _rows_there(
     files: Sequence[_File],
     released: ReleasedNumbers,
 ) -> pl.DataFrame | None:
-    """Find the rows of a release that its files contain, as a table of the columns that identify
-    rows.
-
-    The result is None if no row is missing.
-
-    Args:
-        files: the files with the rows.
-        released: the release with all rows.
-
-    Raises:
-        InvalidInput: a file lacks a column that identifies its rows.
-    """
+    """Return the rows that files contain, as columns that identify them; None: none is missing."""
     if all(one.whole for one in files):
         return None
     table = _with_steps(released.table())
@@ -637,10 +591,7 @@ def _readings(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return the release that files contain together, computed from its released cells.
-
-    It is for statistics other than counts and sums, and for rankings of undeclared groups.
-    """
+    """Return the release computed from released cells: not of counts and sums, but rankings."""
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:

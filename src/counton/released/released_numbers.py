@@ -1,9 +1,8 @@
 """Published values with the description of their stream: selection, tables and sums.
 
-Published values have one of three forms. Counts and sums have a cell for each step and group. Other
-statistics have a reading for each step: the released cells, from which their tables are computed. A
-stream to which a program passes numbers has a release of these for each step. Other modules need
-not know which form a release has.
+Counts and sums have a cell for each step and group. Other statistics have a reading for each step,
+from whose cells tables are computed. A stream to which a program passes numbers has a release of
+these for each step. Other modules need not know which form a release has.
 """
 
 from __future__ import annotations
@@ -82,35 +81,25 @@ class ReleasedNumbers:
     """The released numbers of a stream, for all steps and groups or for some of them.
 
     Attributes:
-        definition: the public description of the stream.
-        design: the design of the stream: strategy, guarantee and noise.
         steps: steps 1 to the last released step.
-        published: the released values. For counts and sums `CellValues`: the totals of this stream
-            alone, or counts of windows if no totals are published. For another statistic its
-            readings, the numbers at each step. For a stream to which a program passes numbers, its
-            releases.
-        level: probability with which each interval holds.
+        published: `CellValues` of this stream's totals, or of windows if no totals are published;
+            readings; or releases of a program's numbers.
         first: the first step that tables and charts show.
         chosen: names of the selected groups; None: all.
-        shown: the selection of a statistic's numbers to show.
-        notes: sentences that are shown with the release everywhere.
-        since: for undeclared groups, the first release that shows each group, by name; None: groups
-            are declared. A release is a step. If windows are released again for late rows, a
-            release has several windows, so a group may have numbers for windows before its first
-            release. The values of earlier steps are 0 (`first_steps`).
-        there: for counts or sums from a file, True for each step and group with a row, shape
-            ``(steps, groups)``; None: all have one. An estimate that needs a missing row raises an
-            error.
-        rows_there: for another table from a file, the existing rows, by the columns that identify
-            them; None: all. Released cells are complete, because they are in the description.
-        own_windows: counts of single windows, if a file has them besides totals; otherwise None.
+        shown: the selection of numbers to show.
+        notes: sentences shown with the release everywhere.
+        since: the first release that shows each undeclared group. If windows are released again, a
+            group may have numbers for windows before it. The values of earlier steps are 0
+            (`first_steps`).
+        there: for counts or sums from a file, whether each step and group has a row, shape
+            ``(steps, groups)``; None: all. An estimate that needs a missing row raises an error.
+        rows_there: for another table from a file, the columns that identify existing rows; None:
+            all. Released cells are complete, because they are in the description.
+        own_windows: counts of single windows, if a file has them besides totals.
         _by_size: True if groups were selected because they are the largest.
-        together: by step, half-widths of intervals of totals (or of windows alone) that hold all at
-            once; None: each interval holds alone.
-        kept_in: the state of the run that has just released it; None: it was read from a
-            file.
-        revisions: if windows are released again for late rows, the numbers of windows in all
-            releases; otherwise None.
+        together: by step, half-widths of intervals that hold all at once.
+        kept_in: the state of the run that has just released it.
+        revisions: the numbers of windows in all releases, if windows are released again.
     """
 
     definition: Description
@@ -145,17 +134,7 @@ class ReleasedNumbers:
         own_windows: Numbers | None = None,
         start: int = 1,
     ) -> Self:
-        """Return the released numbers of a stream, given its published values.
-
-        Args:
-            definition: the description of the stream.
-            terms: its design (strategy, guarantee and noise).
-            values: all cells; the first axis is the step, from ``start`` on. For counts and sums
-                they are totals, or counts of windows if no totals are published.
-            level: probability with which each interval holds.
-            shown, since, there, own_windows: see the class.
-            start: the first step with a value, for counts and sums.
-        """
+        """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
         steps, readable = range(1, start + len(values)), terms
         if since is not None and not definition.statistic.card.additive:
             inner = definition.inner
@@ -184,34 +163,21 @@ class ReleasedNumbers:
 
     @property
     def _cells(self) -> CellValues:
-        """The published cells of counts and sums.
-
-        Raises:
-            InvalidInput: the release is of another statistic.
-        """
+        """The cells of counts and sums; `InvalidInput` for others."""
         if not isinstance(self.published, CellValues):
             self._cannot("totals and windows")
         return self.published
 
     @cached_property
     def series(self) -> Series:
-        """The published cells of counts and sums, by step and group, with their errors.
-
-        Raises:
-            InvalidInput: the release is of another statistic.
-        """
+        """The cells of counts and sums with their errors; `InvalidInput` for others."""
         std, half = (errors[: self.steps.stop - 1] for errors in self._cells.errors.by_step)
         half = half if self.together is None else self.together
         return Series(self._cells.values, std, half, self.there)
 
     @property
     def readings(self) -> Readings:
-        """The statistic's released numbers at each step, from which its tables are computed.
-
-        Raises:
-            InvalidInput: the published values are no cells of such a statistic: the release is of
-                counts or sums, or of numbers that a program passed to the stream.
-        """
+        """The statistic's numbers at each step; `InvalidInput` without a statistic."""
         if isinstance(self.published, CellValues | Releases):
             self._cannot("differences, shares and sums")
         return self.published
@@ -223,12 +189,12 @@ class ReleasedNumbers:
 
     @property
     def _by_group(self) -> bool:
-        """True if tables have exactly one number for each group, as for counts and sums."""
+        """True if tables have one number for each group, as for counts and sums."""
         return isinstance(self.published, CellValues) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
-        """Names of the selected groups; ``("all",)`` for counts and sums without groups."""
+        """Names of the selected groups; ``("all",)`` without groups."""
         if self.chosen is not None:
             return self.chosen
         if self.since is not None:
@@ -239,9 +205,7 @@ class ReleasedNumbers:
 
     @property
     def first_steps(self) -> NDArray[np.int64]:
-        """The first step with a number, for each group: int64, shape ``(groups,)``; 1 for declared
-        groups.
-        """
+        """The first step with a number, by group: int64; 1 for declared groups."""
         return self._first_steps_of(self.groups)
 
     def _first_steps_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
@@ -257,11 +221,7 @@ class ReleasedNumbers:
 
     @property
     def over(self) -> int | str | None:
-        """Number of last steps that each shown number covers, or the word for its period, such as
-        "week".
-
-        None: all steps so far.
-        """
+        """Number of last steps of each number, or its period, such as "week"; None: all so far."""
         if self.shown.over is not None or isinstance(self.published, CellValues):
             return self.shown.over
         release = self.definition.release
@@ -271,18 +231,13 @@ class ReleasedNumbers:
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
-        """For each step, the last step before the period that contains the step: shape
-        ``(steps,)``. Each user is counted again in each period.
-        """
+        """For each step, the last step before its period: users count again in each."""
         every, cut = self.definition.anew_every(), self.definition.cut
         return period_starts(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each of ``steps``, the step after which the shown number begins to count:
-        shape ``(len(steps),)``.
-
-        The number shown at a step counts the steps after the returned one, up to the step itself.
-        The result is 0 for a number that counts from the beginning of the stream.
+        """Return, for each of ``steps``, the step after which the shown number begins to count; 0
+        for the beginning of the stream.
         """
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
@@ -292,17 +247,11 @@ class ReleasedNumbers:
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
     def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return, for each step, the last step before the period that contains the step; None if
-        numbers of periods are not shown.
-        """
+        """Return, for each step, the last step before its period, if periods are shown."""
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
-        """Return a description of the table that a statistic should make at a step.
-
-        It names the cells and groups to show, and the public constraints to which numbers are
-        adjusted.
-        """
+        """Return which table a statistic should make at a step."""
         groups = self.chosen
         if self.since is not None:
             first = self.first_steps.tolist()
@@ -311,11 +260,11 @@ class ReleasedNumbers:
 
     @property
     def delay(self) -> int:
-        """Number of last windows that each release does not count yet."""
+        """Number of last windows that a release does not count yet."""
         return self.definition.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return a release of only some steps and some groups; see `Release.only`."""
+        """Return some steps and groups; see `Release.only`."""
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
@@ -330,9 +279,7 @@ class ReleasedNumbers:
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, cells: CellValues) -> Self:
-        """Return the release of counts or sums up to step ``last``, without undeclared groups that
-        were shown later.
-        """
+        """Return counts or sums up to step ``last``, without groups that were shown later."""
         key: Any = slice(last)
         known, since = self.chosen, self.since
         if since is not None:
@@ -352,9 +299,7 @@ class ReleasedNumbers:
         )
 
     def _readings_until(self, last: int, readings: Readings) -> Self:
-        """Return the release of a statistic up to step ``last``, without undeclared groups that
-        were shown later.
-        """
+        """Return readings up to step ``last``, without groups that were shown later."""
         assert self.since is not None
         assert readings.releases is not None
         first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
@@ -395,7 +340,7 @@ class ReleasedNumbers:
         return replace(self, chosen=groups)
 
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
-        """Return the release of counts or sums for the groups with these indices only."""
+        """Return counts or sums of the groups with these indices."""
         there, windows = self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
@@ -408,11 +353,10 @@ class ReleasedNumbers:
         )
 
     def largest(self, count: int) -> Self:
-        """Return the release of the ``count`` groups with the largest totals; of all groups if
-        there are fewer.
+        """Return the ``count`` groups with the largest totals.
 
-        If only windows are published, sums over all shown windows are compared, because the last
-        window is mostly noise.
+        Without totals, sums over all shown windows are compared, because the last window is mostly
+        noise.
 
         Raises:
             InvalidInput: the statistic has no such groups.
@@ -427,13 +371,11 @@ class ReleasedNumbers:
         return replace(self._groups_at(places), _by_size=True)
 
     def with_note(self, note: str) -> Self:
-        """Return the release with one more note, which every table, chart and file shows."""
+        """Return the release with one more note."""
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
-        """Return the same numbers with intervals that hold with another probability, ``level``; see
-        `Release.at`.
-        """
+        """Return the numbers with another level; see `Release.at`."""
         published, level = self.published, check_level(level)
         if isinstance(published, CellValues):
             published = replace(published, errors=replace(published.errors, level=level))
@@ -441,11 +383,7 @@ class ReleasedNumbers:
 
     @cached_property
     def totals(self) -> Series | None:
-        """Running totals after each step; None if they are not published.
-
-        Raises:
-            InvalidInput: the statistic has no totals.
-        """
+        """Running totals, if they are published; `InvalidInput` for statistics without totals."""
         self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "windows":
             return None
@@ -456,15 +394,11 @@ class ReleasedNumbers:
 
     @cached_property
     def windows(self) -> Series | None:
-        """The number of each window alone; None if such numbers are not published.
-
-        Raises:
-            InvalidInput: the statistic has no such numbers.
-        """
+        """The numbers of single windows, if published; `InvalidInput` if there are none."""
         return self._windows(self.steps)
 
     def _windows(self, steps: range) -> Series | None:
-        """Return the numbers of single windows for some steps; None if they are not published."""
+        """Return the numbers of single windows for some steps."""
         self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "totals":
             return None
@@ -479,31 +413,22 @@ class ReleasedNumbers:
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
-        """The totals and the numbers of single windows at the last step; each is None if it is not
-        published.
-        """
+        """The totals and the windows of the last step."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
     def _main_of(self, steps: range | None = None) -> Series:
-        """Return the totals of some steps, or the numbers of windows if no totals are published;
-        None: all steps.
-        """
+        """Return totals or, if there are none, windows."""
         steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
         assert found is not None
         return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
-        """Return the sums over several ranges of steps, start + 1 to stop, with the noise of each
-        sum.
-
-        Args:
-            starts, stops: integers with 0 <= start <= stop <= last step, shape ``(ranges,)``.
+        """Return sums over ranges of steps, start + 1 to stop, with the noise of each sum.
 
         Raises:
-            InvalidInput: groups are undeclared, so that they are shown only from some step on; or
-                the statistic has no sums.
+            InvalidInput: undeclared groups, shown only from some step on; or no sums.
         """
         self._refuse_found()
         return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
@@ -515,13 +440,7 @@ class ReleasedNumbers:
         return Series(estimates, self.design.errors.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
-        """Return the totals after some steps, shape ``(len(steps), groups)``; step 0 is the
-        beginning.
-
-        Args:
-            steps: the steps.
-            places: indices of the groups; None: all.
-        """
+        """Return totals after some steps, ``(len(steps), groups)``; step 0 is the beginning."""
         steps = np.atleast_1d(steps)
         if self.there is not None:
             needed = steps
@@ -534,15 +453,7 @@ class ReleasedNumbers:
         return found if places is None else found[:, places]
 
     def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
-        """Raise an error if the file of counts or sums lacks a number that a result needs.
-
-        Args:
-            needed: the steps of the needed numbers, from 1.
-            places: indices of their groups; None: all groups.
-
-        Raises:
-            InvalidInput: a step of a group is not in the file.
-        """
+        """Raise `InvalidInput` if the file lacks a number, at ``needed`` steps, for a result."""
         if self.there is None:
             return
         of = np.arange(len(self.groups)) if places is None else places
@@ -562,7 +473,7 @@ class ReleasedNumbers:
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
-        """Raise an error if groups were found in the data: some questions need declared groups."""
+        """Refuse groups that were found in the data."""
         if self.since is not None:
             raise InvalidInput(
                 "groups that were found in the data are each shown only from one of the releases "
@@ -571,12 +482,7 @@ class ReleasedNumbers:
             )
 
     def _refuse_chosen(self, what: str) -> None:
-        """Raise an error for a claim if the groups were selected by their size.
-
-        Args:
-            what: the claim, which holds only for all groups or for groups chosen without looking at
-                numbers.
-        """
+        """Refuse a claim that does not hold for groups selected by their size."""
         if self._by_size:
             raise InvalidInput(
                 f"{what} holds only if groups were not chosen by their size, but here the largest "
@@ -584,16 +490,9 @@ class ReleasedNumbers:
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return a number of one group, or of several groups together, in some steps, with all its
-        noise.
+        """Return a number of one or several groups in some steps, with all its noise.
 
-        Args:
-            one: a group; several groups that are added up; or a mapping from groups to weights. For
-                a statistic without groups, the name of a number as in its table, or "all".
-            steps: ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each including both ends;
-                a ``range``; or None: all.
-            of: the name of the number, if a statistic has several numbers for each group:
-                ``"mean"``, ``"0.9"``.
+        Arguments are those of `Release.difference`.
 
         Raises:
             InvalidInput: a group, step or number is unknown; or the statistic has no such number.
@@ -621,7 +520,7 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
-        """Return a weighted sum over groups of counts or sums, with its noise."""
+        """Return a weighted sum over groups, with its noise."""
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} chooses among the numbers of a statistic, but "
@@ -655,13 +554,7 @@ class ReleasedNumbers:
         return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
-        """Return one number of a statistic other than counts and sums, with its noise.
-
-        Args:
-            name: the group, or the name of a number.
-            steps: the steps; None: all.
-            of: the name of the group's number; None: it has only one.
-        """
+        """Return a number of another statistic, with its noise."""
         start, stop = self.ends(steps)
         statistic = self.statistic
         if isinstance(statistic, Grouped):
@@ -676,9 +569,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """Function of (start, stop) that returns the statistic's numbers for steps start + 1 to
-        stop.
-        """
+        """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:
@@ -697,14 +588,11 @@ class ReleasedNumbers:
         return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
-        """Return the numbers in the statistic's table for steps start + 1 to stop."""
+        """Return the table's numbers for steps start + 1 to stop."""
         return self._reading_of(start, stop).numbers(self._request_at(stop))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return the number of all groups together, which is the divisor of shares.
-
-        Arguments and errors are those of `number_of`.
-        """
+        """Return the number of all groups together, the divisor of shares."""
         if isinstance(self.published, CellValues):
             self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
@@ -714,31 +602,21 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """Number of comparisons among which a reader may have chosen one, for intervals that hold
-        for all.
-
-        It is the number of pairs of groups if groups are shown because of their size, otherwise 1.
+        """Number of comparisons among which a reader may have chosen: pairs of groups if these are
+        shown because of their size, otherwise 1.
         """
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """Return two steps: the step before the first of ``steps``, and the last of ``steps``.
-
-        Raises:
-            InvalidInput: the steps are not released.
-        """
+        """Return the step before the first of ``steps``, and the last; refuse unreleased ones."""
         chosen = self.steps_covered(steps)
         return chosen.start - 1, chosen.stop - 1
 
     def steps_covered(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return the steps that a caller selects by numbers or times, as `steps_named` does.
-
-        Without a selection, the result is the steps that the newest shown number covers: all
-        released steps, or only the last few steps or the last period if each number covers no more.
-        """
+        """Return the selected steps, by default those that the newest number covers."""
         last = self.steps.stop - 1
         if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
             return range(int(self._begins([last])[0]) + 1, last + 1)
@@ -747,11 +625,7 @@ class ReleasedNumbers:
     def steps_named(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return the steps that a caller selects by numbers or times.
-
-        Args:
-            steps: as in `number_of`.
-            start, until: two times between which windows must lie; None: no bound.
+        """Return the steps selected by numbers, as in `number_of`, or by two times.
 
         Raises:
             InvalidInput: the steps are not released, or no released window lies between the times.
@@ -763,16 +637,14 @@ class ReleasedNumbers:
         return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """Return a table with a row for each step and each group or number; see `Release.table`."""
+        """Return a row for each step and each group or number; see `Release.table`."""
         if steps is None:
             steps = self.shown_steps
         found = [self._rows(some) for some in self._chunks(steps)]
         return found[0] if len(found) == 1 else pl.concat(found)
 
     def lazy(self) -> pl.LazyFrame:
-        """Return the rows of `table` as a lazy polars frame, which computes some of them at a
-        time.
-        """
+        """Return `table` as a lazy frame, which computes some rows at a time."""
         if not self._by_group:
             return self.table().lazy()
         from polars.io.plugins import register_io_source
@@ -797,10 +669,7 @@ class ReleasedNumbers:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self, steps: range) -> Iterator[range]:
-        """Yield consecutive ranges of steps whose rows fit into memory together.
-
-        The steps of a statistic other than counts and sums are a single range.
-        """
+        """Yield consecutive ranges whose rows fit into memory; a single one for readings."""
         size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
             yield steps[start : start + size]
@@ -841,12 +710,10 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield the table of each step: the largest groups, and whether each is certainly among the
-        largest.
+        """Yield the table of each step: the ``shown.top`` groups, and whether each is surely among
+        them.
 
-        The table has ``shown.top`` groups. A shown group is certainly among the largest if no
-        hidden group can be larger. This depends on all groups, so a file contains the numbers of
-        every group that any step shows.
+        This depends on all groups, so a file contains every group that any step shows.
         """
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
@@ -892,11 +759,8 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add columns on versions to a table, if windows are released again for late rows;
-        otherwise return it unchanged.
-
-        The columns are ``as_of`` (time of the release), ``lag`` (number of windows that had ended
-        after the row's window) and ``final``.
+        """Add ``as_of`` (time of the release), ``lag`` (number of windows that had ended after the
+        row's window) and ``final``, if windows are released again.
         """
         if not self.design.strategy.facts.reads_another:
             return table
@@ -910,11 +774,7 @@ class ReleasedNumbers:
         return table.with_columns(**more).select(told)
 
     def _published_form(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
-        """Return a table in its published form.
-
-        It has only rows that ``there`` contains, no column of steps if there is a single release,
-        and a column for each part of a group's name.
-        """
+        """Return rows of ``there``, no single step, and each part of a group's name."""
         if there is not None:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or isinstance(self.published, CellValues)):
@@ -922,16 +782,9 @@ class ReleasedNumbers:
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
-        """Return a row for each step and group, with the same column names for totals and for
-        windows.
+        """Return a row for each step and group, with the same columns for totals and for windows.
 
-        For statistics other than counts and sums it is the `table`.
-
-        Args:
-            of: ``"totals"`` or ``"windows"``; None: totals if they are released, otherwise windows.
-
-        Raises:
-            InvalidInput: the statistic has no totals or windows.
+        ``of`` is ``"totals"`` or ``"windows"``; None: totals if they are released.
         """
         if not self._by_group:
             if of is not None:
@@ -954,12 +807,11 @@ class ReleasedNumbers:
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 
     def with_band(self) -> Self:
-        """Return these numbers with intervals that hold for all steps and groups at once, for a
-        chart.
+        """Return intervals that hold for all steps and groups at once, for a chart.
 
-        For counts and sums they follow from the joint distribution of the noise of all steps, if
-        that makes them narrower. The noise of groups is independent, so the intervals of one group
-        hold together with probability ``level ** (1 / groups)``.
+        For counts and sums they follow from the joint noise of all steps, if that makes them
+        narrower. The noise of groups is independent, so each holds with probability ``level ** (1 /
+        groups)``.
 
         Raises:
             InvalidInput: there are no intervals, groups are undeclared, or groups are shown because
@@ -993,9 +845,7 @@ class ReleasedNumbers:
         return replace(wide, level=self.level, together=half)
 
     def sums(self, every: str) -> pl.DataFrame:
-        """Return a table with the released number of each day, week or month, as ``every`` says;
-        see `Release.sums`.
-        """
+        """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
         windows, groups = self.definition.windows, self.groups
@@ -1024,12 +874,7 @@ class ReleasedNumbers:
         return self.only(self.steps[-1:]).table()
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Return the table rows of the last step.
-
-        Args:
-            most: largest number of groups; if there are more, the largest groups are returned.
-                None: all groups.
-        """
+        """Return the rows of the last step, of the ``most`` largest groups."""
         if most is None:
             return self._last
         if self._by_group:
@@ -1037,12 +882,7 @@ class ReleasedNumbers:
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
-        """Return the numbers of the last step as JSON values.
-
-        For counts and sums they are listed by group, beside the standard deviations of the noise;
-        names of window numbers begin with ``window_``. For other statistics they are the ``rows``
-        of the table.
-        """
+        """Return the last numbers as JSON values, by group or as ``rows`` of the table."""
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
         last: dict[str, Any] = {
@@ -1065,11 +905,7 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's numbers after the last step as a `Reading`, which has a value, a standard
-        deviation and an interval for each number.
-
-        For some statistics the reading also computes sums and covariances of several numbers.
-        """
+        """The numbers after the last step; see `Release.reading`."""
         last = self.steps.stop - 1
         if self.definition.release == "periods":
             return self._reading_of(int(self._period_begins[last - 1]), last)
@@ -1077,10 +913,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """English sentences on numbers that a report (several statistics of the same rows) releases
-        more than once. Each sentence names the statistics that release a number, and the statistic
-        in which the number has the least noise.
-        """
+        """Sentences on numbers that a report releases more than once, and their least noise."""
         inner = inner_of(self.definition.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
             return []
@@ -1106,14 +939,11 @@ class ReleasedNumbers:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of `table`; None if it is known only when the table is made.
-
-        The table has fewer rows if groups are undeclared, or if a file lacks rows.
-        """
+        """Number of rows of `table`; None if it is not known before the table is made."""
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 
     def left_out(self) -> tuple[int, int]:
-        """Return the number of rows that the file lacks, and the number of rows of the release."""
+        """Return the number of rows that the file lacks, and of the release."""
         if self.rows_there is not None:
             of = replace(self, rows_there=None).table().height
             return of - self.table().height, of
@@ -1124,7 +954,7 @@ class ReleasedNumbers:
 
     @property
     def drawable(self) -> bool:
-        """True if the release has numbers that a chart can draw."""
+        """True if a chart can draw the numbers."""
         return self._by_group and bool(self.groups)
 
     @property
@@ -1136,34 +966,23 @@ class ReleasedNumbers:
         )
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
-        """Return the ends of windows as local times without a zone; numbers of steps if there are
-        no windows.
-
-        Step 0 is the start of the first window.
-        """
+        """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
         cut = self._cut
         return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
-        """Return the time up to which each release counts, in microseconds since 1970-01-01 UTC.
-
-        It is the end of the step's window, or with a delay the end of an earlier window.
-        """
+        """Return the time up to which each release counts, in microseconds since 1970."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
-        """Convert microseconds since 1970-01-01 UTC to local times without a zone."""
+        """Convert microseconds since 1970-01-01 UTC to local times."""
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
-        """Raise an error if nothing is released yet.
-
-        Raises:
-            InvalidInput: nothing is released yet.
-        """
+        """Raise `InvalidInput` if nothing is released yet."""
         if not self.steps:
             raise InvalidInput(
                 "nothing is released yet, because no window has ended by the newest event; give "
@@ -1171,9 +990,7 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that a file states about these numbers besides the description of their
-        stream, as JSON values.
-        """
+        """Return what a file states about these numbers, as JSON values."""
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen

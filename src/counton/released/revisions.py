@@ -1,10 +1,8 @@
-"""Versions of windows that are released again for late rows: what was known when, and how versions
-differ.
+"""Versions of windows that are released again for late rows.
 
-A release is made after each window. Night t is the release after window t. It published the counts
-then known of the last windows. The newest versions form a stream of windows whose errors depend on
-their age (`counton.strategies.AsOf`), which answers all questions of a stream. Two versions of one
-window share noise; versions of different windows share none.
+Night t is the release after window t; it published the counts then known of the last windows. The
+newest versions form a stream whose errors depend on age (`counton.strategies.AsOf`) and which
+answers all questions. Two versions of one window share noise; different windows share none.
 """
 
 from __future__ import annotations
@@ -28,19 +26,13 @@ from counton.strategies import AsOf, WindowVersions
 
 @dataclass(frozen=True)
 class Revisions:
-    """All released counts of all windows, in a stream that releases a window again as its rows
-    arrive.
-
-    Each released count is called a version; all are public. Release t, called night t, is made
-    after window t.
+    """All released counts ("versions") of all windows, in a stream that releases windows again.
 
     Attributes:
-        design: the design of the stream (strategy, guarantee and noise).
         nights: number of releases.
-        read_values: function that returns `values`; it is called when they are first used.
-        since: for undeclared groups, the first night that shows each group, in the order of cells.
-            Earlier nights published nothing of the group, and its values there are 0. None: groups
-            are declared, or there is one total.
+        read_values: returns `values` when they are first used.
+        since: the first night that shows each undeclared group, in the order of cells; its earlier
+            values are 0 and were not published.
     """
 
     design: Design[WindowVersions]
@@ -52,81 +44,56 @@ class Revisions:
     def of(
         cls, design: Design[Any], values: NDArray[Any], since: Mapping[str, int] | None = None
     ) -> Revisions:
-        """Return the counts of all windows, given the array `values`; see the class."""
+        """Return the counts, given `values`."""
         return cls(design, len(values), partial(read_only, values), since)
 
     @cached_property
     def values(self) -> NDArray[Any]:
         """Released counts in data units, shape ``(nights, *cells, versions)``.
 
-        The last axis has the counts released in one night: first the window that ended then, last
-        the window that became final.
+        The last axis begins with the window that ended that night, and ends with the one that
+        became final.
         """
         found: NDArray[Any] = read_only(self.read_values())
         return found
 
     @property
     def lags(self) -> int:
-        """Number of windows that must end after a window until its count is final."""
+        """Number of windows that end before a window's count is final."""
         return self.design.strategy.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return, for each window, its lag after release ``night``: the number of windows that had
-        ended after it when its newest count was released.
-
-        Lags are at most `lags`, because the count of a final window is not released again.
-        """
+        """Return how many windows, at most `lags`, had ended after each at its newest count."""
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def names(self, declared: Sequence[str]) -> Sequence[str]:
-        """Return the names of the cells: ``declared``, or the names of groups that were found in
-        the data.
-        """
+        """Return ``declared``, or the names of found groups."""
         return declared if self.since is None else tuple(self.since)
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
-        """Return, for each undeclared group that release ``night`` shows, the number of the first
-        release that shows it.
-
-        None: groups are declared.
-        """
+        """Return the first night of each undeclared group that this night shows."""
         if self.since is None:
             return None
         return {name: first for name, first in self.since.items() if first <= night}
 
     def newest(self, night: int) -> NDArray[Any]:
-        """Return the newest count of each window after release ``night``, shape ``(night,
-        *cells)``; a window's count is released again as rows arrive late.
-        """
+        """Return the newest count of each window after a night, shape ``(night, *cells)``."""
         windows = np.arange(1, night + 1)
         lags = self.lags_of(windows, night)
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
     def _read_by(self, strategy: Any) -> Design[Any]:
-        """Return the design with another strategy, which reads the same noise."""
+        """Return the design with another strategy of the same noise."""
         return replace(self.design, strategy=strategy)
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design (strategy, guarantee and noise) of the counts that were the newest
-        after release number ``night``.
-
-        Its steps are the windows; each has one count.
-        """
+        """Return the design of the newest counts after a night: a step for each window."""
         return self._read_by(AsOf(self.design.strategy, night))
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
-    """Return the numbers of windows in all releases, or raise an error if each window was released
-    once.
-
-    Args:
-        revisions: these numbers; None: each window was released once.
-        name: name of the stream, for the message.
-
-    Raises:
-        InvalidInput: each window was released once.
-    """
+    """Return the revisions; `InvalidInput` if each window was released once."""
     if revisions is None:
         raise InvalidInput(
             f"{name!r} has no versions to choose from: its windows are released only once, or the "
@@ -138,18 +105,10 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all released counts or sums of windows, up to release ``last``.
+    """Return a table of all counts of windows up to night ``last``, by window and then by lag.
 
-    Rows are in the order of windows, and then of lags: a lag is the number of windows that had
-    ended after the row's window. An undeclared group has rows only from the first release that
-    shows it.
-
-    Args:
-        revisions: the counts or sums of windows in all releases.
-        cut: how rows are assigned to steps.
-        cells: index of each shown group, by name.
-        level: probability with which each interval holds.
-        last: number of the newest release.
+    An undeclared group has rows only from the first release that shows it. ``cells`` has the index
+    of each shown group.
     """
     places, parts = list(cells.values()), []
     terms = revisions.design_at(last)
@@ -184,10 +143,7 @@ def versions_of_cells(
 
 
 def final_windows(terms: Design, until: int) -> int:
-    """Return how many of the first ``until`` windows are final.
-
-    All are final, unless windows are released again for late rows.
-    """
+    """Return how many of the first ``until`` windows are final."""
     strategy = terms.strategy
     if not isinstance(strategy, AsOf):
         return until
@@ -195,11 +151,7 @@ def final_windows(terms: Design, until: int) -> int:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Return the table columns ``as_of``, ``lag`` and ``final`` of windows' newest counts.
-
-    ``as_of`` is the time when the count was released, ``lag`` the number of windows that had ended
-    after the counted window, and ``final`` True if the count is not released again.
-    """
+    """Return ``as_of`` (time of release), ``lag`` (windows that had ended) and ``final``."""
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))
     return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}

@@ -1,6 +1,4 @@
-"""Display of a release on a terminal or in a notebook: sentences, tables of the last step,
-charts.
-"""
+"""Display of a release on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -31,18 +29,7 @@ _MOST_OF_REPORT = 100
 
 
 class Screen(NamedTuple):
-    """The texts and tables with which a terminal shows the last step of a release.
-
-    Attributes:
-        words: pairs of a label and its text.
-        heading: the words above the tables.
-        tables: tables of the last step.
-        left_out: sentence on rows that the tables leave out, but a file has; "": there are none.
-        notes: notes below the tables.
-
-    >>> Screen(heading="after step 2").tables
-    ()
-    """
+    """The texts and tables of a terminal, with what the tables leave out, and notes."""
 
     words: Sequence[tuple[str, str]] = ()
     heading: str = ""
@@ -52,10 +39,7 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """Format all rows of a table as text.
-
-    Times that are all midnights are shown as days.
-    """
+    """Format all rows as text; times that are all midnights are shown as days."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
     texts = []
@@ -66,11 +50,10 @@ def text_table(table: pl.DataFrame) -> TextTable:
 
 
 def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
-    """Return the rows of a table that a screen shows as text, and a note on the others.
+    """Return the rows that a screen shows, and a note on the others.
 
-    Only numbers of one kind are compared: of these the largest are shown. Of a report (several
-    statistics of the same rows), and of numbers of several names, the first rows are shown; numbers
-    with the names ``asked``, such as "mean", come before others.
+    Of numbers of one kind the largest are shown; of a report, and of numbers of several names, the
+    first rows, those ``asked`` before others.
     """
     report, named = "statistic" in table.columns, "name" in table.columns
     most = _MOST_OF_REPORT if report else MOST
@@ -88,11 +71,7 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
-    """Return the texts and tables with which a terminal shows the last step.
-
-    For counts and sums it shows the largest groups, largest first; up to 20 groups stay in the
-    order of their declaration.
-    """
+    """Return what a terminal shows of the last step."""
     released._check_released()
     if isinstance(released.published, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
@@ -122,37 +101,24 @@ def screen_of(released: ReleasedNumbers) -> Screen:
 
 
 def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
-    """Return the lines below a table: notes, and sentences on errors other than noise.
-
-    Args:
-        released: the release.
-        notes: the notes; None: the notes of the release, and sentences on numbers that a report
-            publishes several times.
-    """
+    """Return the lines below a table: notes, and sentences on errors other than noise."""
     notes = (*released.notes, *released._repeats) if notes is None else notes
     return notes_in_words(notes) + besides_in_words(released)
 
 
 def notes_in_words(notes: Sequence[str]) -> list[str]:
-    """Translate notes from English into the present language, one line for each."""
+    """Translate notes, one line for each."""
     return [f"note: {note}" for note in notes]
 
 
 def besides_in_words(released: ReleasedNumbers) -> list[str]:
-    """Return the lines on errors other than noise in the present language."""
+    """Return the translated lines on errors other than noise."""
     lines = besides_noise(released.definition)
     return [f"besides noise: {line}" for line in lines]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
-    """Return the heading above the rows of the last step, for statistics other than counts and
-    sums.
-
-    Args:
-        released: the release.
-        at_once: words that name the numbers whose intervals hold together; "": each interval holds
-            alone.
-    """
+    """Return the heading for readings; ``at_once`` names what holds together."""
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     what = _bounded_subject(released.definition)
@@ -177,9 +143,7 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
 
 def _bounded_subject(definition: Description) -> str:
-    """Return words for what the numbers count or measure, with the bounds within which they do.
-
-    Intervals are of the bounded numbers.
+    """Return words for what the numbers measure, with its bounds, which intervals are for.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -199,11 +163,7 @@ def _bounded_subject(definition: Description) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return the texts and tables for counts or sums.
-
-    They show the largest groups, largest first; up to 20 groups stay in the order of their
-    declaration.
-    """
+    """Return the texts for counts: the largest groups first; up to 20 stay in declared order."""
     heading, groups = _heading_of_cells(released), released.groups
     stds, step = [], f"{released.steps[-1]:,}"
     totals, windows = released._last_series
@@ -257,7 +217,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
-    """Return a text table of the last step with a row for each group."""
+    """Return the last step with a row for each group."""
     names = [((released.definition.by or ""), False)]
     columns: list[Sequence[str]] = [[*released.groups]]
     shown = [series for series in released._last_series if series is not None]
@@ -268,7 +228,7 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
 
 
 def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
-    """Return the estimates and the intervals of all groups as texts, for a series of one step."""
+    """Return estimates and intervals as texts."""
     half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
     value, lower, upper = (
         [quantity(float(number), half, whole) for number in ends[0]]
@@ -283,11 +243,7 @@ def _interval(released: ReleasedNumbers) -> str:
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
-    """Return a text table of the newest counts of the last windows, which are released again for
-    late rows.
-
-    If there are many groups, it has only the newest window and the newest final window.
-    """
+    """Return the newest counts of the last windows; of many groups two windows only."""
     cut, last = released.definition.cut, released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
     many = len(steps) * len(released.groups) > MOST
@@ -312,13 +268,7 @@ _ROWS = 24
 
 
 def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
-    """Return HTML that shows a release: sentences, the largest groups of the last step, and charts.
-
-    Args:
-        released: counts and sums, or the numbers of a statistic.
-        words: the text above the table.
-        figures: function that draws the charts.
-    """
+    """Return HTML that shows a release: words, the largest groups, and charts."""
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height
     if more > 0:

@@ -25,11 +25,9 @@ class Series:
     """Released numbers by step and group, with the standard deviation of their noise by step.
 
     Attributes:
-        values: the published numbers in data units, shape ``(steps, groups)``; 0 if a row was left
-            out. Use `estimates`, which raises an error for missing rows.
-        std: standard deviation of the noise, shape ``(steps,)``.
-        half: half-widths of the intervals, shape ``(steps,)``.
-        there: True for each number that is known, shape ``(steps, groups)``; None: all are known.
+        values: in data units, shape ``(steps, groups)``; 0 for a missing row: use `estimates`.
+        std, half: standard deviation and half-width by step.
+        there: for each number whether it is known; None: all.
         start: number of the first step.
 
     >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
@@ -48,11 +46,7 @@ class Series:
 
     @property
     def estimates(self) -> Numbers:
-        """The published numbers in data units, shape ``(steps, groups)``.
-
-        Raises:
-            InvalidInput: rows were left out of the file; the message names their steps.
-        """
+        """The numbers in data units; `InvalidInput` names the steps of missing rows."""
         if self.there is not None and not self.there.all():
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
             raise InvalidInput(
@@ -62,24 +56,17 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return a copy of this series in which each missing number is 0 and counts as known.
-
-        It is for callers who do not show the rows of missing numbers.
-        """
+        """Return a copy in which missing numbers are 0, for callers who do not show them."""
         return replace(self, there=None)
 
     @property
     def lower(self) -> Numbers:
-        """Lower ends of the intervals, shape ``(steps, groups)``; integers if estimates are
-        integers.
-        """
+        """Lower ends of the intervals, integers if estimates are."""
         return self._shift(-self.half)
 
     @property
     def upper(self) -> Numbers:
-        """Upper ends of the intervals, shape ``(steps, groups)``; integers if estimates are
-        integers.
-        """
+        """Upper ends of the intervals, integers if estimates are."""
         return self._shift(self.half)
 
     def _shift(self, by: NDArray[np.float64]) -> Numbers:
@@ -88,18 +75,13 @@ class Series:
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
     def part(self, steps: range) -> Series:
-        """Return the part of a series for consecutive steps; this series must begin at step 1."""
+        """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Return the columns estimate, std, lower and upper of a table with a row for each step and
-        group.
-
-        Args:
-            prefix: prefix of the names of the columns.
-        """
+        """Return the columns estimate, std, lower and upper, with a prefix."""
         return {
             f"{prefix}estimate": self.estimates.ravel(),
             f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
@@ -110,14 +92,7 @@ class Series:
 
 @dataclass(frozen=True)
 class StepErrors:
-    """Errors of a stream's releases by step, computed when first used.
-
-    Attributes:
-        design: the design of the stream (strategy, guarantee and noise), which alone determines the
-            errors.
-        steps: the steps.
-        level: probability with which each interval holds.
-    """
+    """Errors of a stream's releases by step, computed from the design when first used."""
 
     design: Design
     steps: range
@@ -125,45 +100,33 @@ class StepErrors:
 
     @cached_property
     def by_step(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Standard deviations of the noise, and half-widths of the intervals, each of shape
-        ``(steps,)``.
-        """
+        """Standard deviations and half-widths, each of shape ``(steps,)``."""
         errors = self.design.errors
         return errors.std(self.steps), errors.halfwidths(self.steps, self.level)
 
 
 @dataclass(frozen=True)
 class CellValues:
-    """Published numbers of counts and sums by step and group, from step 1 on.
-
-    Attributes:
-        read: function that returns `values`; it is called when they are first used.
-        errors: errors of these steps, and possibly of later steps.
-    """
+    """Published counts and sums by step and group, read when first used; errors may go on."""
 
     read: Callable[[], Numbers]
     errors: StepErrors
 
     @cached_property
     def values(self) -> Numbers:
-        """The numbers, in data units, shape ``(steps, groups)``."""
+        """The numbers in data units, shape ``(steps, groups)``."""
         return self.read()
 
     def part(self, key: Any) -> CellValues:
-        """Return the numbers of some steps or groups; ``key`` is an index of `values`."""
+        """Return some steps or groups, by an index of `values`."""
         return replace(self, read=partial(read_only, self.values[key]))
 
 
 @dataclass(frozen=True)
 class LateValues:
-    """An array of the values of all steps that holds only the steps from ``start`` on.
+    """An array of all steps that holds only those from ``start`` on, indexed by step - 1.
 
-    It is indexed by step - 1, like an array of all steps. A request for a missing step raises
-    `IndexError`.
-
-    Attributes:
-        values: values from step ``start`` on, shape ``(steps, groups)``.
-        start: the first step with a value.
+    A request for a missing step raises `IndexError`.
 
     >>> late = LateValues(np.array([[12], [17]]), 365)
     >>> late.shape, late[365].tolist(), late[:365].shape
@@ -175,7 +138,7 @@ class LateValues:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of steps, including missing ones, and number of groups."""
+        """Number of steps, with missing ones, and of groups."""
         return self.start - 1 + len(self.values), self.values.shape[1]
 
     def __getitem__(self, key: Any) -> Any:
@@ -198,7 +161,7 @@ class LateValues:
 
 
 def steps_in_words(steps: NDArray[np.int64]) -> str:
-    """Format ascending steps as ranges: the first few ranges, and the number of further ranges."""
+    """Format ascending steps as ranges, the first few."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
     told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
     if len(steps) == 1:
@@ -213,7 +176,7 @@ def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
 
 
 def finite(table: pl.DataFrame) -> pl.DataFrame:
-    """Replace NaN and infinite numbers in a table by null, because JSON cannot represent them."""
+    """Replace NaN and infinite numbers by null, as JSON needs."""
     names = [name for name, kind in table.schema.items() if kind.is_float()]
     return table.with_columns(
         pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names
@@ -230,10 +193,8 @@ NUMBERS = (
 
 
 def labels_of(table: pl.DataFrame) -> list[str]:
-    """Return the names of the columns that identify the rows of a table.
-
-    They are the columns without released numbers. Columns of floats, such as shares, are included
-    only if the other columns do not tell all rows apart.
+    """Return the columns that identify rows: those without released numbers, and floats, such as
+    shares, only if the others do not tell all rows apart.
 
     >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
     ['step', 'share']
@@ -245,7 +206,7 @@ def labels_of(table: pl.DataFrame) -> list[str]:
 
 
 def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table that another table has too, compared by their common columns.
+    """Return the rows of a table that another has too, by their common columns.
 
     >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
     >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
@@ -270,16 +231,9 @@ def when_columns(
     over: int | None,
     begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
-    """Return the time columns of a table: the step of each row, and the beginning and end of the
-    windows that its number covers.
+    """Return the step of each row, and the beginning and end of the windows that it covers.
 
-    Args:
-        steps: step of each row.
-        windows: how rows are assigned to steps.
-        over: number of last steps that each number covers; None: the columns show the step's own
-            window, unless ``begins`` is given.
-        begins: for each row, the step before the period that its number covers; None: it follows
-            from ``over``.
+    ``over`` is their number, or ``begins`` the step before each; else the step's own window.
     """
     columns: dict[str, Any] = {"step": steps}
     if windows.timed:
@@ -293,10 +247,7 @@ def when_columns(
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Join the rows of several tables with equal columns into one table.
-
-    Standard deviations that are NaN become null.
-    """
+    """Join tables with equal columns; NaN in standard deviations becomes null."""
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])

@@ -19,13 +19,7 @@ _METADATA: Final = "counton"
 
 
 def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
-    """Return a table as a Spark data frame, with its facts (the public description of its stream as
-    JSON values) in the metadata of the last column.
-
-    Args:
-        table: the table of a release.
-        facts: the facts that a file of the table would contain.
-        session: a Spark session.
+    """Return a table as a Spark frame, with its facts in the metadata of the last column.
 
     Raises:
         MissingExtra: PySpark is not installed.
@@ -41,12 +35,7 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
 
 
 def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of a Spark data frame of released numbers, and the facts in its metadata (the
-    public description of their stream as JSON values).
-
-    Raises:
-        InvalidInput: no column contains a description.
-    """
+    """Return the rows and facts of a frame; `InvalidInput` if no column has a description."""
     carried = [one.metadata[_METADATA] for one in frame.schema if _METADATA in one.metadata]
     if not carried:
         raise InvalidInput(

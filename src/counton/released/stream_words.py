@@ -53,17 +53,8 @@ def methods_of(
 ) -> str:
     """Return the text that a publication prints with released numbers, for all readers.
 
-    It states subject and time, whom noise protects, how large errors are, and where to read more.
-
-    Args:
-        definition, name: the description and name of the stream.
-        steps: the released steps.
-        level: probability with which each interval holds.
-        reach: largest distance from the last numbers to the ends of their intervals, by the name of
-            the number.
-        over: number of last steps that each number covers, or the word for its period, such as
-            "week"; None: all steps so far.
-        notes: cautions about the numbers as they are shown, such as on rounding.
+    It states subject and time, whom noise protects, how large errors are (``reach``, by number),
+    cautions (``notes``), and where to read more.
     """
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
@@ -85,12 +76,12 @@ def methods_of(
 
 
 def notes_as_sentences(notes: Sequence[str]) -> list[str]:
-    """Translate notes from English into the present language, and return them as sentences."""
+    """Translate notes as sentences."""
     return [f"{with_capital(note)}." for note in notes]
 
 
 def protection_in_words(definition: Description) -> str:
-    """Return sentences that say whom noise protects, and whom it protects less, for all readers."""
+    """Return sentences on whom noise protects, and whom less."""
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
@@ -114,9 +105,7 @@ def protection_in_words(definition: Description) -> str:
 
 
 def measured_in(definition: Description) -> dict[str, str]:
-    """Return the units of a release's numbers, such as "visits", by the name of the number.
-
-    The name "" stands for all numbers without an entry of their own.
+    """Return the units of a release's numbers; "" stands for all others.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -144,7 +133,7 @@ def measured_in(definition: Description) -> dict[str, str]:
 def _published_in_words(
     definition: Description, name: str, steps: range, over: int | str | None
 ) -> str:
-    """Return a sentence that states subject, groups and times of the published numbers."""
+    """Return a sentence on subject, groups and times."""
     cut = definition.cut
     called = statistic_in_words(definition)
     if statistics := members_of(definition.inner):
@@ -193,21 +182,12 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if numbers cover periods that are longer than a window; otherwise "".
-
-    Such a number is published after each window, before its period has ended.
-    """
+    """Return " so far" if periods are longer than a window."""
     return "" if definition.window == period else " so far"
 
 
 def error_in_words(series: Series, level: float, *, total: bool) -> str:
-    """Return a sentence on the noise of some numbers.
-
-    Args:
-        series: the numbers.
-        level: probability with which each interval holds.
-        total: whether they are totals; else they are numbers of single windows.
-    """
+    """Return a sentence on the noise of totals, or of single windows."""
     low, high, last = (
         quantity(one, one)
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
@@ -232,12 +212,7 @@ def error_in_words(series: Series, level: float, *, total: bool) -> str:
 
 
 def far_in_words(reach: Mapping[str, float]) -> str:
-    """Return in words how large errors may be; by name if there are few numbers.
-
-    The result is "" if errors are not known.
-
-    Args:
-        reach: largest distance from a number to an end of its interval, by the name of the number.
+    """Return in words how large errors may be; "" if unknown.
 
     >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
@@ -256,16 +231,10 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return how far the numbers of a table may be from the true ones: the largest distance from a
-    number to an end of its interval.
+    """Return the largest half-width of each number in a table.
 
-    The keys are the names of the numbers.
-
-    Args:
-        rows: a table of released numbers.
-        margins: columns of a contingency table; (): the table is of another kind. A number of a
-            contingency table is named by the columns by which it counts, such as "sex x smokes".
-            The sum of all cells is "total".
+    With ``margins``, columns of a contingency table, a number is named by those by which it counts,
+    such as "sex x smokes"; the sum of all is "total".
     """
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
@@ -289,7 +258,7 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
 
 
 def _name_of(name: str | float) -> str:
-    """Return the name of a number in words. A number such as 0.9 is the share of a quantile.
+    """Return a number's name in words; 0.9 is the share of a quantile.
 
     >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
     ('mean', 'median', '0.9 quantile')
@@ -300,24 +269,18 @@ def _name_of(name: str | float) -> str:
 
 
 def besides_as_sentence(definition: Description) -> list[str]:
-    """Return a list with a sentence on errors other than noise; an empty list if there are none."""
+    """Return a sentence on errors other than noise, if any."""
     lines = besides_noise(definition)
     return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
 def _people_in_words(definition: Description) -> list[str]:
-    """Return a list with sentences on the privacy loss of people whose rows are not all protected
-    together.
-
-    It is empty if there are no such people.
-    """
+    """Return sentences on people whose rows are not all protected together."""
     return _as_sentence(people_note(definition))
 
 
 def people_note(definition: Description) -> str | None:
-    """Return a note on the privacy loss of a person whose rows are not all protected together;
-    None if they are.
-    """
+    """Return a note on such a person's privacy loss."""
     if not definition.counting.users:
         return people_in_words(definition.guarantee, definition.unit)
     parted = definition.counting.per is not None
@@ -325,9 +288,7 @@ def people_note(definition: Description) -> str | None:
 
 
 def counting_rule(definition: Description) -> str | None:
-    """Return words that say in which window a late row counts: by arrival, or by its time; None if
-    neither applies.
-    """
+    """Return words for the window in which a late row counts, if it does."""
     if not (definition.cut.timed and definition.cut.goes_on):
         return None
     if not definition.cut.lags:
@@ -346,17 +307,7 @@ def account_of(
     errors: Sequence[str],
     over: int | str | None = None,
 ) -> str:
-    """Return all paragraphs on methods that a publication about a stream of events needs, for
-    specialists.
-
-    Args:
-        definition: the description of the stream.
-        terms: its design (strategy, guarantee and noise).
-        steps: number of released steps.
-        errors: sentences about the error.
-        over: number of last steps that each number covers, or the word for its period; None: all
-            steps so far.
-    """
+    """Return all paragraphs on methods, for specialists; ``errors`` are sentences."""
     from counton.numbers.methods import methods
     from counton.planning import factors_of_design, far_from_possible
 
@@ -407,7 +358,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
-    """Return a sentence that says what has been released so far."""
+    """Return a sentence on what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
     what = statistic_in_words(definition)
@@ -442,7 +393,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 
 
 def statistic_in_words(definition: Description) -> str:
-    """Return the name of the quantity that is released, without an article."""
+    """Return the released quantity, without an article."""
     inner = definition.inner
     if inner.card.additive:
         return subject_in_words(definition.subject)
@@ -475,16 +426,14 @@ def _plain(edge: object) -> str:
 
 
 def series_in_words(definition: Description) -> str:
-    """Return the name of the only curve in a chart, for a stream without groups."""
+    """Return the name of a chart's only curve."""
     if definition.what == "sum":
         return str(definition.value)
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
 def groups_in_words(definition: Description) -> str | None:
-    """Return the names of the grouping columns, such as "region and sex"; None if there are no
-    groups.
-    """
+    """Return the grouping columns, such as "region and sex"."""
     by = definition.by
     if by is None:
         return None
@@ -495,9 +444,7 @@ def groups_in_words(definition: Description) -> str | None:
 
 
 def title_in_words(what: str, grouped: str | None) -> str:
-    """Return the title of a chart or a page: the counted quantity (``what``), and the names of the
-    grouping columns (``grouped``; None: there are none).
-    """
+    """Return the title of a chart or a page: what counts, by which columns."""
     begin = with_capital(what)
     if grouped is None:
         return begin
@@ -505,11 +452,7 @@ def title_in_words(what: str, grouped: str | None) -> str:
 
 
 def subject_in_words(subject: str) -> str:
-    """Return words for a counted or summed quantity, such as "number of visits", in the chart's
-    language.
-
-    They are the translation of the whole text, or of its general form such as "number of {units}".
-    """
+    """Translate a quantity, or its general form such as "number of {units}"."""
     if (found := subject) != subject:
         return found
     for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
@@ -526,14 +469,7 @@ def subject_in_words(subject: str) -> str:
 def times_in_words(
     definition: Description, over: int | str | None = None, every: str | None = None
 ) -> str:
-    """Return words for the times that a chart's numbers cover, such as "in each week".
-
-    Args:
-        definition: the description of the stream.
-        over: number of last steps that each number covers, or the word for its period; None: all
-            steps so far.
-        every: length of the drawn windows; None: that of the stream's windows.
-    """
+    """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
     cut = definition.cut
     if not cut.goes_on:
         return cut.span(range(1, 2))
@@ -562,10 +498,7 @@ def times_in_words(
 
 
 def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -> str:
-    """Return the text below a chart: the source of its numbers, the notes of the release, and the
-    protected unit.
-
-    """
+    """Return the text below a chart: source, notes, and protected unit."""
     cut = definition.cut
     whence = "" if source is None else f"Source: {source}. "
     zone = f"; times: {cut.timezone}" if cut.timed else ""
@@ -579,12 +512,7 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
 
 
 def in_words(definition: Description, name: str, steps: range) -> str:
-    """Describe the protected unit, the guarantee, and the released steps.
-
-    Args:
-        definition, name: the description and name of the stream.
-        steps: the released steps.
-    """
+    """Describe the protected unit, the guarantee, and the released steps."""
     cut = definition.cut
     what, once = cut.count(len(steps)), ""
     if not cut.goes_on:
@@ -605,28 +533,20 @@ def in_words(definition: Description, name: str, steps: range) -> str:
 
 
 def meaning_in_words(definition: Description) -> str:
-    """Return a sentence that says what the guarantee means for a person, without technical
-    terms.
-    """
+    """Return what the guarantee means for a person, without technical terms."""
     return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
-    """Return a sentence on the guarantee of a release: its size, and whom it does not protect.
-
-    Args:
-        definition: the description of the stream.
-        loss: the privacy loss in words; None: that of the guarantee.
-    """
+    """Return a sentence on the guarantee's size, and whom it does not protect."""
     said = definition.guarantee.loss_in_words if loss is None else loss
     notes = [people_note(definition)]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 
 def protected_in_words(definition: Description) -> str:
-    """Return words for the protected unit and for how much it counts.
-
-    For counts and sums they mention groups and windows instead of cells and steps.
+    """Return words for the protected unit and how much it counts, in groups and windows if cells
+    are.
 
     >>> from types import SimpleNamespace as Named
     >>> from counton.base.windows import Windows
@@ -651,7 +571,7 @@ def protected_in_words(definition: Description) -> str:
 
 
 def cost_in_words(definition: Description) -> str:
-    """Return the privacy cost, for each unit, of a stream's releases or of a table."""
+    """Return the privacy cost for each unit."""
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
@@ -665,7 +585,7 @@ def cost_in_words(definition: Description) -> str:
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:
-    """Return words that say whether releases share noise, without the name of the strategy.
+    """Return whether releases share noise, in words without the strategy's name.
 
     >>> from counton.strategies import Binary, KAry
     >>> sharing_in_words(Binary(365))
@@ -685,7 +605,7 @@ def sharing_in_words(strategy: StreamStrategy) -> str:
 
 
 def hidden_in_words(definition: Description) -> str:
-    """Return words that say what the guarantee hides about a unit, without technical terms."""
+    """Return what the guarantee hides about a unit, without technical terms."""
     hidden = difference(definition.unit, definition.contribution.relation)
     return (
         f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
@@ -693,12 +613,7 @@ def hidden_in_words(definition: Description) -> str:
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
-    """Add a column for each part of a group's name to a table, if groups combine several columns.
-
-    Args:
-        table: a table with a column ``group``.
-        definition: the description of the stream.
-    """
+    """Add a column for each part of a combined group's name."""
     by = definition.by
     if by is None or "," not in by or "group" not in table.columns:
         return table
