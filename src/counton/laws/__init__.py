@@ -1,21 +1,10 @@
 """Checks of the laws of strategies and statistics: properties that every one of them must have.
 
-The functions check this library's strategies and your own. Each raises `LawBroken` at the first law
-that does not hold; the message states where. The laws of a strategy for streams:
-
->>> from counton.strategies import Binary
->>> from counton.laws import check_strategy
->>> check_strategy(Binary(12))
-
-The laws of a statistic:
-
->>> from counton.statistics import Sum
->>> from counton.laws import check_statistic
->>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
-
-`check` finds and checks the laws of any of these objects:
+The functions check this library's strategies and statistics, and your own. Each raises `LawBroken`
+at the first law that does not hold, and states where.
 
 >>> from counton.laws import check
+>>> from counton.statistics import Sum
 >>> check(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 """
 

@@ -1,6 +1,4 @@
-"""One function that checks all laws of a strategy or statistic: the properties that it must
-have.
-"""
+"""One function that checks all laws of a strategy or statistic."""
 
 from __future__ import annotations
 
@@ -23,16 +21,14 @@ def check(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check that a strategy or a statistic, of any package, has all properties (laws) that it must
-    have.
+    """Check that a strategy or a statistic, of any package, keeps all laws.
 
     Args:
-        subject: a statistic, or a strategy for streams. If it is a class, its examples are
-            checked: ``examples(horizon)`` of strategies, with 1, 2, 7 and 12 steps;
-            ``examples()`` of statistics, pairs of a statistic and batches.
-        batches: for a statistic: the list of events of each step.
-        unit_of: for a statistic: a function that returns the unit of an event; None: each
-            event is a unit.
+        subject: a statistic, or a strategy for streams. Of a class, its examples are checked:
+            ``examples(horizon)`` of strategies, with 1, 2, 7 and 12 steps; ``examples()`` of
+            statistics, pairs of a statistic and batches.
+        batches: of a statistic: the events of each step.
+        unit_of: the unit of an event; None: each event is one.
 
     Raises:
         InvalidInput: the subject is neither a statistic nor a strategy, or events are missing.

@@ -1,6 +1,4 @@
-"""The noise of a strategy's releases, drawn many times, and the band that holds all steps
-together.
-"""
+"""The noise of a strategy's releases, drawn many times, and the band that holds all steps."""
 
 from __future__ import annotations
 
@@ -31,17 +29,12 @@ def simulate(
     steps: int | None = None,
     key: Key | None = None,
 ) -> Floats:
-    """Draw the noise of the releases of many streams, with the samplers that real streams use. This
-    needs no data and no guarantee.
+    """Draw the noise of the releases of many streams, with the samplers of real ones.
 
     Args:
-        strategy: the strategy, which decides how the noise of releases is correlated over time.
-        law: the noise distribution of one node (one noisy measurement), such as
-            ``DiscreteLaplace(5)``, in units of 2^-``strategy.facts.lattice_bits`` (1 for
-            measurements that are integers).
-        runs: number of streams.
-        steps: number of first steps; None: all of its horizon.
-        key: the key of the noise; None: a fresh key.
+        law: of one node, in units of 2^-``strategy.facts.lattice_bits``.
+        steps: None: all of the horizon.
+        key: None: a fresh key.
 
     Returns:
         float64, shape ``(runs, steps)``, in data units.
@@ -66,9 +59,7 @@ def simulate(
 def _noise(
     strategy: StreamStrategy, law: NoiseDistribution, subkey: bytes, runs: int, last: int
 ) -> Floats:
-    """Return the noise of the first ``last`` releases of ``runs`` streams: float64, shape (last,
-    runs).
-    """
+    """Return the noise of the first ``last`` releases of ``runs`` streams: ``(last, runs)``."""
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.facts.fraction_bits, dtype=np.float64)
@@ -83,18 +74,15 @@ def band(
     runs: int = 10_000,
     seed: int = 0,
 ) -> Floats:
-    """Return half-widths within which the noise of all steps together lies with probability
-    ``level``.
+    """Return half-widths within which the noise of all steps lies with probability ``level``.
 
-    They are the half-widths of the union bound (Bonferroni) times one factor of at most 1, which is
-    found by simulation. The factor is too small with a probability of at most 1e-6, for any number
-    of runs.
+    They are those of the union bound (Bonferroni) times one factor of at most 1, which is found by
+    simulation and too small with a probability of at most 1e-6, for any number of runs.
 
     Args:
         strategy, law, steps: as in `simulate`.
-        level: probability that the noise of all releases is within the band.
-        runs: number of draws; more draws give a narrower band.
-        seed: seed of the draws, which protect nobody: one seed always gives one band.
+        runs: more draws give a narrower band.
+        seed: of the draws, which protect nobody.
 
     Returns:
         float64, shape ``(steps,)``, in data units.

@@ -1,4 +1,4 @@
-"""Tests of the errors that a strategy states: variances of noise, largest weights, rounding."""
+"""Tests of the errors that a strategy states."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ NEAR = 1e-9
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that `noise_variance` returns the variance of the noise in releases.
 
-    It must be the sum, over all nodes (noisy measurements), of the squared weight of the node's
-    noise times the variance of this noise. Rounding may add up to ``rounding_variance`` for each
-    release. Releases and differences of two releases are checked, under wide and narrow noise.
+    It must be the sum, over all nodes, of the squared weight times the variance of the node's
+    noise, plus up to ``rounding_variance`` for each release. Releases and differences of two are
+    checked, under wide and narrow noise.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))

@@ -15,9 +15,8 @@ from counton.strategies import NodeNoise
 class HashedNoise:
     """A source of fixed noise for tests: the same node always has the same noise.
 
-    Each integer, between -spread and spread, is a function of the level and index of a node (one
-    noisy measurement) and of the coordinate. It replaces ``counton.noise.NoiseField`` in tests that
-    need to know every draw of the noise. It protects nothing.
+    Each integer, between -spread and spread, is a function of a node's level and index, and of the
+    coordinate. It replaces ``counton.noise.NoiseField``, and protects nothing.
 
     >>> table = HashedNoise(spread=9)
     >>> table.run(0, range(3)).tolist() == [table.at(0, node).item() for node in range(3)]
@@ -30,9 +29,7 @@ class HashedNoise:
         self.seed = seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes (noisy measurements) of one level: int64, shape
-        ``(len(nodes), *shape)``.
-        """
+        """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``."""
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(
                 f"{nodes} of level {level} are no nodes with noise: give consecutive nodes from 0 "
@@ -41,23 +38,15 @@ class HashedNoise:
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
-        """Return the noise of one node (a measured sum), given by its level and its index there: an
-        array of shape ``shape``.
-        """
+        """Return the noise of one node."""
         return self.run(level, range(node, node + 1)).reshape(self.shape)
 
 
 class ShiftedNoise:
-    """A source of noise for tests: the noise of another source, with integers added at chosen nodes
-    (noisy measurements).
+    """A source of noise for tests: another's, with integers added at chosen nodes.
 
-    Tests shift the noise so that it cancels a change of the data.
-
-    Args:
-        table: the other source of noise, to which the shifts are added.
-        shifts: a mapping from a node (level, index) to its shift: an integer for the first
-            coordinate, or a mapping from coordinates to integers. Coordinates are indices in the
-            flattened array of a node's noise.
+    It cancels a change of the data. ``shifts`` maps (level, index) to an integer for the first
+    coordinate, or to a mapping from coordinates, indices of the flattened array, to integers.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
@@ -75,13 +64,11 @@ class ShiftedNoise:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the noise of one node (a measured sum); () for a scalar stream."""
+        """Shape of the noise of one node."""
         return self._table.shape
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the shifted noise of consecutive nodes (measured sums) of a level: int64, shape
-        ``(len(nodes), *shape)``.
-        """
+        """Return the shifted noise of consecutive nodes of a level."""
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})
@@ -94,10 +81,7 @@ class ShiftedNoise:
 
 
 def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return the noise that ``table`` has for the given nodes (noisy measurements): shape
-    ``(len(nodes), coordinates)``.
-
-    ``nodes`` are pairs (level, index); the rows of the result are in the same order.
+    """Return the noise of nodes (level, index): shape ``(len(nodes), coordinates)``.
 
     >>> table = HashedNoise(spread=9)
     >>> noise_of(table, [(2, 5), (0, 1)])[:, 0].tolist() == [table.at(2, 5), table.at(0, 1)]
@@ -111,9 +95,7 @@ def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np
 def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
-    """Return the noise of consecutive nodes (noisy measurements): int64, shape ``(len(nodes),
-    *shape)``. It is cached, since tests ask for the same nodes repeatedly.
-    """
+    """Return the noise of consecutive nodes, cached."""
     index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
     table = HashedNoise(shape, spread, seed)
     return _hash_nodes(table, np.array([level], np.uint64), index).reshape(len(nodes), *shape)
@@ -130,9 +112,7 @@ def _hash_nodes(
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood): a bijection that scrambles all
-    bits.
-    """
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood), a bijection."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed ^= mixed >> np.uint64(shift)

@@ -1,7 +1,4 @@
-"""Tests of the sensitivity to a unit that changes several steps in a pattern.
-
-The fast bounds in `counton.strategies.participation` are compared with brute force.
-"""
+"""Tests of the fast bounds in `counton.strategies.participation`, by brute force."""
 
 from __future__ import annotations
 
@@ -39,11 +36,7 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 
 
 def matrix_of(strategy: StreamStrategy) -> Integers:
-    """Return the measurement matrix C of the first 64 steps at most, shape (nodes, steps).
-
-    Entries are integers, in units of 2^-lattice_bits, with ``lattice_bits`` of the strategy's
-    ``facts``.
-    """
+    """Return the matrix C of at most 64 steps, ``(nodes, steps)``, in units of 2^-lattice_bits."""
     columns = columns_in_order(strategy, count_steps(strategy, None))[:_WRITTEN_OUT]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
@@ -55,16 +48,14 @@ def matrix_of(strategy: StreamStrategy) -> Integers:
 
 
 def _norms(moved: Integers) -> tuple[int, int]:
-    """Return the largest 1-norm and the largest squared 2-norm among the columns of a matrix."""
+    """Return the largest 1-norm and squared 2-norm of a column."""
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
 def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest 1-norm and the largest squared 2-norm by which a unit with several runs of
-    consecutive steps moves the measurements.
+    """Return both norms of the change by a unit with several runs of consecutive steps.
 
-    ``matrix`` is the measurement matrix C, shape (nodes, steps). Different runs change different
-    cells, so the norms of all runs are added up. Every step is tried as the first step of the unit.
+    Different runs change different cells, so their norms are added up. Every first step is tried.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -81,15 +72,9 @@ def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return how far a unit can move the measurements if its counts change by +1 and -1 in turn.
+    """Return both largest norms for 1 to ``most`` changes by +1 and -1 in turn.
 
-    The result is a list of pairs: the largest 1-norm and the largest squared 2-norm of the
-    movement. The pair at index i is for at most i + 1 changes. On short horizons all sets of steps
-    are tried; on long horizons, equally spaced steps.
-
-    Args:
-        matrix: the measurement matrix C, shape (nodes, steps).
-        most: largest number of changes to try.
+    On short horizons all sets of steps are tried; on long ones, equally spaced steps.
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
@@ -110,22 +95,16 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
 
 @names_subject
 def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
-    """Check that no unit whose counts change in a pattern moves the measurements by more than
-    `pattern_sensitivity` states.
+    """Check that no pattern of changes moves the measurements by more than stated.
 
-    A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
-    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). The functions
-    `largest_alternating` and `each_alternating`, which bound changes by +1 and -1 in turn, are
-    checked too. If ``structure.aligned()`` of the strategy returns True, its two conditions on
-    inner products of columns of C must hold.
+    A pattern is runs of consecutive steps (`Runs`), changes by +1 and -1 in turn (`Alternating`,
+    also `largest_alternating` and `each_alternating`), or changes within norms (`BoundedChange`).
+    If ``structure.aligned()`` is True, its two conditions on inner products of columns of C must
+    hold.
 
     On horizons of up to 16 steps, the squared 2-norm from `largest_alternating` must be at most
     1.25 times the true value. This must hold for runs too, if C has no negative entry and
     ``structure.aligned()`` returns True.
-
-    Args:
-        strategy: a strategy with a horizon.
-        changes: largest number of changes by +1 and -1 to try.
 
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))

@@ -1,5 +1,4 @@
-"""A plug-in of pytest which tests the statistics and strategies of another package, one test for
-each class.
+"""A plug-in of pytest which tests another package's statistics and strategies, a test a class.
 
 ``pytest -p counton.laws.pytest_plugin --statistic counton_above:Above``
 """
@@ -15,7 +14,7 @@ from counton.laws import LawBroken, check
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options ``--statistic`` and ``--strategy``, which name the classes to check."""
+    """Add the options ``--statistic`` and ``--strategy``."""
     group = parser.getgroup("counton", "laws of counton")
     for option, needs in (
         ("--statistic", "a class method examples() returns pairs of a statistic and its batches"),
@@ -31,40 +30,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add one test for each class that the options ``--statistic`` and ``--strategy`` name."""
+    """Add one test for each class that the options name."""
     for option in ("--statistic", "--strategy"):
         for named in config.getoption(option):
             items.append(Laws.from_parent(session, name=f"laws of {named}", named=named))
 
 
 class Laws(pytest.Item):
-    """The test that a statistic or strategy class has all properties (laws) that its kind must
-    have.
-    """
+    """The test that a class keeps its laws."""
 
     def __init__(self, *, named: str, **more: Any) -> None:
         super().__init__(**more)
         self.named = named
 
     def runtest(self) -> None:
-        """Check that all examples of the class have the properties (laws) that they must have;
-        `LawBroken` fails the test.
-        """
+        """Check all examples of the class."""
         module, colon, name = self.named.partition(":")
         if not colon:
             raise pytest.UsageError(f"{self.named!r} does not name a class: write MODULE:CLASS")
         check(getattr(import_module(module), name))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Return the message that pytest prints for a failed check: that of the broken law, without
-        a traceback.
-        """
+        """Return the message of the broken law, without a traceback."""
         if isinstance(excinfo.value, LawBroken):
             return f"LawBroken: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Return three values under which pytest reports the test: its path, None instead of a line
-        number, and its name.
-        """
+        """Return the path, no line, and the name."""
         return self.path, None, self.name

@@ -1,8 +1,8 @@
 """The matrices B and C of a strategy for streams as tables, checked while they are built.
 
-A node is one measurement with its draw of noise. Row ``step`` of B has the weights with which the
-release at ``step`` adds up the noise of nodes. Column ``step`` of C has the weights with which the
-count of ``step`` enters the measurements.
+A node is one measurement with its draw of noise. Row ``step`` of B has the weights of nodes' noise
+in the release at ``step``; column ``step`` of C the weights of the count of ``step`` in the
+measurements.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_K
 
 
 class LawBroken(AssertionError):
-    """A strategy or statistic does not keep a law; the message says which, and where."""
+    """A law is broken; the message says which, and where."""
 
     subject: object = None
 
@@ -53,9 +53,7 @@ class LawBroken(AssertionError):
 
 
 def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
-    """Decorate a check of laws: if a law is broken, the message of the error begins with the
-    check's first argument, which is a strategy or a statistic.
-    """
+    """Begin the message of a broken law with the check's first argument."""
 
     @wraps(check)
     def run(*given: _Given.args, **more: _Given.kwargs) -> None:
@@ -70,17 +68,13 @@ def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
 
 
 def require(holds: bool | np.bool_, complaint: str) -> None:
-    """Raise ``LawBroken`` with the complaint unless ``holds`` is true."""
+    """Raise ``LawBroken`` unless ``holds``."""
     if not holds:
         raise LawBroken(complaint)
 
 
 def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | None) -> None:
-    """Raise ``LawBroken`` unless `counton.base.literature` lists all sources of a strategy, and its
-    parameters can be written as JSON without a change.
-
-    ``parameters`` are not checked if they are None.
-    """
+    """Refuse sources that `counton.base.literature` lacks, and parameters that JSON changes."""
     unknown = [source for source in sources if source not in REFERENCES]
     require(
         not unknown,
@@ -95,11 +89,7 @@ def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | 
 
 
 def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) -> _Made:
-    """Rebuild a strategy from the output of its ``to_dict``, after this was written as JSON and
-    read again.
-
-    The function ``build`` rebuilds it; raise ``LawBroken`` if ``build`` refuses the output.
-    """
+    """Rebuild a strategy from its ``to_dict`` through JSON; refuse if ``build`` does."""
     try:
         return build(json.loads(json.dumps(strategy.to_dict())))
     except InvalidInput as error:
@@ -109,7 +99,7 @@ def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) ->
 
 
 def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
-    """Return the number of steps to check: ``steps``, else the horizon."""
+    """Return the number of steps to check."""
     count = strategy.horizon if steps is None else steps
     if count is None:
         raise InvalidInput(f"{strategy} has no last step: give steps, the number of steps to check")
@@ -117,15 +107,13 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 
 def is_integral(strategy: StreamStrategy) -> bool:
-    """Return True if all weights of a strategy are integers: the weights of noise in releases (B),
-    and of counts in measurements (C).
-    """
+    """Return True if all entries of B and C are integers."""
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
 @contextmanager
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
-    """Cache the matrices of a strategy within the ``with`` block, so that each is computed once."""
+    """Cache the matrices of a strategy within the block."""
     # Computing matrices takes longer than comparing them. No check changes them.
     token = _KEPT.set((strategy, {}))
     try:
@@ -137,9 +125,7 @@ def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
 def _once(
     write: Callable[Concatenate[StreamStrategy, _Given], _Table],
 ) -> Callable[Concatenate[StreamStrategy, _Given], _Table]:
-    """Decorate a function that computes a table of a strategy: within `tables_kept` of this
-    strategy, it is called once for the same arguments.
-    """
+    """Call a function once for the same arguments within `tables_kept`."""
 
     @wraps(write)
     def run(strategy: StreamStrategy, /, *given: _Given.args, **more: _Given.kwargs) -> _Table:
@@ -157,12 +143,9 @@ def _once(
 
 @_once
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Return rows of the matrix B: for each step, the weight of each node's noise in the release at
-    this step.
+    """Return rows of B: for each step the weight of each node (level, index) in its release.
 
-    A node is one noisy measurement. The result maps a step to a mapping from (level, index) of a
-    node to its weight. It has all steps up to ``count``. Exception: if some weights are fractions
-    and ``count`` is above 64, it has only four of these steps.
+    If some weights are fractions and ``count`` is above 64, only four of the steps are computed.
     """
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
@@ -177,22 +160,18 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 
 @_once
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes (measurements) that the count of ``step`` enters, with its weight in each.
+    """Return the nodes that the count of ``step`` enters, with weights.
 
-    If the strategy has no horizon, nodes whose noise is in no release up to ``last`` are left out.
+    Without a horizon, nodes in no release up to ``last`` are left out.
     """
     return column_until(strategy, step, last)
 
 
 class Reads(NamedTuple):
-    """Weights of nodes' noise in the released totals of the first 0, 1, 2, ... steps.
+    """Weights of nodes' noise in the totals of the first 0, 1, 2, ... steps.
 
-    A node is one noisy measurement.
-
-    Attributes:
-        steps: 0, and the steps whose rows were computed: shape (totals,).
-        nodes: (level, index) of each node, in ascending order.
-        weights: shape (totals, nodes).
+    ``steps`` are 0 and those whose rows were computed, ``nodes`` (level, index) in ascending order;
+    ``weights`` has shape (totals, nodes).
     """
 
     steps: NDArray[np.int64]
@@ -204,20 +183,12 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """Return the weights of the noise of nodes (noisy measurements) in the released counts of
-        windows: shape (windows, nodes).
-
-        A window's count is the difference of two totals, at the indices ``last`` and ``first`` of
-        ``steps``.
-        """
+        """Return the weights in windows: differences of totals at ``last`` and ``first``."""
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs of totals, as two arrays of indices in ``steps``: the first index of a pair
-        is never above its second index.
-
-        If there are up to ``most`` totals, all pairs are returned; otherwise only the pairs among
-        about ``most`` of them.
+        """Return pairs of totals, as indices in ``steps``, the first not above the second: all, or
+        those among about ``most``.
         """
         count = len(self.steps)
         some = np.arange(count)
@@ -229,11 +200,9 @@ class Reads(NamedTuple):
 
 @_once
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return the weight of each node's noise in the released totals of the first 0, 1, ...,
-    ``count`` steps.
+    """Return the weights in the totals of the first 0, 1, ..., ``count`` steps.
 
-    A node is one noisy measurement. If the strategy releases counts of single steps, they are added
-    up to totals. Totals are left out if `rows_by_step` left out rows that they need.
+    Counts of single steps are added up. Totals for which `rows_by_step` lacks rows are left out.
     """
     rows = rows_by_step(strategy, count)
     nodes = sorted(set().union(*rows.values()))
@@ -250,28 +219,22 @@ def reads_of(strategy: StreamStrategy, count: int) -> Reads:
 
 @_once
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the first ``count`` columns of the measurement matrix C, one for each step.
+    """Return the first columns of C: the weights by (level, index), in units of 2^-lattice_bits.
 
-    A column maps nodes (noisy measurements), as (level, index), to the weight of the step's count
-    in each node. Weights are integers, in units of 2^-lattice_bits. If the strategy has no horizon,
-    nodes whose noise is in no release up to ``count`` are left out.
+    Without a horizon, nodes in no release up to ``count`` are left out.
     """
     items = range(1, count + 1)
     return [lattice_units(strategy, column_of(strategy, item, count)) for item in items]
 
 
 def largest_entry(strategy: StreamStrategy, count: int) -> int:
-    """Return the largest magnitude of an entry in the first ``count`` columns of the measurement
-    matrix C. It is an integer, in units of 2^-lattice_bits.
-    """
+    """Return the largest magnitude in the first columns of C, in units of 2^-lattice_bits."""
     columns = columns_in_order(strategy, count)
     return max((abs(weight) for column in columns for weight in column.values()), default=1)
 
 
 def _weights(nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
-    """Return the weights in a row or column of a strategy's matrix by (level, index) of the node, a
-    noisy measurement. Raise ``LawBroken`` for a node that is listed twice or with weight 0.
-    """
+    """Return weights by (level, index); refuse a node that is listed twice or with weight 0."""
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
     require(
@@ -283,9 +246,7 @@ def _weights(nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """Return the weights of one column of the measurement matrix C by (level, index) of the node
-    (noisy measurement). Weights are integers, in units of 2^-lattice_bits.
-    """
+    """Return the weights of one column of C, in units of 2^-lattice_bits."""
     units = {}
     for address, weight in _weights(nodes).items():
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
@@ -298,9 +259,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 
 
 def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
-    """Return True if a strategy accepts noise of this distribution, False if it refuses it as too
-    wide.
-    """
+    """Return False if a strategy refuses this noise as too wide."""
     try:
         check_law(strategy, law)
     except InvalidInput:
@@ -309,10 +268,8 @@ def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
 
 
 def node_variance(strategy: StreamStrategy, level: int) -> float:
-    """Return the noise variance of a node (noisy measurement) of this level, divided by the noise
-    variance of a node of level 0.
-
-    The noise is Laplace noise, or Gaussian noise if the strategy accepts no Laplace noise.
+    """Return the noise variance of a node of this level over that of level 0, for Laplace noise, or
+    Gaussian noise if the strategy accepts no Laplace noise.
     """
     if not isinstance(strategy, EndlessStrategy):
         return 1.0

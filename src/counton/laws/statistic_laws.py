@@ -1,4 +1,4 @@
-"""Tests of a statistic: its counts, its description, and the change by one protected unit."""
+"""Tests of a statistic: its counts, its description, and the change by one unit."""
 
 from __future__ import annotations
 
@@ -46,18 +46,14 @@ def check_statistic(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check that a statistic has all properties (laws) that it must have, on events of a small
-    stream.
+    """Check that a statistic keeps all laws, on events of a small stream.
 
     Only these events are tried: give events of every kind, values at the bounds and outside of
     them, and steps with no event, one and several.
 
     Args:
-        statistic: the statistic; if its cells are computed on demand, it may have at most
-            4096 of them.
-        batches: the list of events of each step.
-        unit_of: a function that returns the unit of an event, such as ``lambda event:
-            event[0]``; None: each event is a unit.
+        statistic: with at most 4096 cells, if they are computed on demand.
+        unit_of: the unit of an event; None: each event is one.
 
     Raises:
         InvalidInput: no events, or too many cells.
@@ -82,13 +78,11 @@ def check_statistic(
 
 @names_subject
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
-    """Check that a statistic can be rebuilt from its name and its parameters as JSON: the copy must
-    be equal and count the same.
+    """Check that a statistic is rebuilt from its name and its parameters as JSON.
 
-    This must also hold for the result of the statistic's method ``settle``, which fills in
-    parameters that depend on the guarantee. The method ``allows`` must accept this result. Looking
-    up the name of a cell must return that cell. ``protects`` and the contribution must name the
-    same protected unit.
+    The copy must be equal and count the same; so must that of the result of ``settle``, which
+    ``allows`` must accept. Looking up the name of a cell must return that cell, and ``protects``
+    must name the contribution's unit.
     """
     # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
     # the relation.
@@ -144,12 +138,10 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 @names_subject
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
-    """Check that the counts in cells do not depend on how the steps are processed.
+    """Check that counts do not depend on how steps are processed.
 
-    Steps are processed at once or one by one, undone and repeated, or saved and restored. An older
-    saved state, together with the changes since then that the method `news` returns, must give the
-    present state. If cells are computed on demand, none may be larger in magnitude than
-    ``largest``.
+    That is at once or one by one, undone and repeated, saved and restored, also with `news` since
+    an older state. Cells on demand must be at most ``largest``.
     """
     whole, exact = cell_changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
@@ -186,15 +178,12 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 @names_subject
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Check that each single row changes the sums of a `TallyStatistic` as its methods state,
-    whatever the order of rows.
+    """Check that each row changes the sums of a `TallyStatistic` as stated, in any order.
 
-    A `TallyStatistic` keeps sums of integers, from which its method `measure` computes cells. A row
-    must be added to the sums that ``entries`` names, by amounts within ``row_bounds``. If
-    ``counts_rows`` is True, a row must add exactly 1 to exactly one sum. If ``row_total`` is
-    stated, a row must raise the sum of all cells by this amount. The cells of an ``additive``
-    statistic must be its sums. For a statistic by group (`Grouped`), the cells of each group must
-    be the cells of the inner statistic over the group's rows.
+    It is added to the sums of ``entries``, by amounts within ``row_bounds``; exactly 1 to one sum
+    if ``counts_rows``; ``row_total`` to the sum of all cells, if stated. The cells of an
+    ``additive`` statistic are its sums; those of a group (`Grouped`) are the inner statistic's over
+    its rows.
     """
     # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
@@ -299,9 +288,8 @@ def check_statistic_neighbours(
 ) -> None:
     """Check that no unit changes cells, steps or measurements by more than ``contribution`` states.
 
-    The events of each unit are removed in turn. If neighbouring datasets replace one event by
-    another, each event is instead replaced by every other event. The change of the measurements is
-    computed exactly for two strategies: `Binary` and `Independent`.
+    The events of each unit are removed in turn or, if neighbouring datasets replace one, replaced
+    by every other. The change of the measurements is exact for `Binary` and `Independent`.
     """
     # Events are processed first in the given batches (``batched``), then one in each step. The
     # contribution stated for this number of steps is checked too.
@@ -355,10 +343,7 @@ def _check_neighbours(
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
-    """Return in words how a unit's change exceeds its stated contribution; None if it does not.
-
-    ``change`` is the change of each cell by the unit: shape (steps, cells).
-    """
+    """Return how a unit's change, ``(steps, cells)``, exceeds its contribution, if it does."""
     rows = np.flatnonzero(change.any(axis=1))
     if contribution.in_one_step and len(rows) > 1:
         return f"changes {len(rows)} steps"
@@ -380,14 +365,9 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
-    """Check that the code of each row, and the indices of the sums that the row changes, lie in the
-    ranges that the statistic states.
+    """Check that codes of rows, and places of the sums that they change, lie within stated ranges.
 
-    Args:
-        statistic: a `TallyStatistic`.
-        codes: the code of each row, from the method ``encode``: shape (rows,).
-        places: the indices of the sums, from the method ``entries``. A row changes as many sums as
-            there are arrays; each array has, for every row, the index of one of these sums.
+    ``places`` has an array for each sum that a row changes.
     """
     spans = statistic.spans
     require(
@@ -413,11 +393,9 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
 
 @names_subject
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
-    """Check that the result shown for a release depends on the release alone, not on the counted
-    events.
+    """Check that what is shown of a release does not depend on the counted events.
 
-    Objects of the statistic that have counted none, half and all of the events interpret one
-    release: all results must be equal. A statistic whose cells are computed on demand is skipped.
+    Objects that have counted none, half and all of them must read one release alike.
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
@@ -450,9 +428,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
 
 
 def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
-    """Return a copy of a statistic that has counted no events, a release for it, and the
-    release's design.
-    """
+    """Return a copy without events, a release for it, and its design."""
     cell_changes(this, batches)
     last = len(batches)
     counter = Counter(
@@ -472,9 +448,7 @@ def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
 
 
 def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
-    """Return, by name, everything that the result of one release shows: tables, texts and
-    numbers.
-    """
+    """Return everything that a release shows, by name."""
     reading = read_release(statistic, release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
     found[" words"] = np.array([reading.describe(), repr(reading)])
@@ -487,9 +461,7 @@ def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]
 
 
 def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
-    """Return events as the columns that `TallyStatistic.encode` takes: one array for each part of
-    an event.
-    """
+    """Return events as the columns of `TallyStatistic.encode`."""
     columns: Sequence[Any] = statistic.columns_of(events)
     parts = statistic.parts
     if not parts:
@@ -504,11 +476,7 @@ def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
 
 
 def _column(values: Any, part: Any) -> Any:
-    """Return the values of one part of each event as an array: numbers, or indices in the list of
-    labels.
-
-    A missing label has the index -1, an unknown label -2.
-    """
+    """Return one part of each event: numbers, or places of labels, -1 if missing, -2 unknown."""
     if isinstance(values, np.ndarray):
         return values
     if part.kind != "label":
@@ -522,7 +490,7 @@ def _column(values: Any, part: Any) -> Any:
 def _without(
     batches: Batches, unit_of: Callable[[Any], Hashable] | None
 ) -> Iterator[tuple[str, Batches]]:
-    """Yield, for each unit, its name and the batches without its events."""
+    """Yield, for each unit, its name and the batches without it."""
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):
@@ -538,10 +506,7 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield all neighbouring streams in which one event is replaced by another event of the stream.
-
-    Each is given as a text that names both events, and the batches after the replacement.
-    """
+    """Yield all replacements of one event by another, in words, and the batches."""
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
         for place, event in enumerate(batch):
@@ -552,7 +517,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
 
 
 def cell_changes(statistic: Statistic, batches: Batches) -> Integers:
-    """Return by how much each step changes each cell: int64, shape (steps, *cells)."""
+    """Return each step's change of each cell: int64, (steps, cells)."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
             f"{statistic} has {math.prod(statistic.cells):,} cells that are computed on demand, "
@@ -565,12 +530,7 @@ def cell_changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """Let ``exact`` count the events of further steps; return the change of each cell in each of
-    these steps: int64, shape (steps, *cells).
-
-    ``exact`` holds the exact counts of earlier steps and is changed. ``batches`` has the list of
-    events of each further step; the first of these steps has the number ``first``.
-    """
+    """Let ``exact`` count further steps, from ``first`` on; return their changes."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
@@ -606,9 +566,7 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
 
 
 def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
-    """Return the exact counts of all cells after a step, shape (cells,), if cells are computed on
-    demand.
-    """
+    """Return the exact counts of all cells on demand after a step."""
     cells = np.arange(math.prod(statistic.cells))
     if not step:
         return np.zeros(len(cells), np.int64)

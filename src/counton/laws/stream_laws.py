@@ -1,4 +1,4 @@
-"""Tests of a strategy for streams: its matrices B and C, its sensitivity, and its computed noise.
+"""Tests of a strategy for streams: B and C, its sensitivity, and its computed noise.
 
 Measurements are C x + z, with exact counts x and independent draws z of noise. A release is an
 exact total, or the count of a step, plus its entry of B z. A node is one measurement with its draw.
@@ -95,7 +95,7 @@ LAWS: tuple[NoiseDistribution, ...] = (
 
 @names_subject
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a strategy for streams has all properties (laws) that it must have.
+    """Check that a strategy for streams keeps all laws.
 
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
@@ -129,9 +129,8 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_parameters(strategy: StreamStrategy) -> None:
     """Check that a strategy is rebuilt, equal, from its ``to_dict`` after a conversion to JSON.
 
-    ``parameters`` must not change in JSON either, because noise is derived from them. The rebuilt
-    strategy must have equal attributes, matrices and noise distributions. Its ``sources`` must be
-    listed in `counton.base.literature`.
+    ``parameters`` must not change in JSON either, because noise is derived from them. Attributes,
+    matrices and noise must be equal, and ``sources`` listed in `counton.base.literature`.
 
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
@@ -150,9 +149,7 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
-    """Return True if two strategies have equal attributes, and equal matrices and noise on some
-    steps.
-    """
+    """Return True for equal attributes, and equal matrices and noise on some steps."""
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
     columns = [[column_of(each, step, last) for step in steps] for each in (one, other)]
@@ -183,8 +180,7 @@ def law_or_none(
 def check_arguments(strategy: StreamStrategy) -> None:
     """Check that all methods of a strategy refuse wrong steps.
 
-    They must raise InvalidInput for steps that are not integers, or are not between 1 and the
-    horizon.
+    They are those that are no integers between 1 and the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -234,12 +230,11 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 @names_subject
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the strategy's factors satisfy B C = A exactly, where A is the matrix of the sums
-    that are released.
+    """Check that B C = A exactly, where A is the matrix of the released sums.
 
     For totals A has ones up to the diagonal; for counts of single steps it is the identity. A delay
-    shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, a number in the
-    strategy's ``facts``, and +1 or -1 if ``facts.unit_columns`` is True.
+    shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if
+    ``facts.unit_columns``.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -307,12 +302,10 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
 
 @names_subject
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that no release depends on noise that hides a later step, if the strategy states that
-    this is so (``facts.causal``).
+    """Check that no release depends on noise that hides a later step, if ``facts.causal``.
 
-    Noise of a node (noisy measurement) hides all steps whose counts enter the node. So this node's
-    noise must not be in any release before the last of these steps. This is checked in the matrices
-    and in the computed noise, rounding included.
+    A node's noise hides all steps whose counts enter it, so it must not be in a release before the
+    last of these. Matrices and computed noise, with rounding, are checked.
 
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
@@ -344,12 +337,8 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 @names_subject
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that stated sensitivities are the largest norms of a column of C, or close upper
-    bounds.
-
-    Raises:
-        LawBroken: a column exceeds the stated sensitivity, or none attains it; or a bound is more
-            than 1.25 times the largest (squared) norm of a column.
+    """Check that stated sensitivities are the largest norms of a column of C, or at most 1.25 times
+    a (squared) one.
 
     >>> from counton.strategies import Binary
     >>> check_sensitivity(Binary(12))
@@ -388,14 +377,11 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
 
 @names_subject
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check, for a strategy without a horizon, that no column of the measurement matrix C exceeds
-    the stated sensitivity.
+    """Check, without a horizon, that no column of C exceeds the stated sensitivity.
 
-    An entry of the column is the weight of a count in a node (noisy measurement). For the 1-norm,
-    each weight is divided by the scale of its node's noise; for the squared 2-norm, each squared
-    weight is divided by the variance. Scale and variance are relative to the calibrated noise.
-    Noise of several widths is tried. Units that count in several steps are tried in some sets of
-    steps, unless the strategy refuses such units.
+    Each weight is divided by the scale of its node's noise for the 1-norm, its square by the
+    variance for the squared 2-norm, relative to the calibrated noise, of several widths. Units that
+    count in several steps are tried in some sets of steps, unless they are refused.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
@@ -450,9 +436,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
 
 
 def _stated_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
-    """Return the sensitivity that a strategy states for a unit that counts in ``steps`` steps; None
-    if it refuses such a unit.
-    """
+    """Return the stated sensitivity for ``steps`` steps of a unit; None if it is refused."""
     try:
         moved = sensitivities(strategy, steps=steps)
         claimed = sensitivity(strategy, norm, steps=steps)
@@ -466,17 +450,10 @@ def _stated_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fra
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
     """Check the sensitivity to units that count in several steps, by trying all sets of steps.
 
-    The true value is the largest norm by which a set of steps moves the measurements. A stated
-    squared 2-norm must be between this value and 1.25 times it. A stated 1-norm must be at least
-    this value, and at most the 1-norm for one step times the number of steps. On horizons above 16
-    steps only some sets are tried, and stated values may be larger.
-
-    Args:
-        strategy: a strategy with a horizon.
-        steps: largest number of steps in which a unit counts.
-        separation: largest distance between a unit's steps to try. For each distance up to this
-            one, steps are tried that are at least so far apart, and steps that are exactly so far
-            apart.
+    A stated squared 2-norm must be between the largest of all sets and 1.25 times it, a stated
+    1-norm at least the largest, and at most the norm for one step times their number. On horizons
+    above 16 only some sets are tried, and stated values may be larger. Up to ``separation``, steps
+    at least and exactly so far apart are tried.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
@@ -490,9 +467,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
-        """Return the 1-norm and squared 2-norm by which a unit in each set of steps moves the
-        measurements: shape (sets, 2).
-        """
+        """Return both norms of the change by a unit in each set of steps: (sets, 2)."""
         members = np.array([len(one) for one in chosen])
         norms = np.zeros((len(chosen), 2), products.dtype)
         for size in set(members.tolist()):
@@ -558,9 +533,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 @names_subject
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the stated ``variance`` of each release: the sum, over all nodes, of the node's squared
-    weight in the release times the variance of the node's noise. A node is one noisy
-    measurement.
+    """Check each release's ``variance``: over all nodes, the squared weight times the noise
+    variance.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -586,9 +560,8 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
 
-    This count is a difference of two totals, or a sum of counts of single steps. If the strategy
-    states ``facts.unit_rows``, nodes (noisy measurements) must have the weights 1 and -1 in this
-    count.
+    It is a difference of two totals, or a sum of single steps. With ``facts.unit_rows`` nodes must
+    have the weights 1 and -1 in it.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))
@@ -627,11 +600,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the noise of each release is the weighted sum of the noise of nodes (noisy
-    measurements).
-
-    The method ``noise`` must agree with the weights that the method ``row`` states. If weights are
-    fractions, it may differ by up to `window_rounding`.
+    """Check that ``noise`` is the sum of nodes' noise weighted by ``row``; with fractions to
+    `window_rounding`.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -668,8 +638,7 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the noise of a step is the same, whichever range of steps is computed together
-    with it.
+    """Check that a step's noise is the same in every computed range of steps.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
@@ -693,12 +662,10 @@ def check_windows(
 def check_shift(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that a change of the noise can exactly cancel a change of a count: privacy depends on
-    this.
+    """Check that a change of the noise can exactly cancel a change of a count: privacy needs it.
 
-    If the count of step i grows by d, the exact totals from i on grow by d. Shifting the noise of
-    the nodes (noisy measurements) by -d times column i of the measurement matrix C must cancel this
-    to the last bit, and change no other release.
+    If the count of step i grows by d, the exact totals from i on grow by d. Shifting nodes' noise
+    by -d times column i of C must cancel this to the last bit, and change no other release.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))

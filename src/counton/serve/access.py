@@ -1,4 +1,4 @@
-"""Permissions of requests: a path needs the token to write or the token to read."""
+"""Permissions of requests: a path needs the token to write or to read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class Access:
-    """Checker of requests: each path needs one of the two tokens.
-
-    Args:
-        tokens: the tokens of the service.
-        public: whether everybody may read.
-    """
+    """Checker of the two tokens; ``public``: everybody may read."""
 
     def __init__(self, tokens: Tokens, public: bool) -> None:
         self._tokens, self._public = tokens, public
 
     def needs(self, use: Literal["write", "read"]) -> Any:
-        """Return a FastAPI dependency that refuses requests without the token for this use."""
+        """Return a FastAPI dependency that refuses requests without the token."""
 
         def check(given: Given) -> None:
             if use == "read" and self._public:

@@ -1,4 +1,4 @@
-"""The web application of a service, with its log and its metrics for the operator."""
+"""The web application of a service, with its log and metrics."""
 
 from __future__ import annotations
 
@@ -107,18 +107,12 @@ def application(service: Service) -> FastAPI:
 
 
 class RequestLog:
-    """ASGI middleware that logs each HTTP request and adds headers to its answer.
-
-    The body of an answer is passed on unchanged, part by part.
-    """
+    """ASGI middleware that logs requests and adds headers to answers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one connection on to the application, and log its request; the signature is that of
-        ASGI.
-        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

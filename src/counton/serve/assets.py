@@ -1,7 +1,7 @@
 """The page at ``/``: static files that browsers keep until the files change.
 
-The page reads the paths that are open to every reader, and nothing else. It draws with
-uPlot 1.6.16, whose files and licence are in ``uplot``.
+It reads only the paths that are open to every reader, and draws with uPlot 1.6.16, whose licence is
+in ``uplot``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ class Asset:
     """A static file of the page.
 
     Attributes:
-        kind: media type of the file.
         plain, packed: bytes of the file, plain and compressed.
-        tag: HTTP entity tag, which identifies this version of the file.
+        tag: HTTP entity tag of this version.
     """
 
     kind: str
@@ -53,19 +52,16 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, plain: bytes) -> Asset:
-        """Build an `Asset` from a file's name and bytes: look up its media type, compress it, and
-        compute its tag.
-        """
+        """Compress a file, and compute its media type and tag."""
         tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
         return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
 
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Return the static files of the web page for readers, by their paths; the page itself has the
-    empty path.
+    """Return the static files by path; the page's is empty.
 
-    All files but the page have a path made of their contents, so that browsers may keep them.
+    Other paths are made of the contents, so that browsers may keep them.
 
     >>> sorted(path.split("/")[-1] for path in assets())[:3]
     ['', 'app.js', 'chart.js']
@@ -84,7 +80,7 @@ def assets() -> dict[str, Asset]:
 
 
 def router() -> APIRouter:
-    """Build the HTTP paths that serve the web page for readers and its static files."""
+    """Build the paths of the page and its files."""
     files = assets()
     paths = APIRouter(include_in_schema=False)
 
@@ -115,7 +111,7 @@ def _answer(request: Request, asset: Asset, keep: str) -> Response:
 
 
 def takes_gzip(request: Request) -> bool:
-    """Return whether a client accepts gzip. A client may name gzip with q=0 to refuse it."""
+    """Return whether a client accepts gzip; q=0 refuses it."""
     for one in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, quality = one.partition(";")
         if coding.strip() == "gzip":

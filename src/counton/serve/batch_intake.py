@@ -1,6 +1,4 @@
-"""Intake of batches of rows: each is checked by its job's policies, committed, then
-acknowledged.
-"""
+"""Intake of batches: checked by their job's policies, committed, then acknowledged."""
 
 from __future__ import annotations
 
@@ -41,11 +39,11 @@ _LONG = 3_600_000_000
 
 
 class Full(Exception):
-    """The error that a batch is refused because too many batches wait to be committed."""
+    """Too many batches wait to be committed."""
 
 
 def digest_of(body: bytes) -> bytes:
-    """Return a digest of the rows in a request, which does not depend on their compression."""
+    """Return a digest of rows that does not depend on their compression."""
     return hashlib.sha256(body).digest()
 
 
@@ -57,20 +55,14 @@ def checked_batch(
     most: int,
     now: int,
 ) -> Batch:
-    """Check the rows of a batch by the job's policies, and return the batch, ready to be committed.
+    """Return a batch that its job's policies allow, ready to be committed.
 
-    Args:
-        served: the job.
-        id: id that the sender gave to the batch.
-        sent: the rows, decompressed.
-        digest: digest of the rows, from `digest_of`.
-        most: largest number of rows.
-        now: time of arrival, in microseconds since 1970.
+    ``sent`` are its decompressed rows; it came at ``now``, in microseconds since 1970.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
-        InvalidInput: the job refuses a row, and the message names the first one and the remedy; or
-            the sums of the rows are larger than a stream takes. Nothing is taken.
+        InvalidInput: the message names the first refused row and the remedy; or sums would be too
+            large. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None
@@ -137,10 +129,9 @@ def checked_batch(
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
-    """Replace the column of times, which is text, by parsed times, so that later runs need not
-    parse it. ``us`` has the times in microseconds since 1970.
+    """Replace a column of times by parsed ones, so that later runs need not parse it.
 
-    A column of times that is also the group, the user, the id or a value stays as it is.
+    One that is also the group, the user, the id or a value stays as it is.
     """
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
@@ -159,12 +150,9 @@ _LACKING = [
 
 
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Return the rows of a batch that cannot be counted, as values to store for the operator.
+    """Return the rows that cannot be counted, as values for the operator; refuse too many.
 
     Rows that lack a value are not among them if the job skips such rows.
-
-    Raises:
-        InvalidInput: there are more such rows than the job's policies allow.
     """
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
@@ -186,12 +174,10 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 
 class UnderWay:
-    """Times of arrival of batches that have been received completely, but are not yet committed to
-    the inbox (the store of rows that wait to be counted).
+    """Times of arrival of batches that have been received, but are not yet committed.
 
-    A group of batches that are counted together, a fold, waits until all batches that arrived
-    earlier are committed. So the time that it takes to check one sender's rows does not decide
-    which rows of other senders are counted together.
+    A fold of batches that are counted together waits for all that arrived earlier. So the time that
+    it takes to check one sender's rows does not decide which rows of others are counted together.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -199,7 +185,7 @@ class UnderWay:
         self._came: dict[str, Counter[int]] = {}
 
     def enter(self, stream: str) -> int:
-        """Note that a batch of a stream arrives now; return the time in microseconds since 1970."""
+        """Note that a batch arrives; return the time in microseconds since 1970."""
         with self._lock:
             now = microseconds(self._clock())
             self._came.setdefault(stream, Counter())[now] += 1
@@ -213,20 +199,15 @@ class UnderWay:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Return the time of arrival of the oldest batch that is not committed or refused yet; the
-        present time if there is none. Times are in microseconds since 1970.
-        """
+        """Return the arrival of the oldest batch under way, or the present time."""
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
 
 
 class Committer:
-    """A thread that commits the batches of all waiting senders together, one transaction after the
-    other.
+    """A thread that commits the batches of all waiting senders together.
 
-    Args:
-        most: largest number of batches that may wait.
-        broken: function that is called with the error of a failed transaction.
+    At most ``most`` may wait; ``broken`` gets the error of a failed transaction.
     """
 
     def __init__(self, inbox: Inbox, most: int, broken: Callable[[Exception], None]) -> None:
@@ -236,11 +217,7 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch of rows to be committed, and return a future of the verdict.
-
-        The verdict says whether the inbox (the store of rows that wait to be counted) took the
-        batch.
-        """
+        """Queue a batch; the verdict says whether the inbox took it."""
         done: Future[Verdict] = Future()
         try:
             self._queue.put_nowait((batch, done))
@@ -249,7 +226,7 @@ class Committer:
         return done
 
     def close(self) -> None:
-        """Commit the batches of rows that wait, and end the thread that commits."""
+        """Commit the batches that wait, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 

@@ -23,17 +23,11 @@ _AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class TooLarge(Exception):
-    """The error that a request's body exceeds a bound."""
+    """A request's body exceeds a bound."""
 
 
 class NoRow(NamedTuple):
-    """A line of a request's body that cannot be read as a row.
-
-    Attributes:
-        number: number of the line among the rows, from 1.
-        text: beginning of the line.
-        problem: problem of the line, in words.
-    """
+    """A line that is no row: its number from 1, its beginning, and the problem in words."""
 
     number: int
     text: str
@@ -44,9 +38,8 @@ class Body(NamedTuple):
     """Rows read from the body of a request.
 
     Attributes:
-        rows: readable rows.
-        numbers: position of each readable row in the batch, from 1.
-        no_rows: lines that cannot be read as rows.
+        numbers: place of each readable row in the batch, from 1.
+        no_rows: lines that are no rows.
         missing: columns that every row lacks.
         present: columns of the first readable row, if every row lacks some.
     """
@@ -62,7 +55,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """Decompress the body of a request to at most ``most`` bytes.
 
     Raises:
-        TooLarge: the decompressed body would have more than ``most`` bytes.
+        TooLarge: it would have more.
         InvalidInput: the body is not gzip, ends early, or has more than one gzip member.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
@@ -89,13 +82,8 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 def read_rows(
     body: bytes, columns: Sequence[str], most: int, name: str, *, aside: bool = False
 ) -> Body:
-    """Read the named columns of the JSON lines in a request's body, as `counton.rows.files` reads
-    them from a file.
-
-    Args:
-        most: largest number of rows.
-        name: name of the body in messages.
-        aside: return the lines that cannot be read beside the readable rows; False refuses them.
+    """Read columns of JSON lines, as `counton.rows.files` does; ``aside`` returns lines that are no
+    rows instead of refusing them.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
@@ -132,9 +120,7 @@ def read_rows(
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """Parse a JSON line to its values by column, as texts. If the line is no row, return two texts
-    instead: the problem in a few words, and a predicate for a message about the line.
-    """
+    """Return a line's values by column, or its problem and a predicate for a message."""
     try:
         row = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:

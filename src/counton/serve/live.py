@@ -18,14 +18,10 @@ _KEPT = 256
 
 
 class Feed:
-    """Sender of the new steps of a stream to any number of listeners.
+    """Sender of new steps to any number of listeners.
 
-    A new step is read and converted to text once for all listeners. They wait for one shared event,
-    so they cost nothing between releases.
-
-    Args:
-        heartbeat: seconds after which an idle listener gets an empty message, which shows that the
-            connection works.
+    A step is read and converted once; listeners wait for one shared event, so they cost nothing
+    between releases. After ``heartbeat`` seconds an idle one gets an empty message.
     """
 
     def __init__(self, journal: Journal, heartbeat: float = HEARTBEAT) -> None:
@@ -38,13 +34,11 @@ class Feed:
 
     @property
     def step(self) -> int:
-        """Number of the stream's last step that this feed has sent to listeners."""
+        """The last step sent."""
         return self._step
 
     async def look(self) -> None:
-        """Look for new released steps of the stream; if there are any, wake all listeners, who get
-        them.
-        """
+        """Look for new steps, and wake all listeners."""
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:
             return
@@ -55,7 +49,7 @@ class Feed:
         self._wake()
 
     def close(self) -> None:
-        """Tell all listeners of the stream that no more steps will come."""
+        """Tell all listeners that no more steps will come."""
         self._closed = True
         self._wake()
 
@@ -64,7 +58,7 @@ class Feed:
         self._changed = asyncio.Event()
 
     def _read(self, after: int) -> list[tuple[int, bytes]]:
-        """Return all steps later than ``after``, each as the text of a server-sent event."""
+        """Return the later steps, each as a server-sent event."""
         found = self._journal.series(since=after)
         events: list[tuple[int, bytes]] = []
         # The first new step brings the windows that were revised since.
@@ -82,7 +76,7 @@ class Feed:
         return events
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
-        """Yield the releases of steps later than ``after`` as they happen; None: from now on."""
+        """Yield the later steps as they happen; None: from now on."""
         self.listeners += 1
         try:
             known = self._step if after is None else min(max(after, 0), self._step)

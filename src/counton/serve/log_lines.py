@@ -1,7 +1,7 @@
 """Log lines of a service, as JSON. They contain no data.
 
-No row, no value, no token and no name of a client's batch is written; only events, with their
-stream, number and duration.
+No row, value, token or name of a client's batch is written; only events, with their stream, number
+and duration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("counton.serve")
 
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record of Python's ``logging`` as one line of JSON."""
+        """Format a record as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -30,7 +30,7 @@ class _Lines(logging.Formatter):
 
 
 def begin() -> None:
-    """Start the log: from now on lines, including those of uvicorn, go to stderr as JSON."""
+    """Start the log: lines, also of uvicorn, go to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     for name in ("counton.serve", "uvicorn.error"):
@@ -40,12 +40,10 @@ def begin() -> None:
 
 
 def note(event: str, **facts: Any) -> None:
-    """Log an event with named values that describe it (``facts``), which must not contain data."""
+    """Log an event with facts, which must not contain data."""
     _LOGGER.info(event, extra={"facts": facts})
 
 
 def warn(event: str, **facts: Any) -> None:
-    """Log an event that needs the operator's attention, with named values that describe it
-    (``facts``), which must not contain data.
-    """
+    """Log an event that needs the operator's attention, as `note` does."""
     _LOGGER.warning(event, extra={"facts": facts})

@@ -1,7 +1,6 @@
 """Metrics for the operator, in the format of Prometheus.
 
-Numbers of rows are exact functions of the data, without noise: only who has the token to write may
-read them.
+Numbers of rows are exact, without noise: only who has the token to write may read them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["MEDIA", "text"]
 
 
 class Number(NamedTuple):
-    """One value of a metric, with the values of its labels, such as a stream's name."""
+    """One value of a metric, with the values of its labels."""
 
     labels: dict[str, str]
     value: float
@@ -32,29 +31,20 @@ class Number(NamedTuple):
 def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
-    """Format all metrics of a service as Prometheus reads them.
-
-    Args:
-        batches: number of batches by stream and outcome.
-        rows: number of rows by stream and outcome.
-    """
+    """Format all metrics; ``batches`` and ``rows`` are numbers by stream and outcome."""
     registry = CollectorRegistry()
     registry.register(_Numbers(service, batches, rows))
     return generate_latest(registry).decode()
 
 
 class _Numbers(Collector):
-    """Collector of the metrics that `text` formats. It reads their values when Prometheus asks for
-    them.
-    """
+    """Collector of the metrics of `text`."""
 
     def __init__(self, *given: Any) -> None:
         self._given = given
 
     def describe(self) -> list[Metric]:
-        """Return an empty list, because the library would otherwise collect all metrics only to
-        learn their names.
-        """
+        """Return nothing: the library would collect all metrics only to learn their names."""
         return []
 
     @override

@@ -1,4 +1,4 @@
-"""Released series for readers, from a stream's journal of releases and its public facts alone.
+"""Released series for readers, from a stream's journal and public facts alone.
 
 No exact sum passes here: `counton.state.Store.reader` needs no key and reads only releases.
 """
@@ -45,14 +45,7 @@ MOST_ROWS = 2_000_000
 
 @dataclass(frozen=True)
 class SeriesAnswer:
-    """Rows of a series that answer a reader's request.
-
-    Attributes:
-        name: name of the stream.
-        level: probability with which each interval holds.
-        rows: one row for each step and group.
-        promise: protection of the numbers, in words, with the address of the whole description.
-    """
+    """Rows of a series, one for each step and group, with the protection in words (``promise``)."""
 
     name: str
     level: float
@@ -60,7 +53,7 @@ class SeriesAnswer:
     promise: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the rows of the answer, and the facts about them, as JSON values."""
+        """Return the rows, and the facts about them, as JSON values."""
         return {
             "name": self.name,
             "level": self.level,
@@ -71,7 +64,7 @@ class SeriesAnswer:
 
 
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
+    """Return rows as JSON values: times with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
     converted = finite(rows).with_columns(
         pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
@@ -80,11 +73,9 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Journal:
-    """Reader of one stream's releases and public facts. Several threads may use it at once.
+    """Reader of one stream's releases and public facts, for several threads.
 
-    Args:
-        job: the stream's job, completed with the options that the stream keeps
-            (`counton.run.recall`).
+    ``job`` is completed with the options that the stream keeps (`counton.run.recall`).
     """
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -96,13 +87,11 @@ class Journal:
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Read new steps from the stream's state, and return the number of released
-        steps.
+        """Read new steps, and return the number of released ones.
 
         Raises:
-            StateError: the state cannot be used, for instance because it is an old copy that lacks
-                releases. Then `refused` becomes True, and the public facts that were read earlier
-                stay.
+            StateError: the state cannot be used, for instance because it is an old copy. Then
+                `refused` becomes True, and public facts stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -124,26 +113,23 @@ class Journal:
 
     @property
     def step(self) -> int:
-        """Number of steps that the stream had released at the last `refresh`."""
+        """Number of steps at the last `refresh`."""
         return self._found[0].step
 
     @property
     def definition(self) -> Definition:
-        """Definition of the stream: its public facts and how its rows are read."""
+        """Public facts of the stream, and how its rows are read."""
         return self._found[1]
 
     def ends(self, step: int) -> datetime | None:
-        """Return the end of a step's window, in local time; None if there is no such step."""
+        """Return the end of a step's window, in local time."""
         windows = self.definition.windows
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
-        """Return the time at which a step is to be released; None if there is no such step.
-
-        It is the end of the step's window, plus the wait for late rows (``watermark``).
-        """
+        """Return when a step is to be released: at its window's end plus the ``watermark``."""
         end = self.ends(step)
         if end is None or self.definition.course.ended is not None:
             return None
@@ -151,7 +137,7 @@ class Journal:
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
-        """Return public facts of the stream (unit, guarantee, windows, groups) as JSON values."""
+        """Return public facts (unit, guarantee, windows, groups) as JSON values."""
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
@@ -179,11 +165,9 @@ class Journal:
         }
 
     def promise(self) -> dict[str, str]:
-        """Return the protected unit, the guarantee and the address (URL) of the stream's
-        description.
+        """Return unit, guarantee and the address of the description.
 
-        Answers with few numbers repeat these facts, because their reader may see no other
-        description.
+        Answers with few numbers repeat these, because their reader may see no other description.
         """
         definition = self.definition
         return {
@@ -194,15 +178,13 @@ class Journal:
         }
 
     def groups(self) -> list[str]:
-        """Return the names of the groups that are shown."""
+        """Return the shown groups."""
         if self.definition.cells.named_beforehand:
             return list(self.definition.groups)
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
-        """Return a public description of the series: the entries of `about`, its privacy guarantee
-        in words, notes on errors besides noise, and the privacy budget that is left.
-        """
+        """Return `about`, the guarantee in words, errors besides noise, and the budget left."""
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
@@ -235,11 +217,7 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """Return the fraction, from 0 to 1, of the privacy limit of the state that is
-        left for the stream's protected unit.
-
-        None if there is no limit.
-        """
+        """Return the fraction of the unit's privacy limit that is left, if there is a limit."""
         ledger = self._store.ledger
         if ledger is None:
             return None
@@ -254,17 +232,15 @@ class Journal:
 
     @property
     def level(self) -> float:
-        """Probability with which intervals hold unless a reader asks for another: the level of the
-        stream's last job.
-        """
+        """Probability of intervals by default: that of the stream's last job."""
         return level_of(self.definition)
 
     def read(self, level: float | None = None) -> ReleasedNumbers:
-        """Read all released numbers of the stream, with their intervals.
+        """Read all released numbers.
 
         Raises:
             InvalidInput: the level is out of range, or nothing is released yet.
-            StateError: the state is an old copy, which has lost releases.
+            StateError: the state is an old copy.
         """
         level = check_level(self.level if level is None else level)
         found, definition = self._found
@@ -300,17 +276,14 @@ class Journal:
         """Return the rows of some released steps and groups.
 
         Args:
-            groups: names of groups; empty: all.
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, if they are released.
-            level: probability with which each interval holds; None: the stream's own.
             last: only this many newest steps.
-            since: only steps later than this one, and earlier windows that were not final yet at
+            since: only later steps, and windows that were not final yet at this one.
                 this step.
 
         Raises:
-            InvalidInput: the stream lacks a group or time that is asked for, or there are too many
-                rows.
+            InvalidInput: a group or time is lacking, or there are too many rows.
         """
         level = check_level(self.level if level is None else level)
         windows = self.definition.windows
@@ -347,9 +320,7 @@ class Journal:
         return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
 
     def whole(self) -> dict[str, Any]:
-        """Return the content of a file of the whole release, description and rows, as JSON values
-        for `counton.read`.
-        """
+        """Return a file of the whole release as JSON values for `counton.read`."""
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(

@@ -36,16 +36,12 @@ FAILED = "the job of this stream cannot run (the log of the service says why); t
 
 
 def later(status: int, why: str, seconds: int) -> HTTPException:
-    """Build the HTTP error (status and reason ``why``) that asks a client to repeat its request
-    after some seconds, because nothing was done.
-    """
+    """Build the error that asks a client to repeat its request, because nothing was done."""
     return HTTPException(status, why, {"Retry-After": str(seconds)})
 
 
 def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
-    """Refuse a request for an unknown stream, or for a stream whose job could not begin (``failed``
-    has their names).
-    """
+    """Refuse a request for an unknown stream, or for one whose job could not begin."""
     if name in known:
         return
     if name in failed:
@@ -59,14 +55,7 @@ def router(
     failed: Collection[str],
     access: Access,
 ) -> APIRouter:
-    """Build the HTTP paths for reading released series.
-
-    The arguments of the function give no access to rows or exact sums.
-
-    Args:
-        journals, feeds: released series and senders of new steps, by name of the stream.
-        failed: names of streams whose jobs could not begin.
-    """
+    """Build the paths for readers; the arguments give no access to rows or exact sums."""
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
@@ -169,7 +158,7 @@ def router(
 
 
 def _compress(answer: Response, request: Request) -> Response:
-    """Compress an answer with gzip, if its reader accepts that and it is not short."""
+    """Compress an answer that is not short, if its reader accepts that."""
     answer.headers["Vary"] = "Accept-Encoding"
     if len(answer.body) > _SHORT and takes_gzip(request):
         answer.body = gzip.compress(bytes(answer.body), 5)

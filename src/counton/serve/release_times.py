@@ -1,11 +1,9 @@
-"""Releases at their time: rows in the inbox are counted, and windows that have ended are released.
+"""Releases at their time: rows are counted, and windows that have ended are released.
 
-A fold is a set of batches that are counted together. Only their times of arrival decide which
-batches form a fold, and with which release it is counted. Time is divided at fixed multiples of an
-interval, and at the times when windows are due; all batches between two divisions form one fold.
-The number of rows, their content and the duration of a run do not matter. If people are protected,
-the rows given to a run together decide which of a user's rows count, and one user's rows must not
-decide that for another.
+A fold is a set of batches that are counted together. Only times of arrival decide which: time is
+divided at fixed multiples of an interval, and when windows are due. The number of rows, their
+content and the duration of a run do not matter: if people are protected, the rows of a run decide
+together which of a user's rows count, and one user must not decide that for another.
 """
 
 from __future__ import annotations
@@ -32,14 +30,11 @@ from counton.state.inbox import Fold, Inbox
 
 
 def clock() -> datetime:
-    """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
 def begin(served: ServedJob) -> None:
-    """Create the stream of a job if it does not exist; refuse an existing stream that cannot be
-    continued, such as a stream in an old copy of its state.
-    """
+    """Create the stream of a job; refuse one that cannot be continued, such as an old copy."""
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
             _check(served.job, opened.store)
@@ -63,18 +58,14 @@ def _check(job: Job, store: Store) -> None:
 
 @dataclass
 class RunCounts:
-    """Exact counts about a job's runs since the service began: only for the operator.
+    """Exact counts of a job's runs since the service began, for the operator only.
 
     Attributes:
-        rows: number of rows read.
-        late: number of rows that came after the release of their window.
-        over: number of rows left out because their user had reached the bound.
-        known: number of rows left out because they were counted before.
-        closed: number of rows left out because their window was final.
-        runs: number of runs.
-        releases: number of released steps.
-        failures: number of failed runs.
-        unwritten: number of times when unreadable rows could not be written to their file.
+        late: rows that came after the release of their window.
+        over: rows beyond their user's bound.
+        known: rows that were counted before.
+        closed: rows whose window was final.
+        unwritten: times when unreadable rows could not be written to their file.
         seconds: duration of the last run.
     """
 
@@ -91,14 +82,9 @@ class RunCounts:
 
 
 class Releaser:
-    """Worker that counts the rows of one job and releases its windows. It works only while its
-    process alone has the right to do so.
+    """Worker that counts one job's rows and releases its windows, while its process alone may.
 
-    Args:
-        store: state of the job.
-        inbox: inbox of the same state: the batches of rows that wait to be counted.
-        every: length in seconds of the intervals whose batches are counted together.
-        under_way: arrival times of batches that are not committed to the inbox yet, and the clock.
+    ``every`` is the length in seconds of a fold; ``under_way`` has batches that are not committed.
     """
 
     def __init__(
@@ -122,27 +108,21 @@ class Releaser:
 
     @property
     def name(self) -> str:
-        """Name of the stream whose rows are counted."""
         return self._served.job.keeping.name
 
     @property
     def last(self) -> int:
-        """Time at which the last window is due, in microseconds since 1970. Later batches are not
-        taken.
-        """
+        """When the last window is due; later batches are not taken."""
         return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
-        """Discard what this worker has cached about the stream, such as its last step, because
-        another process may have released meanwhile.
-        """
+        """Discard what is cached, because another process may have released meanwhile."""
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Count and release whatever is due; return whether a step was released.
+        """Count and release what is due; return whether a step was released.
 
-        If the stream has ended meanwhile, the batches that wait are dropped, and nothing is counted
-        any more.
+        If the stream has ended, the batches that wait are dropped.
         """
         if self._over:
             return False
@@ -177,12 +157,7 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return until when batches are counted together with a batch that arrived at ``us``: the
-        end of its fold.
-
-        A fold is a group of batches counted together. It ends at the next multiple of its length,
-        or earlier if a window is due before. Both times are in microseconds since 1970.
-        """
+        """Return the end of the fold of ``us``: the next multiple, or when a window is due."""
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())
@@ -191,15 +166,11 @@ class Releaser:
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
-        """Release the windows that are due at ``us`` (microseconds since 1970); return whether a
-        window was due.
-        """
+        """Release the windows due at ``us``; return whether there was one."""
         return self._due(us) and self._run(None, us)
 
     def _run(self, fold: Fold | None, us: int) -> bool:
-        """Count the batches of a fold (a group counted together), if any, and release the windows
-        that are due at ``us`` (microseconds since 1970); return whether a step was released.
-        """
+        """Count a fold, and release the windows due; return whether a step was released."""
         began = monotonic()
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else self._removal(fold)
@@ -222,11 +193,7 @@ class Releaser:
         return new > 0
 
     def _removal(self, fold: Fold) -> CommitHook:
-        """Return a function that removes the rows of a fold (a group of batches counted together)
-        from the inbox, the store of rows that wait to be counted.
-
-        A run calls it in the transaction that counts the rows.
-        """
+        """Return the removal of a fold from the inbox, for the transaction that counts it."""
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
@@ -234,28 +201,20 @@ class Releaser:
         return length_of(self._served.job.lateness.watermark)
 
     def due_by(self, us: int) -> int:
-        """Return how many windows are due at ``us`` (microseconds since 1970), including windows
-        that are released already.
-
-        A window is due when the wait for late rows after its end (``watermark``) is over.
-        """
+        """Return how many windows are due, after the wait for late rows, released or not."""
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Return whether a window that is not released yet is due at ``us`` (microseconds since
-        1970).
-        """
+        """Return whether an unreleased window is due."""
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
         return self.due_by(us) > self._step
 
     def _set_aside(self) -> None:
-        """Write unreadable rows from the inbox (the store of rows that wait to be counted) to the
-        file that the job names for such rows.
+        """Write unreadable rows to the job's file, with batch and number.
 
-        Each line names the row's batch and its number in the batch. It is written once, even if a
-        process was killed while or after it wrote the line.
+        Each is written once, even if a process was killed while or after it wrote the line.
         """
         file = self._served.reading.policies.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)

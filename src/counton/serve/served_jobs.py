@@ -32,9 +32,7 @@ from counton.run.unordered_rows import reading_of
 
 
 class InboxRows(EventFrame):
-    """A table of rows from the inbox (batches that wait to be counted), or of one batch, as a
-    source for a run.
-    """
+    """Rows from the inbox, or of one batch, for a run."""
 
     def __init__(self, frame: pl.DataFrame, name: str) -> None:
         super().__init__(frame)
@@ -42,7 +40,7 @@ class InboxRows(EventFrame):
 
 
 class AcceptedRows(Source):
-    """Source of rows that were checked on arrival, so that a run need not check them again."""
+    """Rows that were checked on arrival."""
 
     @property
     @override
@@ -52,28 +50,19 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """True, because each row comes in one run only: the transaction that counts a row removes
-        it from the inbox, the store of rows that wait to be counted.
-        """
+        """True: the transaction that counts a row removes it from the inbox."""
         return True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
-    """Return a source without rows, with which a run releases windows in which nothing happened."""
+    """Return a source without rows, to release windows in which nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     return Source((InboxRows(nothing, "the inbox"),), "the inbox")
 
 
 @dataclass(frozen=True)
 class ServedJob:
-    """A job that a service runs.
-
-    Attributes:
-        called: name of the job in the job file.
-        job: the job, completed with the options that its stream keeps.
-        definition: definition of the stream: its columns, windows, groups and guarantee.
-        reading: options by which its rows are read.
-    """
+    """A job that a service runs: its name, and its options completed by its stream's."""
 
     called: str
     job: Job
@@ -82,26 +71,24 @@ class ServedJob:
 
     @cached_property
     def bounds(self) -> SumBounds:
-        """Largest sums of rows that the job's stream can compute and release without rounding."""
+        """Largest sums that the stream can compute and release exactly."""
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
-        """Return the job with these rows, which the service has accepted, in place of its source of
-        events.
-        """
+        """Return the job with accepted rows as its events."""
         given = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(given, "the inbox")
         return self.job.having(events=source)
 
 
 def explain(error: CountonError) -> str:
-    """Return an error's message with option names as job files write them."""
+    """Return a message with option names as in job files."""
     return error.translate(words_of_files())
 
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Within the ``with`` block, turn any error into an error of counton that names the job."""
+    """Turn any error in the block into counton's, with the job's name."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -119,13 +106,10 @@ def about(name: str) -> Iterator[None]:
 def prepare(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
-    """Prepare the jobs of a job file for a service; an error in one job leaves the others as they
-    are. Nothing is written except a privacy limit, if the file states one.
+    """Prepare the jobs of a file; an error in one leaves the others.
 
-    Returns:
-        Two dictionaries. The first has the prepared jobs, by name of the stream; a job whose stream
-        has ended can only be shown. The second has the errors of the other jobs, by name of the
-        stream, or of the job if it cannot be read.
+    Nothing is written except a privacy limit. Returns the prepared jobs by stream, of which ended
+    ones can only be shown, and the errors of the others by stream or job.
 
     Raises:
         InvalidInput: the file cannot be read, or two jobs exclude each other.
@@ -167,7 +151,7 @@ def prepare(
 
 
 def serve_job(name: str, job: Job) -> ServedJob:
-    """Prepare a job for a service, which runs it, or only shows it if its stream has ended.
+    """Prepare a job, which is only shown if its stream has ended.
 
     Raises:
         InvalidInput: a service cannot run the job; the message names value and remedy.
@@ -206,16 +190,14 @@ def serve_job(name: str, job: Job) -> ServedJob:
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
-    """Encode rows as the bytes that the inbox (the store of rows that wait to be counted) keeps: an
-    Arrow stream.
-    """
+    """Encode rows for the inbox, as an Arrow stream."""
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
     return Private(whole.getvalue())
 
 
 def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
-    """Decode the bytes of several batches to tables of rows: one table for each set of columns."""
+    """Decode batches: one table for each set of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))

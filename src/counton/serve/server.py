@@ -1,4 +1,4 @@
-"""The HTTP server below the application: its address, and its limits on slow clients."""
+"""The HTTP server below the application: address, and limits on slow clients."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _FEWEST = 16
 
 
 def connections_for(readers: int) -> int:
-    """Return how many connections the process can hold open, at most ``readers``.
+    """Return how many connections can be open, at most ``readers``.
 
-    Each connection needs a file descriptor. The process raises its limit of descriptors as far as
-    needed and allowed, and reserves some for its files.
+    The limit of file descriptors is raised as far as needed and allowed; some are reserved for
+    files.
 
     Raises:
         InvalidInput: the limit of descriptors is too low for a service.
@@ -62,16 +62,10 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return a class of connections that close if no whole head of a request has come within
-    ``seconds``.
+    """Return connections that close without a whole head of a request in ``seconds``.
 
-    If there are more than ``most`` connections, one is closed: the one that has waited longest
-    without a request, or the new one if none waits. Other limits hold for the time between two
-    requests (uvicorn's own), and for the body of a request (the service's).
-
-    Args:
-        seconds: time for which a connection waits for the head of a request.
-        most: largest number of open connections.
+    Of more than ``most``, the one closes that has waited longest without a request, or the new one.
+    uvicorn limits the time between requests, the service that of a body.
     """
 
     class Patient(H11Protocol):
@@ -113,7 +107,6 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket that listens at a host and port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -130,28 +123,23 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """HTTP server that, when told to end, at once tells the service to stop.
-
-    Otherwise the server would wait for listeners' open connections, which never end.
-    """
+    """HTTP server that first stops the service, whose listeners' connections never end."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End the server after open requests are answered; at a second signal end it at once."""
+        """End after open requests are answered; at a second signal at once."""
         self._service.stopping.set()
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 def serve(service: Service, listen: str, began: Callable[[str], None] | None = None) -> None:
-    """Serve until the process is told to end (SIGTERM, SIGINT); open requests are answered.
+    """Serve until SIGTERM or SIGINT; open requests are answered.
 
-    Args:
-        listen: ``HOST:PORT``; port 0 chooses a free one.
-        began: function that is called with the URL, once the server listens.
+    ``listen`` is ``HOST:PORT``, port 0 chooses a free one; ``began`` gets the URL.
 
     Raises:
         InvalidInput: the address cannot be used.

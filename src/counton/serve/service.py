@@ -1,4 +1,4 @@
-"""A service: its streams, and its threads for taking rows, for releases, and for listeners."""
+"""A service: its streams, and its threads for intake, releases and listeners."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ _QUEUE = 1024
 
 
 class State:
-    """One state database of the service, with its inbox (rows that wait to be counted) and the
-    right to release its streams.
+    """One state database with its inbox and the right to release its streams.
 
-    Several servers may share a database; one at a time has this right, the turn.
+    Of several servers that share it, one at a time has this right, the turn.
     """
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
@@ -83,13 +82,13 @@ class State:
         self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
 
     def add(self, name: str, key: Kept) -> None:
-        """Begin to take rows for one more stream of this database."""
+        """Take rows for one more stream."""
         self.turn.add(name)
         self.inbox.add(name, key)
         self.names |= {name}
 
     def close(self) -> None:
-        """Commit the batches that wait, and close the database and its inbox."""
+        """Commit the batches that wait, and close the database."""
         self.committer.close()
         self.inbox.close()
         self.store.close()
@@ -100,9 +99,7 @@ class Service:
     """The streams, settings and threads that all paths of a service share.
 
     Args:
-        file: job file.
         only: names of the jobs to serve; none: all.
-        clock: function that returns the current time.
 
     Raises:
         InvalidInput: a setting is out of range, or a file cannot be read.
@@ -138,7 +135,7 @@ class Service:
             raise
 
     def _each(self, work: Callable[[ServedJob], None]) -> None:
-        """Call a function for each job; stop serving the jobs for which it fails."""
+        """Call a function for each job; stop serving those for which it fails."""
         for name, served in list(self.served.items()):
             try:
                 with about(served.called):
@@ -167,9 +164,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the operator at the start: on missing witnesses (records that show old
-        copies of a state), ended streams, and failed jobs.
-        """
+        """Sentences for the operator: missing witnesses, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.course.ended:,}: what it released is shown, and it takes no rows"
@@ -187,18 +182,10 @@ class Service:
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
-        """Return the state database that has the stream with this name."""
         return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:
-        """Return why a stream does not take a batch; None if it takes the batch.
-
-        The stream may still be closed before the batch is committed.
-
-        Args:
-            name: name of the stream.
-            came: arrival of the batch, in microseconds since 1970.
-        """
+        """Return why a stream does not take a batch; it may still close before the commit."""
         definition = self.journals[name].definition
         last = self.releasers[name].last
         if definition.course.ended is not None:
@@ -213,10 +200,7 @@ class Service:
 
     @property
     def why_not_ready(self) -> str | None:
-        """Return why the service cannot take rows or answer readers; None if it can do both.
-
-        The text names no stream.
-        """
+        """Return why the service is not ready, without the name of a stream."""
         if self.stopping.is_set():
             return "the service stops"
         if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
@@ -228,10 +212,9 @@ class Service:
         return BEHIND if self._ahead_of_clock() else None
 
     def _ahead_of_clock(self) -> set[str]:
-        """Return the streams with released windows that have not ended by the present clock.
+        """Return the streams with released windows that have not ended by the clock.
 
-        The clock was ahead when they were released, or has been set back since. Nothing more is
-        released until the clock reaches their end, and their rows are late.
+        The clock was ahead, or has been set back. Nothing is released until it reaches their end.
         """
         now = microseconds(self.clock()) + _CLOCKS_APART
         return {
@@ -242,15 +225,13 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Return whether a stream's state is an old copy, which lacks releases."""
+        """Return whether a stream's state is an old copy."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused
 
     def start(self) -> None:
-        """Start two threads for each database: one counts rows and releases, the other renews this
-        server's right to do so.
-        """
+        """Start two threads for each database: one releases, the other renews the right to."""
         for address, state in self.states.items():
             self._start(address, state)
         note("started", streams=sorted(self.served))
@@ -265,7 +246,7 @@ class Service:
             self._threads.append(thread)
 
     def _begin_failed(self) -> None:
-        """Try again to serve the jobs whose database could not be used at the start."""
+        """Try again the jobs whose database could not be used at the start."""
         waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
         if not waiting:
             return
@@ -288,11 +269,11 @@ class Service:
                 self._start(address, self.states[address])
 
     def stop(self) -> None:
-        """Tell the releasing threads to stop; each finishes its present work first."""
+        """Tell the releasing threads to stop after their present work."""
         self.stopping.set()
 
     def close(self) -> None:
-        """Wait for running threads, and close all states (databases)."""
+        """Wait for threads, and close all states."""
         self.stopping.set()
         for thread in self._threads:
             thread.join()
@@ -300,8 +281,7 @@ class Service:
             state.close()
 
     def _hold(self, address: str, state: State) -> None:
-        """Renew this server's right to release the streams of a database, repeatedly until the
-        service stops.
+        """Renew the right to release a database until the service stops.
 
         It runs in a thread of its own, so that a long run does not lose the right.
         """
@@ -320,11 +300,9 @@ class Service:
             self.stopping.wait(LASTS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
-        """Return the streams of a database for which this server does not ask for the right to
-        release.
+        """Return the streams that this server leaves to others: they cannot run, or failed.
 
-        Their jobs cannot run here, or failed in the last runs. For jobs that failed, the server
-        asks again when the next run is due.
+        For jobs that failed, the server asks again when the next run is due.
         """
         now = monotonic()
         failing = [
@@ -335,11 +313,10 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Record the releases of other servers in this server's witness files (records of the last
-        released steps).
+        """Record the releases of other servers in this server's witness files.
 
-        A witness distinguishes an old copy of a state from the newest, so this server can take over
-        later. A stream for which no server can release takes no rows.
+        A witness tells an old copy of a state from the newest, so this server can take over. A
+        stream for which no server can release takes no rows.
         """
         if state.turn.alone:
             return
@@ -403,10 +380,10 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Check for new releases, and send them to listeners, until the service stops.
+        """Send new releases to listeners until the service stops.
 
-        Meanwhile, jobs that could not begin are tried again, and the log warns of released windows
-        that have not ended by the clock.
+        Jobs that could not begin are tried again, and the log warns of windows released ahead of
+        the clock.
         """
         broken, ahead = set[str](), set[str]()
         tried = monotonic()

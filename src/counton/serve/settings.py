@@ -53,26 +53,22 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """Length, in seconds, of an interval of time; all batches that arrive in one interval are
-        counted together, as a fold.
-        """
+        """Length of the intervals whose batches are counted together."""
         return length_of(self.fold) / 1e6
 
     @property
     def remember_microseconds(self) -> int:
-        """Time in microseconds for which the service remembers the ids of batches, so that a batch
-        sent twice counts once.
-        """
+        """For how long ids of batches are remembered, so that one sent twice counts once."""
         return length_of(self.remember)
 
     @property
     def timeout_seconds(self) -> float:
-        """Longest time in which a request must arrive whole, in seconds."""
+        """In which a request must arrive whole."""
         return length_of(self.timeout) / 1e6
 
 
 def settings_of(path: str | Path) -> Settings:
-    """Read the settings in a job file; settings that it does not state have their defaults.
+    """Read the settings in a job file.
 
     Raises:
         InvalidInput: the file is missing, or has an unknown key, or a value out of range.
@@ -96,9 +92,7 @@ def settings_of(path: str | Path) -> Settings:
 
 
 def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Return whether a value lies between two bounds, both included; all three are integers, or
-    lengths of time as text.
-    """
+    """Return whether a value lies within bounds: integers, or lengths of time."""
     if not isinstance(value, str):
         return bool(least <= value <= most)
     try:
@@ -108,7 +102,7 @@ def _is_within(value: Any, least: Any, most: Any) -> bool:
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Parse host and port to listen at.
+    """Parse host and port.
 
     Raises:
         InvalidInput: the text is no ``HOST:PORT``.

@@ -14,20 +14,14 @@ from counton.base.outside_input import read_plain
 
 
 class Tokens(NamedTuple):
-    """The tokens of a service.
-
-    Attributes:
-        write: token to send rows, and to see the exact numbers of the operator.
-        read: token to read released series.
-    """
+    """The tokens of a service: to send rows and see exact numbers, and to read series."""
 
     write: str
     read: str
 
 
 def tokens_of(file: str | Path) -> Tokens:
-    """Read the tokens of a service from its file; make the file, with random tokens, if it is
-    missing.
+    """Read both tokens from a file, which is made with random ones if it is missing.
 
     Raises:
         InvalidInput: the file cannot be read or written, does not have both tokens, or others may

@@ -49,16 +49,11 @@ _NOT_TAKEN = {
 
 
 class StreamEnded(Exception):
-    """The error that a stream has ended, and takes no rows any more."""
+    """A stream has ended, and takes no rows any more."""
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
-    """Build the path to which senders post batches of rows.
-
-    Args:
-        count: function that is called with stream, outcome and number of rows of each batch, for
-            the metrics.
-    """
+    """Build the path for batches; ``count`` gets stream, outcome and number of rows of each."""
     paths = APIRouter(prefix="/v1/streams", tags=["write"])
     settings = service.settings
     receiving = asyncio.Semaphore(_AT_ONCE)
@@ -174,11 +169,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
 def _take_batch(
     service: Service, name: str, batch: str, whole: bytes, came: int
 ) -> tuple[Verdict, int]:
-    """Check a batch that arrived at ``came`` (microseconds since 1970), and commit it.
-
-    Return the verdict of the inbox (the store of rows that wait to be counted), and the number of
-    rows that were accepted now.
-    """
+    """Check and commit a batch; return the verdict, and the number of rows accepted now."""
     state, digest = service.state_of(name), digest_of(whole)
     known = state.inbox.find(name, batch, digest)
     if known is not None:  # even if the stream has ended since

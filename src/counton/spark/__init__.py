@@ -35,34 +35,29 @@ def run(
 ) -> Any:
     """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 
-    Executors compute the windows and groups of rows and add the rows up; the driver gets the sums,
-    adds noise and keeps the stream. The key stays with the driver, and executors get no secret. The
-    release does not depend on the distribution of the rows: it equals the release of
-    `counton.run.run` on the same rows, bit for bit.
+    Executors compute windows and groups and add rows up; the driver gets the sums, adds noise and
+    keeps the stream. The key stays with the driver. The release does not depend on the distribution
+    of the rows: it equals that of `counton.run.run` on the same rows, bit for bit.
 
-    A streaming frame is counted batch by batch, as new events. The newest event and the job's wait
-    for late rows (``watermark``) decide which windows have ended; later rows count at the next
-    release. A query that was killed can be continued: a batch that Spark runs again is recognised.
+    A streaming frame is counted batch by batch, as new events. The newest event and the
+    ``watermark`` decide which windows have ended; later rows count at the next release. A batch
+    that Spark runs again is recognised.
 
     Args:
-        job: the job; its ``events`` are ignored.
-        frame: the rows.
-        progress: see `counton.run.run`.
-        approve: called with the definition of the stream before rows are read, and for a streaming
-            frame with each batch; its exception ends the run.
-        checkpoint: for a streaming frame: folder in which Spark stores its progress, for this job
-            alone.
-        trigger: for a streaming frame: when batches are made, as ``{"processingTime": "1
-            minute"}``; arguments of Spark's ``DataStreamWriter.trigger``.
+        job: its ``events`` are ignored.
+        approve: gets the definition of the stream before rows are read; its exception ends the run.
+        checkpoint: for a streaming frame: folder of Spark's progress, for this job alone.
+        trigger: for a streaming frame: arguments of ``DataStreamWriter.trigger``, such as
+            ``{"processingTime": "1 minute"}``.
 
     Returns:
-        A `counton.run.Outcome`, after the job's files are written; for a streaming frame Spark's
-        ``StreamingQuery``, which keeps running.
+        A `counton.run.Outcome`; for a streaming frame Spark's ``StreamingQuery``, which keeps
+        running.
 
     Raises:
         MissingExtra: PySpark is not installed.
         InvalidInput: see `counton.run.run`; or the statistic counts rows in their order; or the
-            frame gives other rows each time it is read.
+            frame gives other rows each time.
         StateError, ReplayMismatch: see `counton.run.run`.
 
     Example::
@@ -110,22 +105,16 @@ def run(
 def batches(
     job: Job, frame: DataFrame, *, approve: Callable[[Definition], None] | None = None
 ) -> Batches:
-    """Return a function that counts the batches of a streaming frame, for your own
-    ``foreachBatch``.
+    """Return a function for your own ``foreachBatch`` that counts a streaming frame's batches.
 
-    `run` starts a query that only counts. To count within your own function for each batch, or to
-    write releases to a table, call the returned function with the frame and the number that Spark
-    passes. A batch is recognised as in `run`, so a batch that Spark runs again adds nothing: all
-    other effects of your function must tolerate a second run.
+    Call it with the frame and the number that Spark passes. A batch that runs again adds nothing:
+    all other effects of your function must tolerate a second run.
 
     Args:
-        job: the job; its ``events`` are ignored.
-        frame: the streaming frame, for its columns: errors of the job are raised at once.
-        approve: see `run`.
+        frame: for its columns: errors of the job are raised at once.
 
-    Returns:
-        A function of a batch's rows and number, which returns the `counton.Release` of all steps
-        released so far; None if no step is released, or the batch has no rows.
+    It returns the `counton.Release` of all steps so far; None if there is none, or the batch has no
+    rows.
 
     Raises:
         MissingExtra, InvalidInput, StateError: see `run`.
@@ -153,13 +142,10 @@ def batches(
 def merge_text(released: Release, table: str, rows: str = "released") -> str:
     """Return SQL that adds missing released rows to a table: Delta, Iceberg, Databricks.
 
-    Step, group and other columns of names identify a row. Released rows never change, so no row is
-    ever updated, and a repeated statement does nothing.
+    A row is known by step, group and other names. Released rows never change, so none is updated,
+    and a repeated statement does nothing.
 
-    Args:
-        released: release of the rows.
-        table: name of the table in SQL; it has the columns of `Release.to_spark`.
-        rows: name of a view of the rows.
+    ``table`` has the columns of `Release.to_spark`, the view ``rows`` those to add.
 
     Example::
 
@@ -182,11 +168,7 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 def _check_of(
     frame: DataFrame, approve: Callable[[Definition], None] | None
 ) -> Callable[[Definition], None]:
-    """Return a function that raises an error if a Spark frame cannot serve a stream, given the
-    stream's definition (columns, windows, groups and guarantee).
-
-    If there is no error, the function calls ``approve`` with the definition.
-    """
+    """Return a check of a stream's definition against a frame, which then calls ``approve``."""
     require("pyspark")
     require("pyarrow")
     from pyspark.sql import DataFrame

@@ -43,10 +43,7 @@ _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us":
 
 
 class SparkRows(Rows):
-    """All rows of a Spark frame, as the first part of a `SparkSource`.
-
-    The driver holds only the names and types of columns, and a hash of the rows.
-    """
+    """All rows of a frame; the driver holds only names and types of columns, and a hash."""
 
     name = "the data frame"
     kind = "a data frame"
@@ -64,17 +61,13 @@ class SparkRows(Rows):
 
     @property
     def empty(self) -> EventFrame:
-        """A table with the frame's columns and no rows, from which the types of columns are
-        checked.
-        """
+        """The frame's columns without rows, for their types."""
         found = copy(self._empty)
         found.together = self.together
         return found
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a lazy table with the columns of the Spark frame and no rows, because only
-        executors read rows.
-        """
+        """Return the frame's columns without rows, because only executors read rows."""
         return self._empty.frame(columns)
 
     @override
@@ -82,11 +75,9 @@ class SparkRows(Rows):
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 digest of the names and types of columns, the number of rows, and sums
-        of row hashes.
+        """Return the SHA-256 of names and types, the number of rows, and sums of row hashes.
 
-        It does not depend on the order or the distribution of the rows, and is known only after the
-        rows were counted.
+        It does not depend on their order or distribution, and is known after they were counted.
         """
         if self._digest is None or tuple(columns) != self._columns:
             self.scan(columns)  # raises for a missing column
@@ -94,15 +85,10 @@ class SparkRows(Rows):
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Return the pieces of time within which Spark may count equal rows together, before
-        windows are known.
+        """Return offset and length, in microseconds, of pieces of time, each within one window.
 
-        Each piece lies within one window, so rows that differ only in their times within a piece
-        count in the same window.
-
-        Returns:
-            Offset and length of the pieces in microseconds. None if rows have no time, if their
-                times are local (or not stored as times), or if their values are not only labels.
+        Rows that differ only in their times within a piece may be counted together before windows
+        are known. None if rows have no stored UTC times, or values that are not only labels.
         """
         if not reading.columns.time:
             return None
@@ -114,17 +100,12 @@ class SparkRows(Rows):
         return windows.pieces
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
-        """Compute the digest of the rows from sums of row hashes, which one pass over the rows has
-        found.
+        """Compute the digest from sums of row hashes of one pass.
 
-        Args:
-            columns: columns that were hashed.
-            halves: table with columns ``cell`` and ``rows``, computed by executors: sums of the
-                upper and lower 32 bits of row hashes.
+        ``halves`` has the sums of the upper and lower 32 bits, in ``cell`` and ``rows``.
 
         Raises:
-            InvalidInput: an earlier pass has found other sums, so the frame gives other rows each
-                time.
+            InvalidInput: an earlier pass has found other sums.
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
@@ -142,9 +123,7 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """Stand-in for the rows of a micro-batch: it has no rows, only the batch's number, by which
-    later runs recognise the batch.
-    """
+    """Stand-in for a micro-batch: only its number, by which later runs recognise it."""
 
     kind = "a data frame"
     numbered = False
@@ -157,19 +136,17 @@ class MicroBatch(Rows):
         self.name, self._query, self._number = f"batch {number:,} of the query", query, number
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a polars frame without rows and columns: this object only names a micro-batch."""
+        """Return no rows and columns."""
         return pl.LazyFrame()
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of the Spark query's identifier and the batch's number, by which a
-        batch that runs again is recognised.
-        """
+        """Return the SHA-256 of the query's identifier and the batch's number."""
         text = f"counton/spark batch {self._query} {self._number}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 class SparkSource(Spread):
-    """Source of a run with the rows of a Spark frame, which executors read."""
+    """The rows of a Spark frame, which executors read."""
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
@@ -201,11 +178,9 @@ class SparkSource(Spread):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that could count (within the windows, of known groups), with their
-        windows and groups.
+        """Return the rows that could count, with windows and groups.
 
-        The same pass over the frame also adds up all rows; `cells` returns these sums, unless
-        groups are found in the data.
+        The same pass adds up all rows for `cells`, unless groups are found in the data.
         """
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
@@ -228,9 +203,7 @@ class SparkSource(Spread):
         return Private(_collect(frame, made, schema, most=most))
 
     def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
-        """Return sums of rows by window and label. They are computed only once, because a second
-        pass over the frame could differ.
-        """
+        """Return sums by window and label, once: a second pass over the frame could differ."""
         if self._rows.by_label is None:
             self._rows.by_label = self._sum_rows(reading, None)
         return self._rows.by_label
@@ -264,9 +237,7 @@ class SparkSource(Spread):
 
 
 class _Work:
-    """The task that the driver sends to executors: how rows are read, and the declared groups. It
-    contains no secret.
-    """
+    """What executors need: how rows are read, and the declared groups. It has no secret."""
 
     def __init__(
         self,
@@ -281,19 +252,15 @@ class _Work:
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
-        """Return a table of rows as an `EventFrame`, in which several columns that name a group
-        together are joined into one.
-        """
+        """Return rows whose groups of several columns are joined into one."""
         found = EventFrame(chunk)
         found.together = self._together
         return found
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Yield rows as tables, with the names of the job's columns. A table joins several small
-        batches, so that work is done on many rows at once.
+        """Yield rows with the job's column names; small batches are joined.
 
-        Columns that the job did not name, such as hashes, come last. Times are in UTC, whatever the
-        time zone of the Spark session.
+        Further columns, such as hashes, come last. Times are in UTC, whatever the session's zone.
         """
         held: list[pa.RecordBatch] = []
         for batch in batches:
@@ -321,11 +288,7 @@ class _Work:
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
-    """Return a table without rows that has the columns of a frame, with the types that executors
-    will see.
-
-    If two columns have one name, the second is renamed.
-    """
+    """Return a frame's columns without rows, with executors' types and unique names."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -341,13 +304,12 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
 
 def is_remote(frame: DataFrame) -> bool:
-    """Return whether a frame belongs to Spark Connect, where the driver is another program."""
+    """Return whether a frame is of Spark Connect, where the driver is another program."""
     return ".connect." in type(frame).__module__
 
 
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select some columns of a frame and name them by numbers, because their own names may contain
-    any character.
+    """Select columns and name them by numbers, because their names may contain any character.
 
     Texts are compared by their bytes, whatever collation Spark uses.
     """
@@ -365,11 +327,7 @@ def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select some columns of a frame, followed by hashes of each row.
-
-    The hashes are Spark's ``xxhash64`` of the values and of whether each is null, with several
-    seeds.
-    """
+    """Select columns, followed by ``xxhash64`` of the values and of which are null, by seed."""
     from pyspark.sql import functions as F  # noqa: N812
 
     taken = select(frame, columns)
@@ -380,17 +338,10 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """Count rows that are equal except for their times within one piece of a window; the result has
-    one row for each group of equal rows.
+    """Count rows that are equal except for their times within one piece, from `SparkRows.grain`.
 
-    Args:
-        hashed: frame of rows with their hashes, from `with_hashes`.
-        time: position of the column of times.
-        begin, length: offset and length of the pieces, from `SparkRows.grain`.
-
-    Returns:
-        A frame with the columns of ``hashed``, the number of equal rows, their newest time in
-        microseconds since 1970, and the sums of the upper and lower 32 bits of each hash.
+    The result has the columns of ``hashed``, the number of equal rows, their newest time in
+    microseconds since 1970, and the sums of the upper and lower 32 bits of each hash.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -415,15 +366,7 @@ def _collect(
     then: Callable[[DataFrame], DataFrame] | None = None,
     most: int | None = None,
 ) -> pl.DataFrame:
-    """Let executors process a frame, and return all their results as one table.
-
-    Args:
-        made: function from batches of rows to batches of results, which runs on an executor.
-        schema: columns of the results.
-        then: function that transforms the frame of results before they are collected; None:
-            unchanged.
-        most: largest number of rows collected; None: all.
-    """
+    """Let executors process a frame by ``made``; return all, or ``most``, results as one table."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -453,10 +396,9 @@ def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Process batches on an executor; errors are replaced by errors that cannot quote a row.
+    """Process batches on an executor; errors become such as cannot quote a row.
 
-    This is needed because Spark writes the error of a task to its event log, shows it on its web
-    page, and logs it.
+    Spark writes a task's error to its event log, shows it on its web page, and logs it.
     """
     try:
         yield from made(batches)
@@ -471,7 +413,7 @@ def _guard(
 
 
 def _arrow(schema: pl.Schema) -> pa.Schema:
-    """Convert the types of columns from polars to Arrow, for Spark."""
+    """Convert the types of columns to Arrow, for Spark."""
     import pyarrow as pa
 
     table = schema.to_frame().to_arrow().schema
@@ -486,25 +428,22 @@ def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]
 
 
 class _Hashes:
-    """Running sums of row hashes, and the number of rows. Each sum is kept in two parts, of the
-    upper and of the lower 32 bits.
-    """
+    """Running sums of row hashes, each of the upper and of the lower 32 bits."""
 
     def __init__(self) -> None:
         self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
 
     def add(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """Add the hashes of some rows to the sums; return the rows without their hash columns."""
+        """Add some rows' hashes; return the rows without them."""
         words = chunk.columns[-_WORDS:]
         sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
         self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
         return chunk.drop(words)
 
     def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Add the hashes of rows that each stand for several equal rows.
+        """Add the hashes of rows that each stand for several equal ones.
 
-        Return the rows without their hash columns; and, for each of them, the number of equal rows
-        and their newest time (columns ``number`` and ``newest``).
+        Return the rows without them, and their ``number`` and ``newest`` time.
         """
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())
@@ -514,9 +453,7 @@ class _Hashes:
         return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
-        """Return the sums as a table: column ``cell`` has the number of a sum, ``rows`` its value.
-        Tables of many executors can be added up without overflow.
-        """
+        """Return the sums by ``cell``, which can be added up without overflow."""
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"cell": cells, "rows": self._halves})
 
@@ -524,9 +461,7 @@ class _Hashes:
 def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Count rows by window and group, and add up their hashes. This function runs on an
-    executor.
-    """
+    """Count rows by window and group, and add up their hashes, on an executor."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
@@ -541,11 +476,7 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that could count (within the windows, of known groups), with window and group,
-    and then sums of all rows.
-
-    This function runs on an executor.
-    """
+    """Yield, on an executor, the rows that could count, and then sums of all rows."""
     hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
@@ -559,12 +490,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pack a table into one value of a table with one row, because Spark takes longer for more rows
-    and columns.
-
-    Args:
-        kind: name by which the driver recognises the table.
-    """
+    """Pack a table into one value, because Spark takes longer for more; ``kind`` is its name."""
     packed = io.BytesIO()
     frame.write_ipc(packed, compression="lz4")
     yield from _batches(pl.DataFrame({"kind": [kind], "packed": [packed.getvalue()]}), _BLOB)
@@ -578,6 +504,6 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
 def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that an expression selects, unchanged. This function runs on an executor."""
+    """Yield, on an executor, the rows that an expression selects."""
     for chunk in work.chunks(batches):
         yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)

@@ -1,8 +1,8 @@
 """A streaming Spark frame as the source of a run: each micro-batch is a run over new events.
 
-Spark runs a batch again if it was killed before it had recorded the batch as done. Query and number
-identify a batch: a batch that was counted adds nothing when it comes again, and is refused if it
-has other rows then.
+Spark runs a batch again if it was killed before it had recorded it as done. Query and number
+identify a batch: one that was counted adds nothing when it comes again, and is refused if it has
+other rows then.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def start(
     trigger: Mapping[str, Any] | None,
     check: Callable[[Definition], None],
 ) -> StreamingQuery:
-    """Start or continue a streaming query that counts each micro-batch of rows and releases the
-    windows that have ended.
-    """
+    """Start or continue a streaming query."""
     if checkpoint is None:
         raise InvalidInput(
             "a streaming frame needs a checkpoint, the folder where Spark records how far it has "
@@ -73,14 +71,9 @@ def start(
 
 @dataclass
 class Batches:
-    """A callable object that Spark calls with each micro-batch of rows and its number, to count the
-    rows.
+    """Counts each micro-batch of rows, given its number.
 
-    Attributes:
-        job: the job.
-        check: function that refuses a stream's definition (columns, windows, groups) if a Spark
-            frame cannot serve it.
-        empty: number of batches at the query's beginning that had no rows.
+    ``empty`` is the number of batches at the query's beginning that had no rows.
     """
 
     job: Job
@@ -89,7 +82,7 @@ class Batches:
 
     @classmethod
     def of(cls, job: Job, frame: DataFrame, check: Callable[[Definition], None]) -> Batches:
-        """Build the function for a streaming frame, after all checks that need no rows.
+        """Build the function after all checks that need no rows.
 
         Raises:
             InvalidInput, StateError: see `counton.run.run`.
@@ -116,21 +109,19 @@ class Batches:
         return found
 
     def take(self, rows: DataFrame, number: int) -> None:
-        """Count a batch and return nothing, as the argument of ``foreachBatch`` must."""
+        """Count a batch and return nothing, as ``foreachBatch`` needs."""
         self(rows, number)
 
     def __call__(self, rows: DataFrame, number: int) -> Release | None:
         """Count a batch, release the windows that have ended, and write the outputs.
 
-        Spark writes the error of a query to its event log, shows it on its web page, and logs it.
-        So an error that may quote a row is written to a file that only its owner can read, and the
-        raised error names the file.
+        Spark logs the error of a query and shows it on its web page. So an error that may quote a
+        row is written to a file that only its owner can read, and the raised error names the file.
 
-        Returns:
-            All releases so far; None if there are none yet, or the batch has no rows.
+        The result has all releases so far; None if there are none, or the batch has no rows.
 
         Raises:
-            StateError: see `counton.run.run`, and other errors about a state.
+            StateError: see `counton.run.run`.
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:
@@ -166,10 +157,7 @@ class Batches:
             raise kind(self._kept_apart(number, error)) from None
 
     def _kept_apart(self, number: int, error: Exception) -> str:
-        """Write the full text of an error to a file that only its owner can read.
-
-        Return a message that names the file, for Spark to log.
-        """
+        """Write an error to a file of its owner alone; return a message for Spark to log."""
         kind = type(error).__name__
         message = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
         place = next(
@@ -188,11 +176,10 @@ class Batches:
         return f"{message}; the reason is in {file}, for its owner alone, since it may quote rows"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse to continue if the query's checkpoint (Spark's record of its progress) and the
-        state (counton's database) do not belong together, because one of them may be an old copy.
+        """Refuse a checkpoint and a state that do not belong together: one may be an old copy.
 
-        They do not belong together if the state has counted none of the last batches that the query
-        has passed, or if the state has counted events that a new checkpoint does not know.
+        The state has counted none of the last batches that the query has passed, or events that a
+        new checkpoint does not know.
         """
         if self.job.times.yes:
             return

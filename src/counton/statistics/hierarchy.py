@@ -152,6 +152,8 @@ class HierarchyReading(Reading):
 
         ``nodes`` are paths, or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is a
         difference.
+
+        Raises:
             InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
                 weight that is not a finite number.
         """
