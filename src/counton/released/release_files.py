@@ -117,10 +117,7 @@ def read(
 ) -> Release:
     """Read the release in a file or a database; see `counton.read`.
 
-    Args:
-        source, name, level, like: as in `counton.read`.
-        databases: function that reads a stream's published rows from a database; None: databases
-            are refused.
+    ``databases`` reads a stream's published rows; without it databases are refused.
 
     Raises:
         InvalidInput, StateError: as in `counton.read`.
@@ -228,15 +225,7 @@ def _read_one(
     databases: Databases | None,
     like: _File | None = None,
 ) -> _File:
-    """Read one stream from a file or a database.
-
-    Args:
-        place: path or address.
-        name: the requested stream; None: there is only one.
-        databases: see `read`.
-        like: another file, which has the public description that this file lacks; None: there is
-            none.
-    """
+    """Read one stream from a file or a database; ``like`` has the description that it lacks."""
     if is_database(place):
         if databases is None:
             raise InvalidInput(f"{place!r} is a database, not a file; read it with counton.read")
