@@ -1,8 +1,4 @@
-"""Strategies: how counts are measured with noise (a matrix C), and how releases are computed from
-the measurements (a matrix B).
-
-Each file defines one strategy, or one concept that several strategies share.
-"""
+"""Strategies: how counts are measured with noise, and releases computed from measurements."""
 
 from __future__ import annotations
 
@@ -78,8 +74,7 @@ __all__ += [
 
 
 def public_strategies() -> tuple[type[StreamStrategy], ...]:
-    """Return the classes of all strategies for streams that ``counton.strategies`` exports, sorted
-    by name.
+    """Return the exported classes of strategies for streams, sorted by name.
 
     >>> [cls.__name__ for cls in public_strategies()]
     ['AsOf', 'Binary', ...'KAry', ...]
@@ -88,10 +83,9 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
 
 
 def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
-    """Return the strategy class for streams that is registered under ``name``; None if no installed
-    package has such a class.
+    """Return the class of this name, or None; other packages register classes by entry points.
 
-    Other packages register classes by entry points in the group ``counton.strategies``.
+    Their group is ``counton.strategies``.
 
     >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
     ('KAry', None)
@@ -105,16 +99,14 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
 
 def _others() -> Iterable[EntryPoint]:
-    """Return the entry points (of ``importlib.metadata``) by which other packages register
-    strategies for streams.
-    """
+    """Return the entry points by which other packages register strategies for streams."""
     from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=__name__)
 
 
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
-    """Rebuild a strategy for streams from a description that its ``to_dict`` made.
+    """Rebuild a strategy for streams from its ``to_dict``.
 
     >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
     KAry(horizon=1000, arity=13, subtraction=True)

@@ -1,9 +1,8 @@
 """Search for the real parameters of a strategy: by L-BFGS, then rounding to a grid.
 
-The last digits of a search's result, and sometimes where the search ends, depend on the processor
-and on the number of threads. So the result is *rounded to a grid before it is used* (`on_grid`). A
-saved stream stores the rounded numbers, and the noise is derived from the secret key and from these
-numbers. A stream that continues on another machine reads them back instead of searching again.
+A search's last digits, and sometimes where it ends, depend on the processor and on threads. So the
+result is *rounded to a grid before it is used* (`on_grid`). A saved stream stores the rounded
+numbers, from which with the key its noise is derived; another machine reads them back.
 """
 
 from __future__ import annotations
@@ -34,15 +33,9 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """Minimise a function by L-BFGS; return the least value found, and the parameters, shape (n,),
-    where it was found.
+    """Minimise a function by L-BFGS; return the least value, and where it was found.
 
-    Args:
-        value: the function to minimise; it takes parameters of shape (n,), and returns a value and
-            its gradient.
-        start: the parameters at which the search begins, shape (n,).
-        bounds: (lowest, highest) for each parameter; None: no bounds.
-        options: options of scipy's L-BFGS-B, such as ``maxiter``.
+    ``value`` returns a value and its gradient.
 
     >>> least, found = descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2))
     >>> round(least, 9), found.round(6).tolist()
@@ -55,24 +48,15 @@ def descend(
 
 
 def on_grid(values: ArrayLike) -> Floats:
-    """Return ``values``, each rounded to 12 significant binary digits, in the same shape.
-
-    >>> on_grid([0.3141592, 31.41592]).tolist()
-    [0.314208984375, 31.4140625]
-    """
+    """Return ``values``, each rounded to 12 significant binary digits."""
     fractions, powers = np.frexp(np.asarray(values, np.float64))
     return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, DIGITS)), powers - DIGITS))
 
 
 def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
-    """Return a matrix rounded to multiples of 2^-bits, as two things: integers in units of 2^-bits,
-    and the number ``bits``.
+    """Return a matrix in integer units of 2^-bits, and ``bits``.
 
-    ``bits`` is chosen so that the largest magnitude becomes an integer above 2^19 and at most 2^20.
-
-    >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
-    >>> (entries * 2.0**-bits).round(5).tolist(), bits
-    ([[1.0, 0.0], [-0.3, 0.7]], 20)
+    The largest magnitude becomes an integer above 2^19 and at most 2^20.
     """
     fraction, power = math.frexp(float(np.abs(matrix).max(initial=0.0)))
     bits = MATRIX_DIGITS - (power - 1 if fraction == 0.5 else power)
@@ -84,13 +68,7 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
 
 
 def with_differences(value: Callable[[Floats], float]) -> Value:
-    """Return a function that returns ``value(x)`` and its gradient, for parameters x of shape (n,).
-
-    The gradient is computed by central differences.
-
-    >>> with_differences(lambda x: float(x @ x))(np.array([1.0, 2.0]))[1].round(6).tolist()
-    [2.0, 4.0]
-    """
+    """Return a function that returns ``value(x)`` and its gradient by central differences."""
 
     def with_slopes(x: Floats) -> tuple[float, Floats]:
         shifts = DIFFERENCE * np.eye(len(x))

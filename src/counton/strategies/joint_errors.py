@@ -1,6 +1,4 @@
-"""Variances of released noise: of single releases, of weighted sums of releases, and the mean or
-maximum over all releases.
-"""
+"""Variances of released noise: of releases, of weighted sums, and the mean or maximum of all."""
 
 from __future__ import annotations
 
@@ -28,15 +26,11 @@ if TYPE_CHECKING:
 def noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Return the exact variance of the noise of each release, rounding included, in squared data
-    units.
+    """Return the exact noise variance of each release, rounding included, in squared data units.
 
     Args:
-        strategy: a strategy for a stream.
-        law: the calibrated noise distribution of one node (one noisy measurement).
-        steps: the steps of the releases.
-        since: earlier steps, or None. If steps are given here, the result is for the released
-            counts of the steps since + 1 .. step.
+        law: the calibrated distribution of a node.
+        since: earlier steps: the result is then for the counts of the steps since + 1 .. step.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -63,18 +57,8 @@ def sum_noise_variance(
 ) -> float | None:
     """Return the exact variance of the noise of a weighted sum of totals, in squared data units.
 
-    Total i counts all steps up to ``stops[i]`` and has the weight ``weights[i]``. ``law`` is the
-    calibrated noise distribution of one node (one noisy measurement). The result is None if the
-    nodes have different distributions, or if releases are rounded; then `noise_variance` still
-    gives the variance of a difference of two totals.
-
-    >>> import numpy as np
-    >>> from counton.base.distributions import DiscreteLaplace
-    >>> from counton.strategies import Binary
-    >>> tree, law = Binary(31), DiscreteLaplace(1)
-    >>> found = sum_noise_variance(tree, law, np.array([14, 15]), np.array([-1.0, 1.0]))
-    >>> bool(found == noise_variance(tree, law, 15, since=14))
-    True
+    Total i counts all steps up to ``stops[i]`` and has the weight ``weights[i]``. None: nodes have
+    different distributions, or releases are rounded; `noise_variance` still gives differences.
     """
     if isinstance(strategy, EndlessStrategy) or strategy.facts.rounding_variance:
         return None
@@ -96,18 +80,13 @@ def sum_noise_variance(
 def released_variance(
     strategy: StreamStrategy, metric: Metric, release: ReleaseForm = "totals"
 ) -> float:
-    """Return the mean or the largest variance of all numbers released over the horizon.
-
-    The unit is the variance of the noise of one node (one noisy measurement).
+    """Return the mean or the largest variance of all numbers, in units of one node's variance.
 
     Args:
-        strategy: a strategy for a stream.
-        metric: "mean" or "max".
-        release: which numbers are meant: "totals" (the totals at all steps), "windows" (the counts
-            of all single steps), or "both" (all of these).
+        release: "totals", "windows" (counts of single steps), or "both".
 
     Raises:
-        InvalidInput: an unknown metric or form, no horizon, or a horizon too long to compute.
+        InvalidInput: an unknown metric or form, or no horizon, or one too long to compute.
 
     >>> from counton.strategies import Binary
     >>> tree = Binary(1000)

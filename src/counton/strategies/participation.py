@@ -2,56 +2,51 @@
 
 A unit counts in a set of steps S = {s_1 < s_2 < ...}. Either S has at most ``steps`` members, any
 two at least ``separation`` apart. Or S is a fixed schedule: up to ``steps`` consecutive members of
-i, i + every, i + 2 every, ... for one i. A unit may miss some of these steps, since a subset of S
-has no larger norm. (Steps picked anywhere in a schedule may lie further apart and have a larger
-norm; state a ``separation`` for them.) In step s the unit counts by a vector d_s, with ||d_s||_1 <=
-c_1 and ||d_s||_2 <= c_2. It changes the nodes (the noisy measurements) by the sum over S of (C e_s)
-x d_s, where C e_s is column s of C. With G = C^T C that is
+i, i + every, i + 2 every, ... for one i, of which a unit may miss some. (Steps picked anywhere in a
+schedule may have a larger norm; state a ``separation`` for them.) In step s the unit counts by a
+vector d_s, with ||d_s||_1 <= c_1 and ||d_s||_2 <= c_2, which changes the nodes by the sum over S of
+(C e_s) x d_s. With G = C^T C that is
 
     in the 1-norm           at most c_1   * max over S of sum_{s in S} ||C e_s||_1
     in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} |G_st|,
 
 because |<d_s, d_t>| <= c_2^2; equal vectors attain both if C has no negative entry. Then the norms
-are the largest sums, over all nodes v, of n_v and of n_v^2, where n_v is the sum of row v of C over
-the steps in S. They are computed in integers, in one of these ways:
+are the largest sums, over all nodes v, of n_v and of n_v^2, with n_v the sum of row v of C over S.
+They are computed in integers, in one of these ways:
 
-- *Toeplitz* (``SqrtToeplitz``): let the first column of C be decreasing and not
-  negative. With b the separation, S = {1, 1 + b, 1 + 2b, ...} is the worst set: moving
-  steps to earlier places, and closer together, makes no product G_st smaller.
-- *Trees* state how each range of steps (`Stretch`) is divided into smaller ranges. Let
-  most[m] be the largest sum if m members of S lie in a range. It is n m^2, plus the
-  largest sum over all ways to distribute the m members among the smaller ranges. Here n
-  is the sum of the squared weights of the nodes that hold exactly this range. Equal
-  ranges are computed once. If all members in one of several equal ranges are known to
-  be the worst case, other distributions are not tried. For distinct steps (b = 1) the
-  result is exact. For b > 1 the only condition used is that a range of w steps holds at
-  most ceil(w / b) members. So the result is an upper bound.
+- *Toeplitz* (``SqrtToeplitz``): let the first column of C be decreasing and not negative. With b
+  the separation, S = {1, 1 + b, 1 + 2b, ...} is the worst set: moving steps to earlier places, and
+  closer together, makes no product G_st smaller.
+- *Trees* state how each range of steps (`Stretch`) is divided into smaller ranges. Let most[m] be
+  the largest sum if m members of S lie in a range: n m^2, with n the sum of the squared weights of
+  the nodes that hold exactly this range, plus the largest sum over all ways to distribute the m
+  members among the smaller ranges. Equal ranges are computed once. If all members in one of several
+  equal ranges are known to be the worst case, others are not tried. For distinct steps (b = 1) the
+  result is exact. For b > 1 the only condition used is that a range of w steps holds at most ceil(w
+  / b) members: an upper bound.
 - *Short horizons*: all allowed sets S are tried.
 - *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, because members of S
   that are j places apart are at least j b steps apart.
-- *A fixed schedule*: all first steps i are tried on horizons up to 2^16. On longer
-  ones, the result for separation = every is an upper bound.
-- *All steps* are a schedule with every = 1. Trees add up the values of their nodes,
-  exactly.
+- *A fixed schedule*: all first steps i are tried on horizons up to 2^16. On longer ones, the result
+  for separation = every is an upper bound.
+- *All steps* are a schedule with every = 1. Trees add up the values of their nodes, exactly.
 
-A unit may also enter and leave a count, which changes it by +1 and -1 in turn, in at most w steps
-(`largest_alternating`). The changes up to any step then add up to 0 or 1. So a node that holds
+A unit may also enter and leave a count, by +1 and -1 in turn, in at most w steps
+(`largest_alternating`). The changes up to any step add up to 0 or 1. So a node that holds
 consecutive steps changes by +1 or -1 if an odd number of changes fell into it, else by 0. In
 general:
 
-- *Trees*: most[m] as above, with m mod 2 in place of m and of m^2: exact. With D_1 and
-  D_2 the largest 1-norm and 2-norm of a column, this is at most w D_1 and w D_2^2,
-  since n_v is 0, 1 or -1.
-- *Rows*: let p_t in {0, 1} be the sum of the changes up to step t. Then (C d)_r = sum
-  over t of p_t (C_rt - C_r,t+1). It is at most V_r, the sum of all falls of row r from
-  one entry to the next (or of all rises), with a 0 after its last entry. For a row that
-  first rises and then falls, V_r is its largest entry. So ||C d||_2^2 <= sum over r of
-  V_r |(C d)_r| <= w max over s of sum over r of V_r |C_rs|.
-- *Products*: for s in S and its successors t_1 < t_2 < ... in S, the sum -G_(s, t_1) +
-  G_(s, t_2) - ... is at most the sum of all rises of G_st as t grows from s. (It is 0
-  if G_st only falls with the distance t - s, as for ``SqrtToeplitz``.) So ||C d||_2^2
-  <= sum over S of (G_ss + 2 rises), and likewise with the rises of G_st over t < s.
-  This needs that no product G_st is negative.
+- *Trees*: most[m] as above, with m mod 2 in place of m and of m^2: exact. With D_1 and D_2 the
+  largest 1-norm and 2-norm of a column, this is at most w D_1 and w D_2^2, since n_v is 0, 1 or -1.
+- *Rows*: let p_t in {0, 1} be the sum of the changes up to step t. Then (C d)_r = sum over t of p_t
+  (C_rt - C_r,t+1). It is at most V_r, the sum of all falls of row r from one entry to the next (or
+  of all rises), with a 0 after its last entry. For a row that first rises and then falls, V_r is
+  its largest entry. So ||C d||_2^2 <= sum over r of V_r |(C d)_r| <= w max over s of sum over r of
+  V_r |C_rs|.
+- *Products*: for s in S and its successors t_1 < t_2 < ... in S, the sum -G_(s, t_1) + G_(s, t_2) -
+  ... is at most the sum of all rises of G_st as t grows from s. (It is 0 if G_st only falls with
+  the distance t - s, as for ``SqrtToeplitz``.) So ||C d||_2^2 <= sum over S of (G_ss + 2 rises),
+  and likewise with the rises of G_st over t < s. This needs that no product G_st is negative.
 - *Short horizons*: all sets are tried.
 """
 
@@ -108,17 +103,13 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """A range of consecutive steps that a tree over the steps of a stream keeps together.
-
-    The function `Structure.divisions` divides a stretch into smaller stretches. A stretch may have
-    a node, a noisy sum of the counts of exactly its steps.
+    """A range of consecutive steps that a tree keeps together, perhaps with a node for them.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
         nodes: 1 if the stretch has a node, else 0.
         steps: the number of steps within the horizon.
-        kind: a number that differs between stretches with equal attributes that are divided in
-            different ways.
+        kind: differs between equal stretches that are divided in different ways.
     """
 
     level: int
@@ -128,11 +119,9 @@ class Stretch(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The steps in which one unit may count: at most ``steps`` of them, any two at least ``apart``
-    apart.
+    """The steps in which one unit may count: at most ``steps``, any two at least ``apart`` apart.
 
-    If ``fixed`` is True, the unit counts in ``steps`` steps exactly ``apart`` apart, so the first
-    step determines all others.
+    If ``fixed``, they are exactly ``apart`` apart: the first one determines all.
     """
 
     steps: int
@@ -145,16 +134,10 @@ def schedule_for(
 ) -> Schedule:
     """Return the checked schedule of a unit's steps, with no more steps than fit into the horizon.
 
-    Its ``apart`` is ``every`` in a fixed schedule, else ``separation``. A unit that may count in
-    every step is on a fixed schedule.
-
-    Raises:
-        InvalidInput: an argument below 1 or not an integer, or both a separation and a schedule.
+    A unit that may count in every step is on a fixed schedule, whose ``apart`` is ``every``.
 
     >>> schedule_for(16, steps=9, separation=5, every=None)
     Schedule(steps=4, apart=5, fixed=False)
-    >>> schedule_for(16, steps=99, separation=1, every=None)
-    Schedule(steps=16, apart=1, fixed=True)
     """
     if steps is not None:
         steps = check_integer("steps", steps, 1, remedy="the most steps one unit counts in")
@@ -183,33 +166,27 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """Facts about the columns of a strategy's measurement matrix C, for faster or tighter bounds of
-    the sensitivity to units that count in several steps.
+    """Facts about the columns of C, for faster or tighter bounds of sensitivity.
 
     A fact that is not stated is computed from the columns. Integers are in units of
     ``2**-lattice_bits``.
 
     Attributes:
-        divisions: for a tree: a function that divides a stretch of steps, or the whole horizon if
-            the argument is None. It returns pairs (smaller stretch, number of times that it occurs
-            in this stretch); () for a single step that enters no smaller node. Every node holds the
-            steps of one of these stretches.
-        nodes_by_level: for a tree: a function that returns, for each level, an array of shape
-            (horizon,): the index of the node that each step enters, or -1 if it enters none. It
-            returns None instead of arrays if a strategy does not number its nodes.
-        overlaps: a function of a schedule. For j = 1, 2, .. steps - 1 it returns an upper bound of
-            the inner product of two columns whose steps are at least j times ``apart`` apart, in
-            units of ``4**-lattice_bits``.
-        falling_series: the first column of C, shape (horizon,), if C is Toeplitz and this column is
-            decreasing and not negative.
-        change_bound: for a unit that changes its count by +1 and -1 in turn, in any number of
-            steps. The function returns the most that each change adds to the squared 2-norm, in
-            units of ``4**-lattice_bits``.
-        largest_sum: a faster function for this strategy in place of the function `largest_sum` of
-            this module.
-        aligned: a function that returns True only if C satisfies two conditions; by default it
-            returns True. First, no two columns have a negative inner product. Second, let G_ij be
-            the inner product of the columns i and j; then G_ik <= G_ij + G_jk for all i < j < k.
+        divisions: for a tree: a function from a stretch (None: the horizon) to pairs (smaller
+            stretch, number of times that it occurs in this one); () for a single step that enters
+            no smaller node. Every node holds the steps of one of these stretches.
+        nodes_by_level: for a tree: a function that returns by level the index of the node that each
+            step enters, or -1: shape (horizon,). None: nodes are not numbered.
+        overlaps: a function of a schedule that bounds, for j = 1, 2, .. steps - 1, the inner
+            product of two columns whose steps are at least j times ``apart`` apart, in units of
+            ``4**-lattice_bits``.
+        falling_series: the first column of C, shape (horizon,), if C is Toeplitz and it decreases
+            and is not negative.
+        change_bound: returns the most that each change of a count, by +1 and -1 in turn, adds to
+            the squared 2-norm, in units of ``4**-lattice_bits``.
+        largest_sum: a faster function in place of `largest_sum` of this module.
+        aligned: returns True only if no two columns have a negative inner product, and G_ik <= G_ij
+            + G_jk for the inner products G of all i < j < k.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -228,17 +205,13 @@ def tree_structure(
     *,
     whole: bool = False,
 ) -> Structure:
-    """Return the facts about a tree whose nodes sum consecutive steps: a step's count enters every
-    node that holds the step.
+    """Return the facts about a tree whose nodes sum consecutive steps.
 
     Args:
-        horizon: the number of steps.
-        widths: the number of steps in a node at each level; the nodes of a level follow each other
-            without gaps.
-        unread: a pair (place, siblings) for nodes that are left out, since no release uses them. In
-            each group of ``siblings`` consecutive nodes of a level, it is the node at ``place``,
-            counted from 1. Place 0: no node is left out.
-        whole: if True, the last node of a level is left out if its steps go beyond the horizon.
+        widths: the steps in a node at each level, which follow each other without gaps.
+        unread: a pair (place, siblings): of each group of ``siblings`` consecutive nodes, the one
+            at ``place``, counted from 1, is left out, since no release uses it; 0: none.
+        whole: leave out the last node of a level if its steps go beyond the horizon.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
     >>> [nodes.tolist() for nodes in of_halves.nodes_by_level()][1:]
@@ -296,18 +269,15 @@ def sensitivities(
 ) -> Sensitivity:
     """Return the sensitivity of all measurements together: how far one unit moves them.
 
-    The unit adds 1 to one cell in each of its steps. The 1-norm of the result is in units of
-    ``2**-lattice_bits``, the squared 2-norm in squared units. Both are exact or upper bounds.
+    The unit adds 1 to one cell in each of its steps. Norms are exact or upper bounds, in units of
+    ``2**-lattice_bits`` (1-norm) or their squares.
 
     Args:
-        strategy: a strategy for a stream.
-        steps: the largest number of steps in which the unit counts; by default 1, or with ``every``
-            as many as the schedule has.
+        steps: the most steps of the unit; by default 1, or with ``every`` the whole schedule.
         separation: the least distance of any two of these steps.
-        every: the distance in a fixed schedule, instead of ``separation``. With steps=3 and
-            every=7, the unit counts in the steps i, i + 7 and i + 14, for some i; it may leave out
-            some of them. If it may count in any 3 steps of a longer series i, i + 7, i + 14, ...,
-            state ``separation`` instead.
+        every: the distance in a fixed schedule. With steps=3 and every=7, the unit counts in some
+            of i, i + 7 and i + 14, for one i. If it may count in any 3 of a longer series, state
+            ``separation`` instead.
 
     Raises:
         InvalidInput: an argument out of range, or arguments that do not fit together.
@@ -343,9 +313,7 @@ def sensitivities(
 
 
 def _known_sensitivities(strategy: _StepNodes) -> dict[object, Sensitivity]:
-    """Return the sensitivities that were computed for a strategy object, by the steps in which a
-    unit may count; new ones are kept in it.
-    """
+    """Return the sensitivities kept in a strategy object, by the steps of a unit."""
     # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     return known
@@ -359,20 +327,17 @@ def sensitivity(
     separation: int = 1,
     every: int | None = None,
 ) -> float:
-    """Return the sensitivity in the p-norm: the most by which one unit moves all measurements
-    together.
+    """Return the most by which one unit moves all measurements together, in the p-norm.
 
-    If the unit counts in one step, this is the largest p-norm of a column of the measurement matrix
-    C. If it counts in several steps, the result is never below the exact value.
+    In one step it is the largest p-norm of a column of C; in several it is never below the exact
+    value.
 
     Args:
-        strategy: a strategy for a stream.
         p: 1 or 2.
-        steps, separation, every: the steps in which the unit counts, as in `sensitivities`.
+        steps, separation, every: as in `sensitivities`.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument is out of
-            range.
+        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument out of range.
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)
@@ -393,18 +358,13 @@ def sensitivity(
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
     """Return two upper bounds of an integer vector, each lowered if the other one implies less.
 
-    ``l1`` bounds the 1-norm, ``l2_squared`` the squared 2-norm. An integer vector's squared 2-norm
-    is at least its 1-norm, and at most the square of its 1-norm.
+    An integer vector's squared 2-norm is at least its 1-norm, and at most its square.
     """
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
 def check_norm(norm: object) -> Norm:
-    """Return ``norm`` as a Python integer, 1 or 2.
-
-    Raises:
-        InvalidInput: ``norm`` is neither 1 nor 2.
-    """
+    """Return ``norm`` as a Python integer, 1 or 2."""
     if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
         for known in _NORMS:
             if norm == known:
@@ -422,11 +382,9 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the most by which a unit moves all measurements, if it counts in the steps of a
-    schedule.
+    """Return the most by which a unit on a schedule moves all measurements, or a bound.
 
-    The result is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared
-    units (``norm`` 2). It is exact or an upper bound.
+    It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -438,12 +396,7 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _largest_sums(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> Sequence[int]:
-    """Return, for each of several norms, the most by which a unit moves all measurements, if it
-    counts in the steps of a schedule.
-
-    `largest_sum` returns the same for one norm. With several norms, work that they have in common
-    is done once.
-    """
+    """Return `largest_sum` for several norms, whose common work is done once."""
     horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
@@ -467,11 +420,10 @@ def _largest_sums(
 
 
 def _moved_by_first_steps(series: Integers, schedule: Schedule) -> Integers:
-    """Return the change of the measurements by a unit whose steps begin at 1 and are as close
-    together as the schedule allows.
+    """Return the change by a unit whose steps begin at 1, as close together as allowed.
 
-    No unit on the schedule changes them by a larger norm if C is Toeplitz and its first column
-    decreases. ``series`` is this column; both have the shape (horizon,).
+    No unit on the schedule has a larger norm if C is Toeplitz and its first column, ``series``,
+    decreases.
     """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
@@ -483,13 +435,9 @@ def _moved_by_first_steps(series: Integers, schedule: Schedule) -> Integers:
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    """Return the most by which a unit moves all measurements if its counts change in a given
-    pattern.
+    """Return the most by which a unit moves all measurements if counts change in a pattern.
 
-    A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
-    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). The result holds a
-    1-norm in units of 2^-lattice_bits and a squared 2-norm in squared units. Each is exact or an
-    upper bound.
+    Both norms, in units of 2^-lattice_bits or their squares, are exact or upper bounds.
 
     >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz
@@ -498,9 +446,6 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     >>> unit = 4.0**strategy.facts.lattice_bits
     >>> pattern_sensitivity(strategy, word).l2_squared / unit < 8 * 1.7592
     True
-
-    Raises:
-        InvalidInput: a strategy without a horizon, or runs that lie beyond the horizon.
     """
     # Runs have fixed distances from each other. All first steps are tried, which is exact, for
     # Toeplitz strategies, for trees on horizons up to 2^16, and for horizons up to 512 steps.
@@ -572,13 +517,10 @@ def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int
 
 
 def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
-    """Return, for each first step, how far a run of ``length`` consecutive steps moves the
-    measurements.
+    """Return, for each first step, how far ``length`` consecutive steps move the measurements.
 
-    The result has shape (horizon,), with int64 or Python integers. It holds 1-norms (``norm`` 1) in
-    units of 2^-lattice_bits, or squared 2-norms (``norm`` 2) in squared units. A run that would go
-    beyond the horizon ends at the horizon. None if the norms cannot be computed for such a long
-    horizon.
+    Shape (horizon,): 1-norms in units of 2^-lattice_bits, or squared 2-norms in squared units. A
+    run ends at the horizon. None: the horizon is too long.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -609,11 +551,9 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
-    """Return the most by which a unit moves all measurements if it changes ``changes`` counts, by
-    +1 and -1 in turn.
+    """Return the most by which ``changes`` by +1 and -1 in turn move all measurements.
 
-    For ``norm`` 1 this is the 1-norm in units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm
-    in squared units. It is exact or an upper bound.
+    It is exact or an upper bound: a 1-norm in units of 2^-lattice_bits, or a squared 2-norm.
 
     >>> from counton.strategies import Binary
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
@@ -640,11 +580,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return a bound on what each change of a count adds to the squared 2-norm of a unit's move.
-
-    The unit changes counts by +1 and -1 in turn; its move is how it changes all measurements. None
-    if the strategy states no bound.
-    """
+    """Return the stated bound on what each change adds to the squared 2-norm; None if none is."""
     # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
     # column, because inner products of columns only fall with their distance.
     known = strategy.structure
@@ -654,11 +590,9 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return a number A: a unit that changes n counts, by +1 and -1 in turn, moves all measurements
-    by at most n A, for every n.
+    """Return A such that n changes by +1 and -1 in turn move all measurements by at most n A.
 
-    Moves are measured by the 1-norm in units of 2^-lattice_bits (``norm`` 1), or by the squared
-    2-norm in squared units (``norm`` 2).
+    It is for 1-norms in units of 2^-lattice_bits, or for squared 2-norms in squared units.
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -684,12 +618,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """Return how far a unit that counts by +1 and -1 in turn moves the measurements at most, by
-    trying all sets of up to ``changes`` steps.
-
-    The result is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2). ``weights`` is the
-    measurement matrix C, shape (nodes, horizon), in integers.
-    """
+    """Return the most by which changes by +1 and -1 in turn move, by trying all sets of steps."""
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
     last = np.full(1, -1)
@@ -704,12 +633,7 @@ def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield upper bounds on how far a unit moves all measurements if it changes ``changes`` counts,
-    by +1 and -1 in turn.
-
-    The bounds hold for any measurement matrix C. They bound the 1-norm (``norm`` 1) or the squared
-    2-norm (``norm`` 2) of the move.
-    """
+    """Yield upper bounds of `largest_alternating` that hold for any matrix."""
     # The docstring of the module proves these bounds ("Rows" and "Products").
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
@@ -720,16 +644,11 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return two things from which `_alternating_bounds` computes its bounds, for a unit that
-    changes counts by +1 and -1 in turn.
+    """Return the terms of `_alternating_bounds`.
 
-    The first is an array of shape (nodes,): how much each row of the measurement matrix C rises or
-    falls. It is the sum of all rises from one step to the next, or the sum of all falls, whichever
-    is larger.
-
-    The second is a list of one or two arrays of shape (horizon,). Each array has, for each step, a
-    bound on what a change in this step adds to the squared 2-norm by which the unit moves the
-    measurements. The bounds are sorted in ascending order.
+    First, shape (nodes,): the sum of all rises of each row of C, or of all falls if that is larger.
+    Second, one or two arrays of shape (horizon,), ascending: bounds on what a change in each step
+    adds to the squared 2-norm.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -748,11 +667,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
-    """Yield upper bounds on how far a unit moves all measurements if it counts in the steps of a
-    schedule, in no order.
-
-    The least of them is used where no faster or exact method applies.
-    """
+    """Yield upper bounds of `largest_sum`, for where no faster or exact method applies."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
@@ -781,9 +696,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """Return the dtype of sums over ``members`` steps of a unit: int64 if it can hold them, else
-    object (Python integers).
-    """
+    """Return the dtype of sums over ``members`` steps: int64, or object if they are larger."""
     # The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
     # most its square.
     small = (members * sensitivities(strategy).l1) ** norm < _LARGEST_SUM
@@ -794,12 +707,9 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
-    """Return, for each level of a tree, the weight with which a count enters its node (noisy
-    measurement) on this level.
+    """Return, by level of a tree, the magnitude of a count's weight, in units of 2^-lattice_bits.
 
-    Weights are magnitudes in units of 2^-lattice_bits. They are read from the column of the first
-    step. If the first step enters no node of a level, the level gets the weight 1, which is
-    2^lattice_bits units.
+    It is that of the first step; 2^lattice_bits where this one enters no node.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
@@ -812,16 +722,11 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """The worst case in one part of a tree: how far a unit moves the nodes of the part at most.
+    """How far m steps of a unit in one part of a tree move its nodes at most, by m.
 
-    There is one value for each number of the unit's steps that lie in the part. It is the largest
-    sum over the part's nodes v of n_v, or of n_v^2. Here n_v is the sum of the weights of the
-    unit's steps in node v.
-
-    Attributes:
-        sums: at index m: the largest sum if m steps of the unit lie in the part.
-        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b. Then the worst
-            case in two equal parts has all steps in one of them.
+    ``sums[m]`` is the largest sum over its nodes v of n_v, or of n_v^2, with n_v the weights of the
+    unit's steps in v. ``together``: sums[a] + sums[b] <= sums[a + b] is known, so the worst case in
+    two equal parts has all steps in one of them.
     """
 
     sums: Integers
@@ -831,16 +736,11 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, over all ways to distribute
-    its steps over the parts of the tree.
+    """Return the most by which a unit moves a tree, over all ways to distribute its steps.
 
-    Each part holds at most as many of the unit's steps as the schedule's least distance allows. Let
-    n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum over
-    all nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
-
-    Args:
-        alternating: True if the unit counts by +1 and -1 in turn. Then n_v is the weight of one
-            step in node v if v has an odd number of the unit's steps, else 0.
+    Each part holds at most as many steps as the schedule's least distance allows. The result is the
+    largest sum over nodes v of n_v or of n_v^2, with n_v the weights of the unit's steps in v. If
+    ``alternating``, n_v is the weight of one step if v has an odd number of them, else 0.
     """
     # The steps are distributed over the parts of the tree in the worst way. A part holds at most as
     # many steps as the schedule's least distance allows.
@@ -854,11 +754,6 @@ def _shared_out(
 
     @cache
     def best(part: Stretch) -> _Most:
-        """Return how far a unit moves the nodes of one part of the tree in the worst case.
-
-        The result has an entry for each number 0, 1, 2, ... of the unit's steps that lie in the
-        part.
-        """
         room = min(most, -(-part.steps // schedule.apart))
         divisions = divisions_of(part)
         # A part without divisions is a single step, so it holds 0 or 1 of the unit's steps.
@@ -882,11 +777,7 @@ def _shared_out(
 
 
 def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
-    """Return how far a unit moves the nodes of two parts of a tree in the worst case.
-
-    ``left`` and ``right`` are the worst cases in each part alone. The result is for 0 to ``room``
-    steps of the unit in the two parts together.
-    """
+    """Return the worst case of two parts together, for 0 to ``room`` steps."""
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
@@ -897,23 +788,16 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the largest 1-norm by which a unit moves the measurements of a tree.
+    """Return the largest 1-norm by which a unit moves a tree.
 
-    Each of the unit's steps adds the 1-norm of its column of the measurement matrix. The steps are
-    chosen so that the sum is largest.
+    Each step adds the 1-norm of its column.
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
 
     @cache
     def best(part: Stretch) -> dict[int, int]:
-        """Return what the steps of a unit add to the 1-norm in the worst case, in one part of the
-        tree.
-
-        A step adds the sum of its weights in the nodes of the part. The result maps such a sum to
-        the number of steps that add it. The steps are those with the largest sums, as many as the
-        schedule allows in the part.
-        """
+        """Return, for one part of the tree, the largest sums of weights, with their numbers."""
         divisions = divisions_of(part)
         weight: int = part.nodes * weights[part.level]
         room = min(most, -(-part.steps // schedule.apart))
@@ -935,13 +819,10 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
 
 
 def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
-    """Return how far a unit that counts in every step moves the measurements of a tree.
+    """Return how far a unit that counts in every step moves a tree.
 
-    Let n_v be the sum of the weights of all steps in node v. The result is the sum over all nodes v
-    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
-
-    If ``alternating``, the unit counts by +1 and -1 in turn. Then a node moves by at most the
-    weight of one step. With this weight as n_v, the result is an upper bound.
+    It is the sum over nodes v of n_v or of n_v^2, with n_v the sum of all weights in v; an upper
+    bound, with the weight of one step, if ``alternating``.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -958,11 +839,7 @@ def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return how far a unit moves the nodes of ``times`` equal parts of a tree in the worst case.
-
-    ``best`` has the worst cases for one part: index m is for m steps of the unit in this part. In
-    the result, index m is for m steps in all parts together, from 0 to ``room``.
-    """
+    """Return the worst case of ``times`` equal parts together, for 0 to ``room`` steps."""
     result = np.zeros(1, best.dtype)
     while times:
         if times & 1:
@@ -974,8 +851,7 @@ def _repeat(best: Integers, times: int, room: int) -> Integers:
 
 
 def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
-    """Return the max-plus convolution of two sequences: for m = 0, 1, .. up to ``room``, the
-    maximum over i of left[i] + right[m - i].
+    """Return, for m = 0, 1, .. ``room``, the maximum over i of left[i] + right[m - i].
 
     >>> _best_shares(np.array([0, 1, 4]), np.array([0, 3]), 9).tolist()
     [0, 3, 4, 7]
@@ -1005,8 +881,7 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the first and last index of a sequence and, between them, the indices at which its
-    slope decreases.
+    """Return the ends of a sequence and, between them, the indices at which its slope decreases.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
@@ -1018,10 +893,9 @@ def _bends(sums: Integers) -> list[int]:
 
 
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
+    """Return a bound on the squared 2-norm by which a unit with several steps moves a tree.
 
-    It is a sum with one term for each level. The term is the largest squared norm on this level,
-    over all ways to distribute the unit's steps among the level's nodes.
+    It adds up the largest squared norm on each level, over all ways to distribute the steps there.
     """
     # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
     # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).
@@ -1049,12 +923,7 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Return the 1-norms of the columns of the measurement matrix C, and the magnitudes of the
-    inner products of every two columns.
-
-    Their shapes are (horizon,) and (horizon, horizon). Norms are in units of 2^-lattice_bits,
-    products in squared units.
-    """
+    """Return the 1-norms of the columns of C, and the magnitudes of their inner products."""
     # Arrays are int64 if all sums of their entries fit, else of Python integers.
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
@@ -1063,11 +932,7 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return the inner products of every two columns of the measurement matrix C, that is, C^T C:
-    shape (horizon, horizon).
-
-    Values are in squared units of 2^-lattice_bits.
-    """
+    """Return C^T C, shape (horizon, horizon), in squared units of 2^-lattice_bits."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     if longest**2 < 2**52:
@@ -1081,10 +946,7 @@ def _gram(strategy: _StepNodes) -> Integers:
 
 @lru_cache(maxsize=4)
 def _written_out(strategy: _StepNodes) -> Integers:
-    """Return the measurement matrix C, shape (nodes, horizon), in units of 2^-lattice_bits.
-
-    It is int64 if all sums of products fit, else Python integers.
-    """
+    """Return C, shape (nodes, horizon), in units of 2^-lattice_bits; int64 if all sums fit."""
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.facts.lattice_bits
@@ -1108,9 +970,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
-    """Return True if a unit on this schedule has so few possible sets of steps that all can be
-    tried.
-    """
+    """Return whether a unit has so few possible sets of steps that all can be tried."""
     if horizon > _MOST_TRIED:
         return False
     total = 0
@@ -1122,11 +982,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the most by which a unit moves the measurements, by trying all allowed sets of its
-    steps.
-
-    It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
-    """
+    """Return `largest_sum` by trying all allowed sets of steps."""
     # For the squared 2-norm, each pass of the loop adds one step to every set.
     lengths, products = _products(strategy)
     horizon = len(lengths)
@@ -1159,10 +1015,7 @@ def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -
 def _sensitivity_by_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> list[int] | None:
-    """Return, for each norm, the most by which a unit on a fixed schedule moves the measurements.
-
-    It is exact: all first steps are tried. None if there are too many steps to try.
-    """
+    """Return `largest_sum` for a fixed schedule by trying all first steps; None: too many."""
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
@@ -1192,9 +1045,7 @@ def _sensitivity_by_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """Return, for each index, the sum of the ``count`` numbers that begin there.
-
-    Near the end, where fewer numbers are left, it is the sum of these.
+    """Return, for each index, the sum of the next ``count`` numbers, or of all that are left.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]
@@ -1205,10 +1056,9 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
-    """Return the sums of square blocks of a matrix, one for each place on its diagonal.
+    """Return the sums of the blocks of ``count`` rows and columns along a matrix's diagonal.
 
-    A block begins at the place and has ``count`` rows and columns. A block that would go beyond the
-    matrix ends at its edge.
+    A block ends at the edge of the matrix.
 
     >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
     [10, 17, 6]
@@ -1223,13 +1073,11 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return how far a unit that counts in ``k`` consecutive steps of a series moves the nodes of
-    one level of a tree, for each first step.
+    """Return how far ``k`` consecutive steps of a series move one level of a tree, by first step.
 
-    A row of ``node`` belongs to a series of steps, such as every 7th step. An entry is the index of
-    the node that the step enters, or -1 for no node. Equal indices are side by side. The result has
-    the shape of ``node``. An entry is the sum of n_v^norm over all nodes v of the row, where n_v is
-    how many of the k steps enter node v. Steps beyond the end of a row are left out.
+    A row of ``node`` is a series, such as every 7th step: indices of the nodes entered, equal ones
+    side by side, or -1. An entry of the result is the sum of n_v^norm over the nodes v of the row,
+    where n_v of the k steps enter v. Steps beyond the end of a row are left out.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

@@ -31,11 +31,9 @@ _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """Return floor(2^places OFFSET), exactly, where OFFSET is a fixed irrational number slightly
-    above 1/2.
+    """Return floor(2^places OFFSET), exactly, for an irrational OFFSET slightly above 1/2.
 
-    A number x rounds to floor(x + OFFSET). Since OFFSET is irrational, no rational number lies on
-    the boundary between two results.
+    A number x rounds to floor(x + OFFSET): no rational number lies on the boundary.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)
@@ -45,7 +43,7 @@ def boundary(places: int) -> int:
 
 
 def rounded_within(total: int, error: int, places: int) -> int | None:
-    """Return the integer to which an approximately known number rounds; None if that is undecided.
+    """Return the integer to which a number rounds; None if that is undecided.
 
     The number is total / 2^places, with an error of at most error / 2^places.
 
@@ -58,19 +56,14 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
 
 
 def part_of(exact: Fraction) -> int:
-    """Return a fraction between 0 and 1, rounded to an integer number of units of 2^-40.
-
-    >>> part_of(Fraction(1, 4)), part_of(Fraction(2, 3))
-    (274877906944, 733007751851)
-    """
+    """Return a fraction between 0 and 1 in units of 2^-40, rounded."""
     return (2 * (exact.numerator << PART_BITS) + exact.denominator) // (2 * exact.denominator)
 
 
 def part_times(numbers: Integers, part: int) -> Integers:
-    """Return numbers times a fraction between 0 and 1, rounded to the nearest integer, halves up.
+    """Return numbers times ``part`` / 2^40, rounded to the nearest integer, halves up.
 
-    ``part`` is the fraction in units of 2^-40. The computation stays within int64: each number is
-    split into three digits to the base 2^20.
+    It stays within int64: each number is split into three digits to the base 2^20.
 
     >>> part_times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
     True

@@ -1,10 +1,9 @@
 """Strategies: the matrix C of the measurements, and the sensitivity of C to one protected unit.
 
 Every strategy measures y = C x + z: x are exact counts, z has one independent draw of noise for
-each row of C. A row of C, with its noise, is called a *node*. A release is a function of y alone.
-`Strategy` is the base class: the parameters and norms of C. `StreamStrategy` adds B, with A = B C,
-where A are the sums over time that are released. Strategies for lines of cells are in
-``counton.tables``, those for trees in ``counton.tables``. A strategy is pure
+each row of C, which is called a *node*. A release is a function of y alone. `Strategy` has the
+parameters and norms of C. `StreamStrategy` adds B, with A = B C, where A are the sums over time
+that are released. Strategies for lines and trees are in ``counton.tables``. A strategy is pure
 mathematics: no randomness, no data, no privacy.
 
 A strategy for a stream defines exactly:
@@ -17,12 +16,11 @@ A strategy for a stream defines exactly:
 - noise: `noise`.
 
 `EndlessStrategy` adds the members of strategies without a last step. Everything else is a function
-of a strategy. Some of these functions call a private method that a strategy may override: how a
-running stream computes noise (`reader_of`), how far rounding moves releases and how large the
-weights of noise are (`window_rounding`, `largest_reads`), and which noise is too wide
-(`check_law`). ``joint_errors`` computes exact variances of drawn noise and of several releases
-together. ``participation`` computes the sensitivity to units that count in several steps, or come
-and go. This file also has the noise distributions of nodes, and dense matrices.
+of a strategy, which may call a private method that a strategy overrides: how a running stream
+computes noise (`reader_of`), how far rounding moves releases and how large the weights of noise are
+(`window_rounding`, `largest_reads`), and which noise is too wide (`check_law`). ``joint_errors``
+has variances of drawn noise and of several releases together, ``participation`` the sensitivity to
+units that count in several steps, or come and go.
 """
 
 from __future__ import annotations
@@ -61,18 +59,14 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many nodes (noisy measurements) to compute at a time, at least 1.
-
-    The noise of so many nodes has at most ``numbers`` numbers in total, if one node's noise has the
-    shape ``shape``.
-    """
+    """Return how many nodes' noise of this shape has at most ``numbers`` numbers; at least 1."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
     """Turn the rows of an array into running sums, in place, and return the last row.
 
-    ``rows`` has shape (rows, ...). ``before``, of the shape of one row, is added to every sum.
+    ``before``, of the shape of one row, is added to every sum.
     """
     # Wide rows are added one by one, because numpy's cumsum adds up each coordinate separately,
     # which is slower for them.
@@ -113,11 +107,10 @@ _MOST_STEPS = 2**28
 
 
 class Node(NamedTuple):
-    """One noisy measurement, with a weight.
+    """One noisy measurement, named by level and index, with a weight.
 
-    ``level`` and ``index`` name the measurement. In a column of the measurement matrix C,
-    ``weight`` is the weight of a count in the measurement. In a row of the matrix B, it is the
-    weight of the measurement's noise in a release.
+    In a column of C, ``weight`` is that of a count in the measurement; in a row of B, that of its
+    noise in a release.
 
     >>> from counton.strategies import Binary
     >>> Binary(31).row(5)
@@ -130,33 +123,23 @@ class Node(NamedTuple):
 
 
 class NodeNoise(Protocol):
-    """A source of noise: it gives every node (noisy measurement) an array of independent integers.
+    """A source of noise: it gives every node an array of independent integers.
 
-    A node is named by its level and its index. The integers are in units of ``2**-lattice_bits``;
-    the ``facts`` of the strategy that adds up the noise state ``lattice_bits``.
+    They are in units of ``2**-lattice_bits``, which the strategy's ``facts`` state.
     """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the noise of one node (a measured sum); () for a scalar stream."""
+        """Shape of the noise of one node; () for a scalar stream."""
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes (measured sums) of a level: int64, shape
-        ``(len(nodes), *self.shape)``.
-        """
+        """Return the noise of nodes of a level: int64, shape ``(len(nodes), *self.shape)``."""
         ...
 
 
 class NoiseView(NamedTuple):
-    """A source of noise (`NodeNoise`) that takes its numbers from another source, under other
-    levels and indices.
-
-    Attributes:
-        shape: the shape of one node's noise; () for a scalar stream.
-        run: a function that returns the noise of consecutive nodes of a level, like
-            `NodeNoise.run`.
-    """
+    """A `NodeNoise` that takes its numbers from another source, under other levels and indices."""
 
     shape: tuple[int, ...]
     run: Callable[[int, range], Integers]
@@ -168,13 +151,12 @@ def _arguments(made: type) -> tuple[str, ...]:
 
 
 class Strategy(ABC):
-    """A measurement matrix C for the steps of a stream, the steps of a training run, or the cells
-    of a table.
+    """A measurement matrix C for the steps of a stream or a training run, or the cells of a table.
 
     Attributes:
         sources: keys of papers in `counton.base.literature` that describe the strategy.
-        saved_name: its name in saved states and in noise addresses (noise is derived from a secret
-            key and an address), so it never changes. The default is the name of the class.
+        saved_name: its name in saved states and in noise addresses, so it never changes. Default:
+            the name of the class.
     """
 
     sources: tuple[str, ...] = ()
@@ -189,16 +171,15 @@ class Strategy(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the measurement matrix C; they are part of the noise address.
+        """JSON values that identify C; they are part of the noise address.
 
-        Noise is derived from a secret key and an address. The default are the attributes named like
-        the constructor's arguments.
+        The default are the attributes named like the constructor's arguments.
         """
         values = {name: getattr(self, name) for name in _arguments(type(self))}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the strategy's name and parameters as JSON values, from which it can be rebuilt.
+        """Return name and parameters as JSON values, from which the strategy can be rebuilt.
 
         >>> from counton.strategies import Binary
         >>> Binary(1000).to_dict()
@@ -219,44 +200,37 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """Facts about a strategy for streams on which other code relies, besides its matrices B and C.
-
-    B has the weights of noise in releases, C the weights of counts in measurements.
+    """Facts about a strategy for streams, besides its matrices B and C.
 
     Attributes:
-        workload: "totals": a release is the sum of all items so far. "windows": a release is the
-            step's own item.
-        lattice_bits: measurements C x of counts x, and noise z, are multiples of
-            ``2**-lattice_bits`` (0: integers). So C x is exact in integer arithmetic.
-        fraction_bits: the noise of releases, B z, is a multiple of ``2**-fraction_bits`` (0:
-            integers). If B has fractions, this noise is rounded in such a way that a release is
-            still a function of the noisy measurements y = C x + z alone.
-        unit_columns: True if all non-zero entries of C are +1 or -1.
-        unit_rows: True if each node's noise has the weight +1 or -1 in the released count of a step
-            or of several steps. Then the variance is the number of nodes.
-        attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: True if, for every i, no release before step i contains noise of a node that item i
+        workload: "totals": a release is the sum of all items so far. "windows": the step's own
+            item.
+        lattice_bits: C x and z are multiples of ``2**-lattice_bits``, so C x is exact in integers.
+        fraction_bits: B z is a multiple of ``2**-fraction_bits``. If B has fractions, it is rounded
+            in such a way that a release is still a function of y = C x + z alone.
+        unit_columns: whether all non-zero entries of C are +1 or -1.
+        unit_rows: whether each node's noise has the weight +1 or -1 in the counts of steps, so that
+            a variance is a number of nodes.
+        attained: whether some column attains the stated sensitivities, which else are proven
+            bounds.
+        causal: whether, for every i, no release before step i contains noise of a node that item i
             enters. Then an attacker who chooses item i after seeing earlier releases has seen
-            nothing of the noise that hides it. So a privacy bound for an item at a fixed step also
-            holds for an item at a chosen step. If False, noise is calibrated to an attacker who has
-            seen part of that noise.
-        delay: a number of steps: the release at ``step`` counts items up to ``step - delay``.
-        last_step: for a strategy without a horizon: the last step for which it has nodes; None: no
-            limit.
-        local: True if the noise of a window of steps takes time proportional to its length; False:
-            to its last step.
-        buffer_size: how many noise values a running stream keeps in memory for each coordinate.
-        drawn_ahead: how many noise values for each coordinate are drawn before the first release; 0
-            if they are few.
-        rounding_variance: the most variance that rounding adds to a release, in squared data units.
-            It is 0 if releases are rounded so finely that it does not matter.
-        reads_another: True if the strategy only describes other sums that are computed from the
-            releases of another strategy's stream. No stream can start with it.
-        corrections: how many times a unit may replace its rows by others, at most; the stated
-            sensitivities include all of them.
-        versions: how many numbers a running stream releases for each cell at a step. 1: the step's
-            own number. More: the current counts of several recent windows, which late rows still
-            change.
+            nothing of the noise that hides it: a privacy bound for an item at a fixed step also
+            holds at a chosen step. If not, noise is calibrated to an attacker who has seen part of
+            it.
+        delay: the release at ``step`` counts items up to ``step - delay``.
+        last_step: without a horizon, the last step that has nodes; None: no limit.
+        local: whether noise takes time proportional to the length of a window, not to its last
+            step.
+        buffer_size: noise values that a running stream keeps for each coordinate.
+        drawn_ahead: noise values drawn for each coordinate before the first release; 0 if few.
+        rounding_variance: the most variance, in squared data units, that rounding adds to a
+            release; 0 if it is too fine to matter.
+        reads_another: whether the strategy only describes other sums of another strategy's
+            releases, so that no stream starts with it.
+        corrections: how many times a unit may replace its rows; sensitivities include them.
+        versions: numbers that a running stream releases for each cell at a step: 1, or the counts
+            of several recent windows, which late rows still change.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -284,15 +258,13 @@ class StrategyFacts:
 class StreamStrategy(Strategy):
     """A way to release running totals or counts of steps with noise, by a factorisation A = B C.
 
-    A is the matrix of the sums to release. The count of ``step`` enters the nodes of
-    ``column(step)``, a column of C. A node is a measurement with one independent draw of noise. The
-    release at ``step`` is its exact number plus the noise of the nodes of ``row(step)``, a row of
-    B. Steps count from 1.
+    A are the sums to release. The count of ``step`` enters the nodes of ``column(step)``, a column
+    of C. The release at ``step`` is its exact number plus the noise of the nodes of ``row(step)``,
+    a row of B. Steps count from 1.
 
-    A strategy implements its horizon, `column` and `row`. It may override `examples`,
-    `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and `noise` by faster
-    forms, and the checks that keep rounding and wide noise exact (`_check_law`,
-    `_window_rounding`). The tests in ``counton.laws`` compare the overrides with the defaults.
+    A strategy implements its horizon, `column` and `row`. It may override others by faster forms,
+    and the checks that keep rounding and wide noise exact (`_check_law`, `_window_rounding`);
+    ``counton.laws`` compares them with the defaults.
 
     Attributes:
         horizon: number of steps of the stream; None if unbounded.
@@ -304,21 +276,14 @@ class StreamStrategy(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return instances that serve ``horizon`` steps, for the tests in ``counton.laws``.
-
-        Override it if the constructor needs more than a horizon.
-        """
+        """Return instances that serve ``horizon`` steps, for the tests in ``counton.laws``."""
         return (cls(horizon),)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------- C, and how long it is
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters, with its weight
-        in each.
-
-        This is column ``step`` of the measurement matrix C.
-        """
+        """Return the nodes that the count of ``step`` enters: column ``step`` of C."""
 
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
@@ -332,49 +297,35 @@ class StreamStrategy(Strategy):
             yield sum((weight**power for weight in weights), Fraction())
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C, exactly.
+        """Return the largest 1-norm of a column of C, exactly.
 
-        This is how far a change of one count by 1 moves all measurements. A strategy without a
-        finite 1-norm raises InvalidInput; it works with Gaussian noise only.
+        A strategy without a finite one raises InvalidInput; it works with Gaussian noise only.
         """
         return max(self._powers_of_columns(1))
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
+        """Return the largest squared 2-norm of a column of C, exactly."""
         return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
 
     @property
     def structure(self) -> participation.Structure:
-        """Facts about all columns of the measurement matrix C, for the sensitivity to units that
-        count in several steps.
-
-        The default states no facts; then the sensitivity is computed from the columns themselves.
-        """
+        """Facts about all columns of C, for the sensitivity to units in several steps."""
         return participation.Structure()
 
     # ------------------------------------------------------------------------ B, and how wide
 
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is added up in release ``step``, with
-        weights.
-
-        This is row ``step`` of the matrix B.
-        """
+        """Return the nodes whose noise is in the release at ``step``: row ``step`` of B."""
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, in units of the variance of one node's
-        noise.
-
-        A node is one noisy measurement.
+        """Return the variance of the releases at ``steps``, in units of one node's noise variance.
 
         Args:
             steps: steps from 1 on, in any shape.
-            since: earlier steps; then the result is the variance of the released numbers of the
-                steps since + 1 .. step. For totals, such a number is the release at ``step`` minus
-                the release at ``since`` (0: the beginning). For counts of single steps, it is the
-                sum of the releases. Integers with 0 <= since <= steps, in a shape that broadcasts
-                with ``steps``. Here ``steps`` may be 0 too.
+            since: earlier steps, from 0 on, of a shape that broadcasts with ``steps``, which may be
+                0 too: the variance is then that of the released numbers of the steps since + 1 ..
+                step.
 
         Raises:
             InvalidInput: steps that are not integers, below 1, or in the wrong order.
@@ -391,17 +342,15 @@ class StreamStrategy(Strategy):
         return np.array(found, dtype=np.float64).reshape(starts.shape)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the exact mean or maximum of the variances of all steps, in units of one node's
-        noise variance.
+        """Return the exact mean or maximum of variances, in units of one node's noise variance.
 
         Args:
-            metric: "mean" or "max".
-            of: "totals" for the releases, "windows" for the count of each single step. The two are
-                equal if the releases are counts of single steps.
+            of: "totals" for the releases, "windows" for the counts of single steps; equal if these
+                are the releases.
 
         Raises:
-            InvalidInput: an unknown metric, no horizon, or more than 2^22 steps if the strategy can
-                only compute them one by one.
+            InvalidInput: an unknown metric, no horizon, or one above 2^22 whose steps need
+                computing one by one.
         """
         check_metric(metric)
         if self.horizon is None:
@@ -421,11 +370,10 @@ class StreamStrategy(Strategy):
     # ------------------------------------------------------------------------------- the noise
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases at consecutive steps, computed from the noise of nodes.
+        """Return the noise of the releases at consecutive steps, from the noise of nodes.
 
-        The result is int64 of shape ``(len(steps), *field.shape)``, in units of
-        ``2**-fraction_bits``. The noise of a step does not depend on the window in which it is
-        computed.
+        int64, shape ``(len(steps), *field.shape)``, in units of ``2**-fraction_bits``. It does not
+        depend on the window in which it is computed.
         """
         if type(self)._reader is not StreamStrategy._reader:
             return self._reader(field).noise(steps)
@@ -436,57 +384,40 @@ class StreamStrategy(Strategy):
 
     @property
     def _largest_read(self) -> float:
-        """Largest weight of one node's noise in any release; by default the largest in the first
-        release.
-        """
+        """Largest weight of one node's noise in any release; by default of the first release."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _level_widths(self) -> dict[int, int]:
-        """Return how many nodes each noise level needs: one more than the largest index of a node.
+        """Return how many nodes each level needs: one more than the largest index of a node.
 
-        Nodes that a step enters or a release uses are counted. All columns of the measurement
-        matrix C and all rows of B (nodes in a release) are computed; a strategy with long rows
-        overrides this.
+        All rows of B and columns of C are computed; a strategy with long rows overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases
-        up to that step.
-
-        The default is the largest weight in any release.
-        """
+        """Return, for each of ``stops``, a bound on a node's weight in the releases up to it."""
         return np.full(stops.shape, self._largest_read)
 
     def _read_until(self, step: int) -> float:
-        """Return a bound on the weight of any node's noise in the releases up to ``step``; by
-        default the bound of `_largest_reads`.
-
-        A strategy overrides this if it can compute a smaller bound that leaves out later releases.
-        """
+        """Return a bound on a node's weight in the releases up to ``step``."""
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the object that computes the noise of one running stream, window after window.
 
-        ``field`` is the source of the nodes' noise. A strategy overrides this, for example to keep
-        numbers between windows. Then `noise` takes the noise from this object too.
+        A strategy that overrides it keeps numbers between windows; `noise` uses it too.
         """
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes the noise of all values that a running stream releases at
-        each step, from the nodes' noise in ``field``.
-        """
+        """Return the object that computes all values that a running stream releases at a step."""
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """Return the most by which rounding changes the released counts of the steps first + 1 ..
-        last.
+        """Return the most by which rounding moves the counts of the steps first + 1 .. last.
 
-        The unit is ``2**-fraction_bits``. The default is `_release_rounding` for each release that
-        is added or subtracted.
+        In units of ``2**-fraction_bits``; by default `_release_rounding` for each release used.
         """
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
@@ -494,44 +425,33 @@ class StreamStrategy(Strategy):
 
     @property
     def _release_rounding(self) -> float:
-        """Largest change of one release by rounding, in units of ``2**-fraction_bits``: 0.5, or 0
-        if all values are integers.
-        """
+        """Largest change of a release by rounding, in units of ``2**-fraction_bits``: 0.5 or 0."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64.
-
-        The default refuses nothing. A strategy overrides this if its sums may overflow, or if later
-        nodes have wider noise.
-        """
+        """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64."""
 
 
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
-    Nodes (noisy measurements) of later levels may have wider noise than nodes of level 0. Variances
-    are in units of the variance of a level-0 node, or in squared data units if the calibrated noise
-    distribution is given. Means and maxima of variances are over a given number of first steps.
+    Nodes of later levels may have wider noise than those of level 0, whose variance is the unit of
+    variances; with the calibrated distribution ``law`` they are in squared data units. Means and
+    maxima are over a given number of first steps.
     """
 
     horizon = None
 
     @abstractmethod
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
-        to ``last``.
+        """Return the nodes that the count enters, with noise in some release up to ``last``.
 
         Raises:
             InvalidInput: the count enters infinitely many nodes, and ``last`` is not given.
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return ``last`` as a checked step of the stream.
-
-        Raises:
-            InvalidInput: it is None, or not a step that the strategy serves.
-        """
+        """Return ``last`` as a checked step of the stream."""
         # Called by strategies in which a count enters infinitely many nodes.
         if last is None:
             raise InvalidInput(
@@ -542,70 +462,42 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
-
-        It is a ratio of scales for Laplace noise, and of variances for Gaussian noise.
-        """
+        """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
 
     @abstractmethod
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the totals at ``steps``, or of the counts of the steps since + 1
-        .. step.
-
-        They are in units of the variance of a level-0 node; with ``law``, the calibrated noise
-        distribution, in squared data units.
-        """
+        """Return the variances of totals, or of the counts of the steps since + 1 .. step."""
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases.
-
-        The unit is the variance of a level-0 node; with ``law``, the calibrated noise distribution,
-        it is squared data units.
-        """
+        """Return the mean of the variances of the first ``steps`` releases."""
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of the first ``steps`` releases.
-
-        The unit is the variance of a level-0 node; with ``law``, the calibrated noise distribution,
-        it is squared data units.
-        """
+        """Return the largest of the variances of the first ``steps`` releases."""
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes that the count of ``step`` enters, and whose noise is in some release up to
-    ``last``.
-
-    For a strategy with a horizon, all nodes that the count enters are returned.
-    """
+    """Return the nodes that a count enters, with noise in some release up to ``last``."""
     if isinstance(strategy, EndlessStrategy):
         return strategy.column(step, last)
     return strategy.column(step)
 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
-    """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
-
-    The result is the ratio of scales for Laplace noise, and of variances for Gaussian noise.
-    """
+    """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
     return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Return the noise distribution of the nodes (noisy measurements) of one level.
-
-    ``base`` is the calibrated distribution, which the nodes of level 0 have.
+    """Return the noise distribution of a level's nodes; level 0 has the calibrated ``base``.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
     >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
-
-    Raises:
-        InvalidInput: the noise is too wide for the sampler of its distribution.
     """
     if not isinstance(strategy, EndlessStrategy):
         return base
@@ -616,33 +508,22 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
 
 
 def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
-    """Raise an error if noise is so wide that the sum of noise in some release could overflow
-    int64.
+    """Refuse noise so wide that the sum of noise in some release could overflow int64.
 
-    It is called before a stream begins, so every stream that begins can make all its releases.
-
-    Args:
-        strategy: a strategy for a stream.
-        law: the calibrated noise distribution of a node of level 0.
-
-    Raises:
-        InvalidInput: the noise is too wide.
+    Called before a stream begins, so every stream that begins can make all its releases.
     """
     strategy._check_law(law)
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return True if the strategy refuses noise so wide that its sums could overflow; False if it
-    accepts all noise.
-    """
+    """Return whether the strategy refuses noise whose sums could overflow."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
 def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes a running stream's noise, one window of steps after the other.
+    """Return an object that computes a running stream's noise, window after window.
 
-    One reader belongs to one stream, because it may keep secret noise between calls; the strategy
-    keeps none.
+    It belongs to one stream, because it may keep secret noise between calls.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -653,47 +534,28 @@ def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
 
 
 def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes the noise of all values that a running stream releases at each
-    step.
+    """Return an object that computes the noise of all values of a running stream's steps.
 
-    If a step releases the counts of several recent windows, because rows arrive late, the noise has
-    a last axis for these windows. For all other strategies there is one value for each step, as
-    from `reader_of`.
+    A last axis is for the windows whose counts a step releases, if there are several.
     """
     return strategy._step_reader(field)
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
-    """Return the most by which rounding moves the released count of the steps start + 1 .. stop.
-
-    Values are in units of ``2**-fraction_bits``, one for each pair of ``starts`` and ``stops``.
-
-    Raises:
-        InvalidInput: not integers, below 0, or in the wrong order.
-        HorizonExceeded: beyond the horizon.
-    """
+    """Return the most by which rounding moves counts, in units of ``2**-fraction_bits``."""
     return strategy._window_rounding(*check_ends(strategy, starts, stops))
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases up
-    to that step.
+    """Return, for each of ``stops``, a bound on a node's weight in the releases up to it.
 
-    If some nodes have wider noise than others, the weight of a node's noise is multiplied by the
-    width of this noise, relative to the calibrated noise.
+    The weight of wider noise is multiplied by its width, relative to the calibrated noise.
     """
     return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
-    """Raise an error if the standard deviation of the noise is so large that the strategy's sums of
-    noise are not exact.
-
-    ``most`` is the largest standard deviation allowed, in the unit of one exact sum.
-
-    Raises:
-        InvalidInput: the noise is too wide.
-    """
+    """Refuse noise of a std above ``most``, in units of one exact sum."""
     if law.std > most:
         raise InvalidInput(
             f"noise of {strategy.saved_name} would have a standard deviation of {law.std:,.4g} "
@@ -703,14 +565,7 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
 
 
 def last_served_step(strategy: StreamStrategy) -> int | None:
-    """Return the last step that the strategy can serve; None if there is none.
-
-    It is the horizon or, without one, the last step for which the strategy has nodes.
-
-    >>> from counton.strategies import Binary, Expiring
-    >>> last_served_step(Binary(31)), last_served_step(Expiring())
-    (31, None)
-    """
+    """Return the last step that the strategy can serve; None if there is none."""
     return strategy.facts.last_step if strategy.horizon is None else strategy.horizon
 
 
@@ -736,12 +591,7 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
 
 
 def check_window(strategy: StreamStrategy, steps: range) -> range:
-    """Return ``steps`` itself, if it is a range of consecutive steps of the strategy's stream.
-
-    Raises:
-        InvalidInput: not a range with step 1, or it starts below 1.
-        HorizonExceeded: it ends beyond the horizon.
-    """
+    """Return ``steps``, if it is a range of consecutive steps of the strategy's stream."""
     if getattr(steps, "step", None) != 1:  # a slice, an array or a list may come here too
         raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
     if len(steps) > 0:
@@ -751,12 +601,7 @@ def check_window(strategy: StreamStrategy, steps: range) -> range:
 
 
 def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
-    """Return any collection of steps as an int64 array, checked against the horizon.
-
-    Raises:
-        InvalidInput: not integers, or a step below 1.
-        HorizonExceeded: a step beyond the horizon.
-    """
+    """Return any collection of steps as an int64 array, checked against the horizon."""
     if isinstance(steps, range):
         check_sequence("step", steps, _MOST_STEPS)
         if len(steps) > 0:
@@ -781,13 +626,7 @@ def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
 def check_ends(
     strategy: StreamStrategy, starts: Steps, stops: Steps
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the starts and stops of windows as int64 arrays of one shape, with 0 <= start <= stop
-    <= horizon.
-
-    Raises:
-        InvalidInput: not integers, below 0, or in the wrong order.
-        HorizonExceeded: beyond the horizon.
-    """
+    """Return starts and stops as int64 of one shape, with 0 <= start <= stop <= horizon."""
     try:
         first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
     except ValueError as error:
@@ -815,12 +654,10 @@ def check_ends(
 def matrices(
     strategy: StreamStrategy, steps: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the matrices B and C of the first ``steps`` steps (default: the horizon) as dense
-    arrays.
+    """Return B and C of the first ``steps`` steps (default: the horizon) as dense arrays.
 
-    B has the weights of noise in releases, shape (steps, nodes). C has the weights of counts in
-    measurements (nodes), shape (nodes, steps). Nodes are in order of level, then index. Entries are
-    int64 if every weight is an integer, else objects (int and Fraction).
+    B has shape (steps, nodes), C (nodes, steps), with nodes in order of level, then index. Entries
+    are int64 if every weight is an integer, else objects (int and Fraction).
 
     Raises:
         InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
@@ -857,14 +694,9 @@ def matrices(
 def window_ends(
     strategy: StreamStrategy, steps: Steps, since: Steps | None = None
 ) -> tuple[Integers, Integers]:
-    """Return the window of steps that each release counts, as arrays of starts and stops.
+    """Return the starts and stops of the windows start + 1 .. stop that releases count.
 
-    A window has the steps start + 1 .. stop. ``since`` gives the starts. Without it, start is 0 if
-    the strategy releases totals, and stop - 1 if it releases counts of single steps.
-
-    Raises:
-        InvalidInput: not integers, out of range, or a start after its stop.
-        HorizonExceeded: beyond the horizon.
+    Without ``since``, start is 0 for totals, and stop - 1 for counts of single steps.
     """
     if since is not None:
         return check_ends(strategy, since, steps)
@@ -874,22 +706,14 @@ def window_ends(
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the releases from which the count of the steps start + 1 .. stop is computed, as pairs
-    (weight, step).
-
-    The count is the weighted sum of these releases.
-    """
+    """Return pairs (weight, step) of the releases that make up the steps start + 1 .. stop."""
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
 
 
 def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
-    """Return how many nodes each noise level needs: one more than the largest index of a node in
-    ``entries``.
-
-    Each entry is a list of nodes: a column of the measurement matrix C (nodes that a count enters),
-    or a row of the matrix B (nodes in a release).
+    """Return how many nodes each level needs: one more than the largest index in ``entries``.
 
     >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
     {0: 6, 1: 3}
@@ -902,11 +726,7 @@ def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
-    """Return the variance of a weighted sum of releases, in units of the variance of one node's
-    noise.
-
-    ``releases`` are pairs (weight, step).
-    """
+    """Return the variance of a sum of releases (weight, step), in units of one node's variance."""
     read: dict[tuple[int, int], float | Fraction] = {}
     for weight, step in releases:
         for level, index, own in strategy.row(step):
@@ -915,12 +735,7 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """Return the noise of the releases at consecutive steps.
-
-    The noise of a release is the weighted sum of the noise of the nodes in the strategy's ``row``.
-
-    Raises:
-        InvalidInput: a row with fractions, which the strategy must round in its own way.
+    """Return the noise of consecutive releases by the strategy's rows, which must be integers.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -949,18 +764,15 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
 
 
 class TableStrategy(Strategy):
-    """A strategy that measures the cells of a table: an integer matrix C with a column for each
-    cell.
+    """A strategy that measures the cells of a table: an integer matrix C with a column for each.
 
     Attributes:
-        unit_columns: True if all non-zero entries of C are known to be +1 or -1.
+        unit_columns: whether all non-zero entries of C are known to be +1 or -1.
 
     >>> from counton.tables import Nodes
     >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
     >>> strategy.sensitivities()
     Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
-    >>> strategy.sensitivities("move")
-    Sensitivity(l1=4, l2_squared=4, entries=None)
     """
 
     unit_columns: bool = False
@@ -972,36 +784,25 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Return the largest norm of a column of the measurement matrix C, exactly: how far all
-        measurements move if one unit is added.
-
-        Args:
-            norm: 1: sum of the magnitudes of the entries; 2: sum of their squares.
-        """
+        """Return the largest norm (2: squared) of a column, exactly."""
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on how far all measurements move if one unit moves from one cell to
-        another.
-
-        It is the largest norm of the difference of two columns of the measurement matrix C: the sum
-        of magnitudes (``norm`` 1), or the sum of squares (``norm`` 2).
-        """
+        """Return a bound on the norm (2: squared) of a move of one unit to another cell."""
 
     def l1_sensitivity(self) -> int:
-        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
+        """Return the largest 1-norm of a column, exactly."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:
-        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
+        """Return the largest squared 2-norm of a column, exactly."""
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
-        """Return the sensitivity of all measurements together to one unit, exact or an upper bound.
+        """Return the sensitivity of all measurements to one unit, exact or an upper bound.
 
         Args:
-            relation: "add_remove": the unit is added or removed; "move": it moves from one cell
-                to another.
+            relation: "add_remove"; or "move", from one cell to another.
 
         Raises:
             InvalidInput: another relation than "add_remove" and "move".
@@ -1021,13 +822,9 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one running stream, computed one window of steps after the other.
+    """The noise of one running stream, computed window after window.
 
-    Args:
-        strategy: the strategy of the stream.
-        field: the source of the stream's noise.
-        parts: a function of the field and a checked window that yields the noise of the window in
-            parts. None: the noise of the whole window is computed at once.
+    ``parts`` yields the noise of a checked window in parts; None: it is computed at once.
     """
 
     def __init__(
@@ -1040,15 +837,11 @@ class Reader:
 
     @property
     def local(self) -> bool:
-        """True if the noise of a window takes time proportional to the window's length, once the
-        noise of earlier windows was computed.
-        """
+        """Whether a window's noise takes time proportional to its length, after earlier windows."""
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases at consecutive steps, shape ``(len(steps), ...)``, in
-        units of ``2**-fraction_bits``.
-        """
+        """Return noise of consecutive releases, ``(len(steps), ...)``, in ``2**-fraction_bits``."""
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
         check_window(self._strategy, steps)
@@ -1060,11 +853,9 @@ class Reader:
         return out
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Yield the noise of a window in parts, in order of steps: for windows too large for the
-        cache.
+        """Yield the noise of a window in order, in parts of shape ``(steps of the part, ...)``.
 
-        Each part has shape ``(steps of the part, ...)``. It may be overwritten once the next is
-        requested.
+        A part may be overwritten once the next is requested.
         """
         if self._parts is not None:
             yield from self._parts(self._field, check_window(self._strategy, steps))
@@ -1075,34 +866,24 @@ class Reader:
 
 
 def check_metric(metric: str) -> None:
-    """Raise an error if the metric is neither "mean" nor "max".
-
-    Raises:
-        InvalidInput: another metric.
-    """
+    """Refuse a metric that is neither "mean" nor "max"."""
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; give 'mean' or 'max'")
 
 
 def check_release_form(release: str) -> None:
-    """Raise an error if the form is none of "totals", "windows" and "both".
-
-    Raises:
-        InvalidInput: another form.
-    """
+    """Refuse a form that is none of "totals", "windows" and "both"."""
     if release not in ("totals", "windows", "both"):
         raise InvalidInput(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 
 
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
-    """Rebuild a strategy of the given class from a description that its ``to_dict`` made.
+    """Rebuild a strategy of this class from its ``to_dict``.
 
-    The class may define ``_from_description`` for this, if `to_dict` holds more than the
-    constructor's arguments; else the constructor is called.
+    By ``_from_description``, if `to_dict` holds more than the constructor's arguments.
 
     Raises:
-        InvalidInput: missing, unknown or wrong parameters, or a digest that differs from the stated
-            one.
+        InvalidInput: missing, unknown or wrong parameters, or a digest that differs.
     """
     given = {name: value for name, value in description.items() if name != "strategy"}
     make: Any = getattr(kind, "_from_description", kind)
@@ -1129,13 +910,7 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Return the name of the strategy in a description that ``to_dict`` made, if it is one of the
-    names ``known``.
-
-    Raises:
-        InvalidInput: the name is not one of ``known``; the message lists them, and says "known"
-            followed by the text ``where``.
-    """
+    """Return the name of a strategy in its ``to_dict``, if ``known`` has it."""
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
         return kind

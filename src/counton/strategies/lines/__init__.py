@@ -15,11 +15,7 @@ KINDS = ("Dense", "Hats")
 
 
 def line_of_blocks(description: Mapping[str, Any]) -> OwnCells:
-    """Rebuild the line of a stream's blocks from the description that its ``to_dict`` made.
-
-    Raises:
-        InvalidInput: an unknown class, or missing or wrong parameters.
-    """
+    """Rebuild the line of a stream's blocks from its ``to_dict``."""
     from counton.strategies.lines.dense import Dense
     from counton.strategies.lines.hats import Hats
 

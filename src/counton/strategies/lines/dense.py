@@ -25,16 +25,14 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy for a line of cells (counts in a fixed order), with any integer measurement matrix
-    C of full column rank.
+    """A strategy for a line of cells, with any integer measurement matrix C of full column rank.
 
     Cells are estimated by least squares.
 
     Args:
-        matrix: the matrix C, int64, shape (measurements, cells).
-        name: the name under which the user chose the strategy.
-        formula: the name of the formula by which `scaled_root` computed the matrix; `to_dict` then
-            returns this name instead of the matrix. None: any other matrix.
+        matrix: C, int64, shape (measurements, cells).
+        formula: the formula of `scaled_root` that computed the matrix, and stands for it in
+            `to_dict`.
 
     Raises:
         InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
@@ -70,22 +68,17 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """Return the strategy whose measurement matrix is computed by the rule named ``formula``
-        (see `scaled_root`), equally on every machine.
+        """Return the strategy of a formula of `scaled_root`, equal on every machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
-
-        >>> Dense.by_formula(365, "mean").to_dict()["formula"]
-        'mean'
         """
         return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write matrix and name to a new file, so that a release can be repeated on any machine.
+        """Write matrix and name to a new file, for any machine.
 
-        A new search for the matrix could end in another matrix, and then the noise would differ.
-        The file may be public.
+        A new search could end in another matrix, with other noise. The file may be public.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -122,7 +115,6 @@ class Dense(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return instances for tests: with more rows than cells, and with negative entries."""
         steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
@@ -139,11 +131,7 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values: the parameters, the name, and the
-        exact matrix.
-
-        If a formula computes the matrix, the name of the formula takes its place.
-        """
+        """Return the parameters, the name, and the exact matrix or its formula, as JSON values."""
         description = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**description, "formula": self._formula}
@@ -168,7 +156,7 @@ class Dense(OwnCells):
     @cached_property
     @on_one_thread
     def _factor(self) -> Floats:
-        """Lower Cholesky factor of C^T C, for the measurement matrix C."""
+        """Lower Cholesky factor of C^T C."""
         try:
             return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -178,23 +166,17 @@ class Dense(OwnCells):
             ) from None
 
     def matrix(self) -> Integers:
-        """Return the measurement matrix C, shape (measurements, cells)."""
         return self._matrix
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x, where C is the measurement matrix: shape
-        (cells, ...) to (measurements, ...).
-        """
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     @on_one_thread
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells from noisy measurements: shape (measurements,
-        ...) to (cells, ...).
-        """
+        """Return least-squares estimates of the cells."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -207,13 +189,10 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """The rows of the measurement matrix C in two groups: those over several cells, and those
-        that measure one cell alone.
+        """Rows of C over several cells, (rows, cells), and the weights of rows of one, (cells,).
 
-        The first array has the rows over several cells: shape (rows, cells). The second array has,
-        for each cell, its weight in the row that measures it alone: shape (cells,). The weight is 0
-        if no row measures the cell alone with a positive weight. If several rows do, the second
-        array has the largest of their weights, and the other rows are in the first array.
+        A cell without such a row has the weight 0. Of several, the largest counts, and the others
+        are in the first array.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -227,11 +206,7 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """For each cell, its weight in the row of the measurement matrix C that measures this cell
-        alone: shape (cells,).
-
-        The weight is 0 if no row measures the cell alone with a positive weight.
-        """
+        """Weight of each cell in the row of C that measures it alone, or 0: shape (cells,)."""
         return self._split[1]
 
     @property
@@ -264,10 +239,9 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns that
-        are at least d cells apart.
+        """For d = 0, 1, ..., the largest absolute inner product of columns at least d cells apart.
 
-        They are columns of the measurement matrix C, without the rows that measure one cell alone.
+        Rows that measure one cell alone are left out.
         """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
@@ -276,8 +250,7 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest absolute inner product of two columns of the measurement matrix C that
-        are ``lag`` or more cells apart.
+        """Return the largest absolute inner product of columns that are ``lag`` or more apart.
 
         Rows of C that measure one cell alone are left out.
         """
@@ -285,12 +258,7 @@ class Dense(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations for estimating the cells from two sources: the measurements
-        of several cells together (rows of C), and one separate estimate of each cell.
-
-        ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is cubic
-        in the number of cells.
-        """
+        """Return the equations for estimating the cells, in cubic time."""
         return _DenseEquations(self._split[0], precision)
 
     @override
@@ -306,9 +274,7 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Lower bound of the inner product of any two columns of the measurement matrix C, computed
-        in float64 with a margin for rounding.
-        """
+        """Lower bound of the inner product of any two columns, in float64 with a margin."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
@@ -319,9 +285,7 @@ class Dense(OwnCells):
 
     @cached_property
     def _prefixes(self) -> Floats:
-        """Covariance of the estimated sums of the first 0, 1, ..., n cells: shape (n + 1, n +
-        1).
-        """
+        """Covariance of the sums of the first 0, 1, ..., n cells: shape (n + 1, n + 1)."""
         covariance = np.zeros((self.cells + 1, self.cells + 1))
         inner = covariance[1:, 1:]
         inner[...] = self._solve(np.eye(self.cells))
@@ -354,9 +318,7 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return the product of ``matrix`` with each row of ``lines``, ``lines @ matrix.T``; integers
-    are computed modulo 2^64.
-    """
+    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))
@@ -388,11 +350,10 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """Return a proven lower bound of all eigenvalues of the matrix G (``gram``), as an array
-        with this bound for each cell: shape (cells,).
+        """Return a proven lower bound of all eigenvalues of G (``gram``), for each cell.
 
-        ``rows`` is the number of measurements, and ``inverse`` an approximation of the inverse of
-        G. Rump, "Verification of positive definiteness" (BIT 46, 2006).
+        ``inverse`` is an approximation of the inverse of G. Rump, "Verification of positive
+        definiteness" (BIT 46, 2006).
         """
         # If Cholesky's method succeeds on G minus slightly more than its rounding error, G has no
         # negative eigenvalue.
@@ -430,11 +391,6 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variances of estimated sums of the cells between two real positions.
-
-        The part of a cell that lies between the positions counts. For example, the sum from 0.5 to
-        2 is half of cell 0 plus cell 1.
-        """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
         corners = []
@@ -451,8 +407,7 @@ class _DenseEquations(NormalEquations):
 def exact_product(left: Integers, right: Integers) -> Integers:
     """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64.
 
-    Both matrices are split into digits so small that float64 adds up their products without
-    rounding.
+    Both are split into digits so small that float64 adds up their products without rounding.
 
     >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
     [[4611686016279904249]]
@@ -477,11 +432,9 @@ def _bits(numbers: Integers) -> int:
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Split integers into digits of ``bits`` bits, and yield pairs (place, digits): each number is
-    the sum of its digits times 2^place.
+    """Yield (place, digits) of integers, lowest first: the sum of digits times 2^place.
 
-    The lowest digits come first; only the highest digits may be negative. Each array of digits has
-    the shape of ``numbers``.
+    Only the highest digits, of ``bits`` bits each, may be negative.
     """
     place, total = 0, _bits(numbers)
     while place + bits < total:
@@ -492,7 +445,5 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """Return the strategy of class ``kind`` whose matrix is saved as the text ``matrix``; the last
-    result is cached.
-    """
+    """Return the strategy whose matrix is the text ``matrix``; the last result is cached."""
     return kind(integers_from_text(matrix, shape), name)

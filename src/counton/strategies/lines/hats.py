@@ -47,12 +47,7 @@ _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """The hats (triangular weights) of one level, in a strategy for a line of cells.
-
-    A hat is a piecewise linear function on the line. It has its peak at one knot (a position), and
-    falls to 0 at the next knot on either side. Each cell lies under one hat that falls there and
-    one that rises there.
-    """
+    """The hats of one level. Each cell lies under one hat that falls there and one that rises."""
 
     starts: Integers  # first cell of each interval between knots
     lengths: Integers  # cells of each interval
@@ -62,23 +57,21 @@ class _Level(NamedTuple):
 
 
 class Hats(OwnCells):
-    """A strategy that measures single cells and, on several levels, sums of cells weighted by hats.
+    """A strategy that measures single cells and, on several levels, sums weighted by hats.
 
-    A hat is a piecewise linear function on the line. Each level has positions on the line, its
-    knots, with a hat for each knot: the hat has the weight ``amplitude`` at its knot, falls
-    linearly to 0 at the next knot on either side, and is 0 beyond.
+    A hat has the weight ``amplitude`` at its knot, falls linearly to 0 at the next knot on either
+    side, and is 0 beyond.
 
     Args:
         cells: number of cells n, up to 2^22.
-        spacings: for each of up to 64 levels, the number of cells between two knots, or all knots:
-            increasing integers, of which only the last is n or more. Numbers are at most 2^32. To
-            the left of the first knot, the first hat is constant.
+        spacings: for each of up to 64 levels, the cells between two knots, or all knots: increasing
+            integers up to 2^32, of which only the last is n or more. Left of the first knot the
+            first hat is constant.
         amplitudes: for each level, an integer of at least 0 for each knot, in units of
             ``2**-bits``. A spacing of s has ceil(n / s) + 1 knots.
-        norm: the norm in which all columns of C have the length 1: 1 (sum of entries, for Laplace
-            noise) or 2 (root of the sum of squares, up to rounding, for Gaussian noise).
+        norm: the norm of all columns that is 1: 1 (sum of entries, for Laplace noise) or 2 (root of
+            the sum of squares, up to rounding, for Gaussian noise).
         bits: entries of C are integers in units of ``2**-bits``.
-        name: the name under which the user chose the strategy.
 
     Raises:
         InvalidInput: an argument out of range, or amplitudes that leave no weight for a cell.
@@ -130,10 +123,6 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return strategies for tests: without hats (triangular weights over several cells), with
-        hats at two unrelated distances, with many levels and norm 2, and with unequal distances.
-        """
-
         def waves(spacing: int, most: int) -> Integers:
             return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
 
@@ -149,11 +138,7 @@ class Hats(OwnCells):
     @property
     @override
     def short_text(self) -> str:
-        """Short text for ``repr``: the number of cells, and the spacing of each level.
-
-        A spacing is shown as the distance between two knots (the peaks of triangular weights), or
-        as the number of knots if knots were given.
-        """
+        """Number of cells, and the spacing of each level: a distance, or the number of knots."""
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
         )
@@ -161,17 +146,12 @@ class Hats(OwnCells):
 
     @property
     def amplitudes(self) -> tuple[Integers, ...]:
-        """For each level, the heights of its triangular weights ("hats"), in units of ``2**-bits``.
-
-        Arrays are int64, with one height for each knot, the position of a peak.
-        """
+        """For each level, the weight at each knot: int64, in units of ``2**-bits``."""
         return tuple(self._amplitudes)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: its sizes, and a digest of the amplitudes
-        (heights of the triangular weights called hats).
-        """
+        """JSON values that identify the strategy: its sizes, and a digest of the amplitudes."""
         digest = hashlib.sha256()
         for row in self._amplitudes:
             digest.update(np.ascontiguousarray(row, "<i8").tobytes())
@@ -185,9 +165,7 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the strategy: its parameters, its name, and all amplitudes
-        (heights of the triangular weights called hats) exactly.
-        """
+        """Return the parameters, the name, and all amplitudes as JSON values."""
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
@@ -204,11 +182,9 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight with which each cell is measured alone: shape (cells,), in units of
-        ``2**-bits``.
+        """Return the weight with which each cell is measured alone, in units of ``2**-bits``.
 
-        It is the largest weight for which the cell's column of the measurement matrix C, with its
-        weights in all measurements, has norm at most 1.
+        It is the largest for which the cell's column has norm at most 1.
         """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
@@ -251,16 +227,12 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level, an array of shape (cells,): the index of the interval that contains each
-        cell. Intervals lie between knots, the peaks of the level's triangular weights.
-        """
+        """For each level, the interval between knots that contains each cell."""
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts: first their sums weighted by the triangles
-        ("hats") of each level, then the single cells.
-        """
+        """Return the exact measurements: first of the hats of each level, then of single cells."""
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
@@ -288,12 +260,10 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return an upper bound on the inner product of two columns of weights.
+        """Return an upper bound on the inner product of two columns ``lag`` or more apart.
 
-        A column has the weights of one cell in all hats (triangles of weights over several cells).
-        The two cells are ``lag`` or more apart. To get a bound for every distance at once, the
-        second cell gets, in each hat, the largest weight that the hat has ``lag`` or more cells
-        after the first cell.
+        For a bound for every distance, the second cell gets, in each hat, the largest weight that
+        the hat has ``lag`` or more cells after the first.
         """
         if lag >= self.cells:
             return 0
@@ -325,12 +295,7 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations for estimating the cells from two sources: the measured sums
-        of cells weighted by triangles ("hats"), and one separate estimate of each cell.
-
-        ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is linear
-        in the number of cells.
-        """
+        """Return the equations for estimating the cells, in linear time."""
         return _HatEquations(self, self._levels, precision)
 
     @cached_property
@@ -347,11 +312,10 @@ class Hats(OwnCells):
 
     @property
     def prefix_variance(self) -> Floats:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (n,).
+        """Variances of the sums of the first 1, 2, ..., n cells, computed in O(n): shape (n,).
 
-        The unit is the variance of one draw of noise. The computation takes O(n) time. If Laplace
-        noise is calibrated to ``l1_sensitivity()``, the variances are these values times
-        ``l1_sensitivity() ** 2``, in units of the variance of Laplace noise for a sensitivity of 1.
+        The unit is the variance of one draw. For calibrated Laplace noise, multiply by
+        ``l1_sensitivity() ** 2``: the unit is then its variance for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -365,7 +329,6 @@ class Hats(OwnCells):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the summed variance of the sums of all intervals of cells."""
         # With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
         # prefixes).
         weights = np.arange(self.cells, 0, -1.0)
@@ -381,23 +344,14 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return the knots of one level, checked and as Python integers: the distance between two
-    knots, or the positions of all knots.
-
-    A knot is the position of the peak of a triangular weight (a "hat") over ``cells`` cells.
-    ``given`` is the unchecked distance or sequence of positions.
-    """
+    """Return the knots of one level as integers: their distance, or all positions."""
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
     return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level, the positions of the peaks of its triangular weights ("hats").
-
-    Knots are increasing int64 numbers; only the last may lie beyond the cells. ``spacing`` is the
-    distance between two knots, or all knots.
-    """
+    """Return the knots of one level as increasing int64; only the last may lie beyond the cells."""
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
     knots = np.array(spacing, np.int64)
@@ -438,11 +392,9 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return two things for a level: the intervals between its knots, and the weights of its hats
-    (triangles) in each cell.
+    """Return the intervals between the knots of a level, and the weights of its hats.
 
-    The knots are the positions of the hats' peaks, and ``amplitudes`` the heights there: shape
-    (knots,). ``first`` is the index of the level's first hat among the hats of all levels.
+    ``first`` is the index of its first hat among those of all levels.
     """
     # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
     starts = knots[:-1].copy()
@@ -463,15 +415,13 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """The normal equations G u = r of least squares, with G = H^T H + D and D = diag(precision).
+    """The equations G u = r of least squares, with G = H^T H + D and D = diag(precision).
 
-    H has a row for each hat (a triangle of weights), with its weight in every cell. The equations
-    are solved with the matrix K = I + H D^-1 H^T, which has a row for each hat; the module's
-    docstring has the formula.
+    H has the weight of each hat in every cell. They are solved with K = I + H D^-1 H^T; see the
+    module's docstring.
 
-    In every cell, two hats of each level are above 0: one with an even index, and one with an odd
-    index. So each level has two *slots*, one for the even and one for the odd hat. A *segment* is a
-    range of cells in which no hat ends.
+    In every cell two hats of each level are above 0, with an even and an odd index. So each level
+    has two *slots*. A *segment* is a range of cells in which no hat ends.
     """
 
     # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
@@ -493,11 +443,7 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sum of ``numbers`` over each segment, a range of cells in which no hat
-        (triangle of weights) ends.
-
-        ``numbers`` has one number for each cell. The sum of an empty segment is 0.
-        """
+        """Return the sum of ``numbers`` over each segment; 0 for an empty one."""
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
         sums[:-1][starts[1:] == starts[:-1]] = 0.0
@@ -505,12 +451,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each level, two arrays of shape (cells,): the weights of two hats (triangles) in
-        every cell.
-
-        In a cell, two hats of a level are above 0. The first array has the weight of the hat with
-        the even index, the second the weight of the hat with the odd index.
-        """
+        """For each level, the weights in every cell of the hat with even, and with odd index."""
         found = []
         for level in self._levels:
             odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
@@ -519,12 +460,10 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, eliminating hats in the order in which
-        they fall to 0.
+        """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0.
 
-        H has a row for each hat (a triangle of weights), with its weight in every cell; D is
-        diag(precision). ``of_level`` and ``number`` state the level of each hat that ends within
-        the line, and its index in the level.
+        ``of_level`` and ``number`` are the level of each hat that ends within the line, and its
+        index.
         """
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
@@ -573,13 +512,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Some entries of the inverse of K = I + H D^-1 H^T: those for two hats (triangles of
-        weights) that are both above 0 in some cell.
-
-        K has a row for each hat. The shape is (segments, slots, slots). A segment is a range of
-        cells in which no hat ends. In a segment, two hats of each level are above 0, one with an
-        even and one with an odd index; so there are two slots for each level.
-        """
+        """The entries of K^-1 for hats that overlap: shape (segments, slots, slots)."""
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
@@ -594,9 +527,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells, and of each cell: both
-        of shape (n,).
-        """
+        """Variances of the sums of the first 1, 2, ..., n cells, and of each cell."""
         cells, slots = self._cells, self._slots
         prefixes, singles = np.empty(cells), np.empty(cells)
         starts = np.concatenate([[0], self._ends])
@@ -664,12 +595,9 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
-        """Return K^-1 ``right`` for a single column, with K = I + H D^-1 H^T, by a loop over Python
-        numbers.
+        """Return K^-1 ``right`` for a single column, faster than the arrays of `solve`.
 
-        For one column this is faster than the arrays of `solve`. K has a row for each hat, a
-        triangle of weights. ``own`` has the indices of all hats in the order in which they were
-        eliminated, and ``right`` a number for each hat; it is overwritten.
+        ``own`` has the hats in the order in which they were eliminated; ``right`` is overwritten.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
@@ -713,12 +641,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level of hats (triangular weights), running sums of the hats' weights, each
-        divided by the cell's ``precision``.
+        """For each level, running sums of falling and rising hats' weights / ``precision``.
 
-        In every cell one hat of the level falls, and another one rises. A level has two arrays: the
-        running sums of the falling hats' weights, and those of the rising hats' weights. Each has
-        the shape (cells + 1,) and begins with 0.
+        They have the shape (cells + 1,) and begin with 0.
         """
         found = []
         for level in self._levels:
@@ -730,12 +655,9 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return the vectors H D^-1 w from which the variances of estimated sums are computed:
-        shape (hats, ends).
+        """Return H D^-1 w, shape (hats, ends), for the sum of the cells from 0 to each real end.
 
-        There is one vector for each real position in ``ends``, for the sum of the cells from 0 to
-        there. H has the weights of the hats (triangles) in each cell, D is diag(precision), and w
-        has the weight of each cell in the sum.
+        w has the weight of each cell in the sum.
         """
         # For hats whose interval lies wholly before a position, running sums over whole intervals
         # are used.
@@ -761,9 +683,7 @@ class _HatEquations(NormalEquations):
         return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
 
     def _between(self, first: Floats, last: Floats) -> Floats:
-        """Return the variances of estimated sums between two real positions that lie in different
-        cells.
-        """
+        """Return the variances of sums between positions that lie in different cells."""
         low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = 1.0 / self._precision
         # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.

@@ -1,9 +1,8 @@
 """Least squares for a line of cells, some of which are also known from elsewhere.
 
 The measurement matrix C has rows over several cells, called H, and a row for each single cell. A
-cell may be a block of steps of a stream, which another strategy measures step by step. The sum of
-the block is then known from that strategy, with its own variance, in place of C's row for the cell.
-Least squares combine this knowledge with the rows H.
+cell may be a block of steps that another strategy measures: the sum of the block is then known from
+it, with its own variance, in place of C's row for the cell, and combined with the rows H.
 """
 
 from __future__ import annotations
@@ -36,30 +35,25 @@ _ALONE, _TOGETHER = 62, 92
 
 
 class NormalEquations(ABC):
-    """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
+    """The equations of least squares, G u = r, with G = H^T H + diag(precision).
 
-    H has the rows of the measurement matrix C over several cells. Each cell also has a separate
-    estimate: its own measurement, or another strategy's estimate. ``precision`` is 1 / variance of
-    the separate estimates. The unit of all variances is the variance of one draw of noise.
+    ``precision``, shape (cells,), is 1 / variance of a separate estimate of each cell: its own
+    measurement, or another strategy's. The unit of variances is that of one draw of noise.
 
-    Attributes:
-        floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
-            negative eigenvalue.
+    ``floor``, shape (cells,), has positive numbers for which G - diag(floor) is proven to have no
+    negative eigenvalue.
     """
 
     floor: Floats
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """Return the solution u of G u = r, in float64, for each right side r.
-
-        ``right`` has a right side in each row: shape (vectors, cells), as the result.
-        """
+        """Return the solution u of G u = r for each right side: float64, shape (vectors, cells)."""
 
     @property
     @abstractmethod
     def prefix_variance(self) -> Floats:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (cells,)."""
+        """Variances of the sums of the first 1, 2, ..., n cells: shape (cells,)."""
 
     @property
     @abstractmethod
@@ -68,23 +62,18 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variances of estimated sums between real positions 0 <= low <= high <= cells.
+        """Return the variances of sums between real positions 0 <= low <= high <= cells.
 
-        The part of a cell that lies between the positions counts. For example, the sum from 0.5 to
-        2 is half of cell 0 plus cell 1. The result has the shape of ``low``.
+        The sum from 0.5 to 2 is half of cell 0 plus cell 1.
         """
 
 
 class IntegerEquations:
-    """Normal equations with integers, whose solutions have exactly rounded prefix sums.
-
-    The equations are (a H^T H + diag(b)) u = r, with the solution u.
+    """Equations (a H^T H + diag(b)) u = r in integers, with exactly rounded prefix sums of u.
 
     Args:
-        line: the strategy for a line of cells (counts in a fixed order) whose rows over several
-            cells are H.
-        factor: the number a.
-        diagonal: the numbers b, int64, shape (cells,).
+        line: the strategy whose rows over several cells are H.
+        factor, diagonal: a, and b: int64, shape (cells,).
         equations: the same equations divided by a, in float64.
     """
 
@@ -102,12 +91,9 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Largest number of bits that an entry of the residual r - G u may have, so that it can be
-        computed exactly from remainders.
+        """Most bits of an entry of r - G u that remainders determine exactly.
 
-        G is the matrix of the equations, r the right side, and u a trial solution. An entry is
-        computed from its remainder modulo 2^64. If sums modulo the prime 2^31 - 1 fit int64, the
-        remainder modulo this prime is used too, and entries may have more bits.
+        One is modulo 2^64. If sums modulo the prime 2^31 - 1 fit int64, that remainder is used too.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -115,25 +101,18 @@ class IntegerEquations:
         return _TOGETHER if within else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
-        """Return G u for the matrix G = a H^T H + diag(b): shape (vectors, cells); integers are
-        modulo 2^64.
-        """
+        """Return G u, shape (vectors, cells); integers are modulo 2^64."""
         found = self._line.under(self._line.over(u))
         found *= u.dtype.type(self._factor)
         found += self._diagonal.astype(u.dtype) * u
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Return True if `rounded_prefixes` cannot overflow for numbers within the given bounds.
-
-        The equations are G u = r, and the sums are rounded to multiples of 2^-bits.
+        """Return whether `rounded_prefixes` to multiples of 2^-bits cannot overflow.
 
         Args:
-            largest: every entry of the right side r is a sum of terms; this bounds the sum of their
-                magnitudes.
-            solved: upper bound of the magnitudes of the entries of the solution u.
-            sums: upper bound of the magnitudes of the prefix sums of u.
-            bits: number of fraction bits of the results; may be negative.
+            largest: bound on the summed magnitudes of the terms of every entry of r.
+            solved, sums: bounds on the entries of u, and on its prefix sums.
         """
         least = _least_digit(bits)
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
@@ -150,23 +129,18 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return the sums of the first 1, 2, ... entries of the solution u of these normal
-        equations G u = r, rounded to multiples of 2^-bits: shape (vectors, cells).
+        """Return the prefix sums of u, rounded to multiples of 2^-bits: shape (vectors, cells).
 
-        The result is the same on every machine: a function of the right side r alone.
+        They are a function of the right side r alone, equal on every machine.
 
         Args:
-            right: r modulo 2^64, one right side in each row: shape (vectors, cells).
+            right: r modulo 2^64: shape (vectors, cells).
             real: r in float64. An entry may be off by the rounding error of a sum of cells + rows
                 terms, whose magnitudes add up to ``largest``.
-            largest: every entry of r is a sum of terms; this bounds the sum of their magnitudes.
-            bits: number of fraction bits of the results; may be negative.
-            further_right: a function that returns r modulo the prime of `modulo_prime`; it is
-                called only if noise is wide.
+            further_right: returns r modulo the prime of `modulo_prime`; called if noise is wide.
 
         Raises:
-            SumOverflow: a sum does not fit int64 in multiples of 2^-bits; never if `holds` returns
-                True.
+            SumOverflow: a sum does not fit int64; never if `holds` returns True.
         """
         # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
         # result is certain.
@@ -257,40 +231,21 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """Return factor H^T rows + weights * cells modulo the prime 2^31 - 1: shape (vectors, cells).
-
-    Args:
-        line: the strategy for a line of cells (counts in a fixed order) whose rows over several
-            cells are H.
-        factor: an integer.
-        rows: integers, shape (vectors, rows of H).
-        weights: one integer for each cell: shape (cells,).
-        cells: integers, shape (vectors, cells).
-    """
+    """Return factor H^T rows + weights * cells modulo 2^31 - 1: shape (vectors, cells)."""
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
     return found % _PRIME
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of fraction bits for the first approximation of the solution u in
-    `rounded_prefixes`.
-
-    u solves the normal equations. ``bits`` is the number of fraction bits to which
-    `rounded_prefixes` rounds its results.
-    """
+    """Return the least fraction bits of the first approximation of u in `rounded_prefixes`."""
     return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """Return, for large integers known only by two remainders, the multiples of 2^64 in them: k for
-    the integer residual + k 2^64.
+    """Return k for the integers residual + k 2^64, from their remainders modulo 2^31 - 1.
 
-    The magnitude of k must be below 2^30. The result has the shape of ``residual``.
-
-    Args:
-        residual: the remainders of the integers modulo 2^64, as int64.
-        further: the remainders of the integers modulo the prime 2^31 - 1: shape of ``residual``.
+    The magnitude of k must be below 2^30.
 
     >>> number = -5 * 2**64 + 7
     >>> _multiples(np.array([7]), np.array([number % _PRIME])).tolist()
@@ -301,14 +256,11 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
 
 
 class OwnCells(LineStrategy):
-    """A strategy for a line of cells (counts in a fixed order) whose measurement matrix has a row
-    for each single cell, and rows H over several cells.
+    """A strategy for a line whose matrix has a row for each single cell, and rows H over several.
 
     Attributes:
-        own: weight of each cell in its own row: int64, shape (cells,); 0 if a cell has no
-            row of its own.
-        rows: the number of rows H over several cells; ``measure`` returns these
-            measurements first.
+        own: weight of each cell in its own row: int64, shape (cells,); 0 if it has none.
+        rows: the number of rows H; ``measure`` returns these measurements first.
     """
 
     own: Integers
@@ -321,58 +273,32 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the measurements H x of each row vector x of ``cells``: shape (vectors, cells) to
-        (vectors, rows).
-
-        H has the rows over several cells. The result has the dtype of ``cells``; integers are
-        modulo 2^64.
-        """
+        """Return H x for each row of ``cells``, in their dtype; integers are modulo 2^64."""
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return H^T y for each row vector y of ``rows``: shape (vectors, rows) to (vectors,
-        cells).
-
-        H has the rows over several cells. The result has the dtype of ``rows``; integers are modulo
-        2^64.
-        """
+        """Return H^T y for each row of ``rows``, in their dtype; integers are modulo 2^64."""
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """Return pairs (row, weight): the rows over several cells in which the cell has a weight
-        other than 0.
-        """
+        """Return pairs (row, weight) of the rows of H in which the cell has a weight."""
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of H that are ``lag`` >= 1 or more
-        cells apart.
-
-        H has the rows over several cells. The bound serves to bound the sensitivity to units that
-        count in several cells.
-        """
+        """Return a bound on the inner product of columns of H at least ``lag`` >= 1 apart."""
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each column of H:
-        shape (cells,).
-
-        H is the measurement matrix without the rows of single cells.
-        """
+        """Return the 1-norm (``norm`` 1) or the squared 2-norm of each column of H."""
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of the magnitudes in any row of H^T H.
-
-        H has the rows of the measurement matrix over several cells.
-        """
+        """Upper bound of the sum of the magnitudes in any row of H^T H."""
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations for estimating the cells from two sources: the measurements
-        of several cells together (rows of C), and one separate estimate of each cell.
+        """Return the equations for estimating the cells from the rows H and separate estimates.
 
-        ``precision`` is 1 / variance of the separate estimates: shape (cells,). A separate estimate
-        may be the cell's own measurement, or another strategy's estimate of the cell.
+        ``precision`` is 1 / variance of these: shape (cells,).
         """

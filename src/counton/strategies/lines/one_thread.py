@@ -1,7 +1,4 @@
-"""Linear algebra on one thread, because the number of threads changes the last digits of sums.
-
-On one thread, values computed from a release are bit for bit equal whenever they are computed.
-"""
+"""Linear algebra on one thread, because the number of threads changes the last digits of sums."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ R = TypeVar("R")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run linear algebra on one thread inside the ``with`` block, in the whole process.
+    """Run linear algebra on one thread in the ``with`` block, in the whole process.
 
-    This changes the time, not the results. Without the package threadpoolctl it has no effect.
+    Without the package threadpoolctl it has no effect.
 
     >>> from threadpoolctl import threadpool_info
     >>> with one_thread():
@@ -39,8 +36,6 @@ def one_thread() -> Iterator[None]:
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that does the same as ``function``, with linear algebra on one thread."""
-
     @wraps(function)
     def alone(*args: P.args, **more: P.kwargs) -> R:
         with one_thread():

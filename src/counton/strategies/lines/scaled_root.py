@@ -1,8 +1,8 @@
 """A measurement matrix for Gaussian noise within half a percent of the least error, by a formula.
 
-Its entries are IEEE sums, products and square roots in a fixed order, so they are the same on every
-machine. Saved strategies therefore store the name of the formula instead of the matrix. So formulas
-must never be changed; add another one instead.
+Its entries are IEEE sums, products and square roots in a fixed order, the same on every machine.
+Saved strategies store the name of the formula. So formulas must never be changed; add another
+instead.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ FORMULAS = ("mean", "max")
 
 
 def scaled_root(steps: int, formula: str) -> Integers:
-    """Return a measurement matrix C for running totals: int64, shape (steps, steps), in units of
-    2^-16.
+    """Return a matrix C for running totals, int64, shape (steps, steps), in units of 2^-16.
 
-    C is the square root of the lower-triangular matrix of ones, with rows and columns scaled. All
-    columns have norm 1. Rows in the middle are scaled up, because many releases depend on them.
-
-    Args:
-        steps: the number of steps.
-        formula: the name of the rule by which rows are scaled, one of `FORMULAS`.
+    C is the square root of the lower-triangular matrix of ones, with scaled rows and columns of
+    norm 1. Middle rows are scaled up, because many releases depend on them.
 
     Raises:
         InvalidInput: an unknown formula.
@@ -60,10 +55,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
 
 
 def _power(base: Floats, *roots: int) -> Floats:
-    """Return the product of the 2^k-th roots of ``base`` over the integers k in ``roots``.
-
-    With roots 1 and 2, for example, this is the power 1/2 + 1/4 of ``base``.
-    """
+    """Return the product of the 2^k-th roots of ``base`` over the integers k in ``roots``."""
     product = np.ones_like(base)
     for root in roots:
         factor = base

@@ -1,3 +1,1 @@
-"""Strategies from papers, for comparison; plans also choose some of them for units that change few
-steps.
-"""
+"""Strategies from papers, for comparison; plans also choose some for units in few steps."""

@@ -1,7 +1,7 @@
 """The binary mechanism: a binary tree over the steps, of which only left children are measured.
 
-Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. A node is a measurement with its draw
-of noise. The release at step t has the noise of one node for every set bit of t.
+Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. The release at step t has the noise of
+one node for every set bit of t.
 """
 
 from __future__ import annotations
@@ -39,25 +39,19 @@ class Binary(DigitTree):
 
     @override
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters: the left
-        children that cover the step.
-        """
+        """Return the left children that cover the step."""
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().column(step))
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
-
-        There is one for each set bit of ``step``, highest bit first.
-        """
+        """Return one node for each set bit of ``step``, highest first."""
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
     def _field_by_last_step(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of the same noise in which nodes are numbered by their last step.
+        """Return a source of the same noise by last step: index j on level l ends at j 2^l.
 
-        In the result, index j on level l stands for the node whose last step is j 2^l. Even indices
-        stand for no node, and have noise 0. ``field`` is the source with the tree's own indices.
+        Even indices stand for no node, and have noise 0.
         """
 
         def run(level: int, nodes: range) -> Integers:

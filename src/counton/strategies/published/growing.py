@@ -69,19 +69,17 @@ LARGEST_STD = 2**54
 
 
 class GrowingCascade(StreamStrategy):
-    """A strategy that releases each step's count, with noise that cancels in sums over blocks of
-    steps.
+    """A strategy that releases each step's count, with noise that cancels in sums over blocks.
 
-    The released sum over every complete aligned block of 2^k steps has the variance of a single
-    released count. The squared 2-norm sensitivity is (1 + doublings / 3) w^2, where w is the weight
-    of the first step's count.
+    The sum over every complete aligned block of 2^k steps has the variance of a single count. The
+    squared sensitivity is (1 + doublings / 3) w^2, where w is the weight of the first step's count.
 
     Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
     Input Perturbation", appendix D.1.
 
     Args:
         doublings: the strategy serves 2^doublings steps, at most 2^32.
-        fraction_bits: released counts are multiples of 2^-fraction_bits, from 1 to 16.
+        fraction_bits: counts are multiples of 2^-fraction_bits, from 1 to 16.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -107,21 +105,14 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return two strategies for tests: the smallest one that serves ``horizon`` steps, and a
-        larger one.
-
-        The larger one has one more doubling, and its noise is in multiples of 2^-3.
-        """
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters, with weights.
+        """Return the nodes that the count of ``step`` enters.
 
-        The tree doubles several times: each doubling adds a subtree over as many new steps as there
-        were before. The count enters differences of siblings in the subtree that contains the step.
-        It also enters one node for the doubling that added this subtree, and one for each later
-        doubling.
+        They are differences of siblings in the step's subtree, one node for the doubling that added
+        it, and one for each later doubling.
         """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
@@ -135,11 +126,7 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
-
-        They are the root nodes of all doublings up to the doubling that added the step, and
-        differences of siblings in the subtree of this doubling.
-        """
+        """Return the roots of all doublings up to the step's, and differences in its subtree."""
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
         if cell == 0:
@@ -162,33 +149,23 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C: that of the first
-        step's column.
-        """
+        """Return the 1-norm of the first step's column, the largest."""
         # The sum of its own weight and each doubling's.
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of the measurement matrix C: that of the
-        first step's column.
-        """
+        """Return the squared 2-norm of the first step's column, the largest."""
         # (3 + doublings) w^2 + 1; all other columns have (3 + doublings) w^2.
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix C, for units that count in several
-        steps: only a bound on the norm of their sum.
-        """
+        """Only a bound on the norm of the sum of a unit's columns."""
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """Return a bound on how far a unit that counts in several steps moves the measurements.
-
-        It is a 1-norm (``norm`` 1) in units of 2^-lattice_bits, or a squared 2-norm (``norm`` 2) in
-        squared units.
-        """
+        """Return a bound on the sum of a unit's columns: 1-norm, or squared 2-norm."""
         # In the binary tree over the steps, let two steps have c nodes in common (heights 0 to
         # doublings). Then the product of their columns is (1 + c) w^2. The product of a step with
         # itself is (2 + c) w^2, and one more for the first step. So products are positive although
@@ -201,17 +178,11 @@ class GrowingCascade(StreamStrategy):
 
     @cached_property
     def _tree(self) -> LookAhead:
-        """The binary tree over the steps in which every node is measured, for bounds on
-        sensitivity.
-        """
+        """The binary tree in which every node is measured, for bounds on sensitivity."""
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of the releases of the steps since + 1 .. step.
-
-        Without ``since`` it is the variance of single releases. The unit is the variance of one
-        node's noise.
-        """
+        """Return the variance of single releases, or of the sums of the steps since + 1 .. step."""
         # Nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's unit vector, and
         # H^-1 is the covariance of a tree whose complete nodes have variance v = 1 / (3 w^2): a
         # total, halved at each node plus or minus half an independent draw of variance 3 v. A sum
@@ -231,20 +202,15 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return the most by which rounding moves the sum of the releases over a window of steps,
-        in units of 2^-fraction_bits.
-        """
+        """Return the most by which rounding moves a window, in units of 2^-fraction_bits."""
         # One unit for each node that composes the window, at most two per height.
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of the releases, in units of one node's noise
-        variance.
+        """Return the mean or the largest variance of the releases, whatever ``of``.
 
-        Releases are counts of single steps. The variance is 1 / (3 w^2) or slightly less, where w
-        is the weight of all measurements except that of the first step. ``metric`` is "mean" or
-        "max"; ``of`` changes nothing.
+        It is 1 / (3 w^2) or slightly less, with the weight w of all measurements but the first.
         """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.
@@ -262,7 +228,6 @@ class GrowingCascade(StreamStrategy):
         check_width(self, law, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, computed subtree by subtree."""
         check_window(self, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
         start, end = steps.start - 1, steps.stop - 1
@@ -284,12 +249,7 @@ class GrowingCascade(StreamStrategy):
         return out
 
     def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
-        """Return the noise of the sum of all steps that one doubling of the tree adds, in units of
-        2^-fraction_bits.
-
-        Each doubling adds as many steps as there were before; ``doubling`` 0 stands for the first
-        step. ``field`` is the source of the nodes' noise.
-        """
+        """Return the noise of all steps that a doubling adds, in units of 2^-fraction_bits."""
 
         def draw(number: int) -> NDArray[np.int64]:
             drawn: NDArray[np.int64] = field.run(_DOUBLINGS + number, range(1))[0]
@@ -303,11 +263,9 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of two estimated sums in a binary tree: of the first step alone, and of
-    the first ``ends`` steps.
+    """Return the covariance of the sums of the first step, and of the first ``ends`` steps.
 
-    In this tree the estimates of all complete nodes have equal variance; this variance is the unit.
-    The result has the shape of ``ends``.
+    The unit is the variance that the estimates of all complete nodes of the tree have.
     """
     # In the tree it is halved from each node to the next, and shared evenly by the steps of a
     # sibling.

@@ -1,14 +1,11 @@
-"""Honaker's online estimator: a binary tree over the steps in which every node is measured and
-used.
+"""Honaker's online estimator: a binary tree over the steps, whose nodes are all measured and used.
 
-A completed node has two measurements of the sum of its items: its own, and the sum of its
-children's. Its estimate is the best linear combination of its own measurement and its children's
-estimates. Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
+The estimate of a completed node is the best linear combination of its own measurement and its
+children's estimates. Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
 
 The weights are rounded to multiples of 2^-40, and estimates to the nearest multiple of 2^-16,
-halves up. In units of 2^-16, with z the noise of the node's own measurement, left and right the
-noise of its children's estimates, and v the weight of its own measurement, the noise of the
-estimate is
+halves up. In units of 2^-16, with the noise z and the weight v of the node's own measurement, and
+left and right the noise of its children's estimates, the noise of the estimate is
 
     estimate = z + round((1 - v) * (left + right - z))
 
@@ -60,8 +57,7 @@ LARGEST_STD = 2**31
 
 
 class HonakerOnline(StreamStrategy):
-    """A binary tree over the steps in which every node is measured, and estimated from the nodes
-    below it too.
+    """A binary tree whose nodes are all measured, and estimated from the nodes below too.
 
     Both sensitivities (1-norm, and squared 2-norm) are bit_length(horizon). The estimate of a node
     of level l has variance v_l = 2^l / (2^(l+1) - 1). The variance at step t is the sum of v_l over
@@ -92,10 +88,7 @@ class HonakerOnline(StreamStrategy):
         self.height = self.horizon.bit_length()
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters.
-
-        They are the nodes that cover the step and are complete by the horizon.
-        """
+        """Return the nodes that cover the step and are complete by the horizon."""
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf >> level, 1)
@@ -104,12 +97,7 @@ class HonakerOnline(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, with
-        weights.
-
-        They are the nodes that compose the steps 1 .. step, one for each set bit of ``step``, and
-        all nodes below them. Weights are fractions.
-        """
+        """Return the nodes of the set bits of ``step``, and all below them, with fractions."""
         check_step(self, step)
         nodes: list[Node] = []
         for top in reversed(range(self.height)):
@@ -124,28 +112,17 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C: the number of levels,
-        because the first step's count enters a node of each level.
-        """
+        """Return the number of levels: the first step enters a node of each."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the binary tree of measurements, for the sensitivity to units that count in
-        several steps.
-
-        A node is measured if it is complete by the horizon.
-        """
+        """A tree of the nodes that are complete by the horizon."""
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of one node's noise.
-        """
         # Let N be the node of the highest bit in which the ends differ: the later release contains
         # N's estimate, the earlier one those of nodes below it. The estimate of a node m of level l
         # below N enters N's estimate with a weight that is the product of the (1 - v_j) over the
@@ -167,11 +144,6 @@ class HonakerOnline(StreamStrategy):
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all steps, in units of one node's noise
-        variance.
-
-        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
-        """
         # In closed form: the variance v_l of an estimate of level l counts once for each step that
         # has bit l set.
         check_metric(metric)
@@ -206,9 +178,7 @@ class HonakerOnline(StreamStrategy):
         check_width(self, law, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, in units of 2^-16.
-
-        The noise of all nodes from step 1 on is drawn.
+        """Return the noise of releases in units of 2^-16; all nodes from step 1 on are drawn.
 
         Raises:
             SumOverflow: a node's noise is 2^37 or more.
@@ -232,11 +202,7 @@ class HonakerOnline(StreamStrategy):
 
 
 def _variance(level: int) -> Fraction:
-    """Return the variance of the estimate of a node of this level, in units of the variance of one
-    draw of noise.
-
-    It is also the weight of the node's own measurement in the estimate.
-    """
+    """Return the variance of a node's estimate, which is the weight of its own measurement."""
     return Fraction(2**level, 2 ** (level + 1) - 1)
 
 

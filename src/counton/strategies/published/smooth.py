@@ -46,9 +46,9 @@ _OF_EACH_ZEROS = 8
 class SmoothBinary(StreamStrategy):
     """The smooth binary mechanism: every release has noise of the same variance.
 
-    Each step belongs to a leaf of a binary tree. The index of the leaf has ``height`` bits, of
-    which ``zeros`` are 0. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the
-    variance of each release is height - zeros. The strategy can serve C(height, zeros) - 1 steps.
+    A step is a leaf of a binary tree, whose index has ``height`` bits, ``zeros`` of them 0. Both
+    sensitivities (1-norm, and squared 2-norm) are ``zeros``; every release has a variance of height
+    minus zeros. The strategy can serve C(height, zeros) - 1 steps.
 
     Source: Andersson and Pagh, "A Smooth Binary Mechanism for Efficient Private Continual
     Observation", sec. 3, with any number of zeros (the paper takes half of an even height).
@@ -87,16 +87,13 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1) -> SmoothBinary:
-        """Return the strategy with the height and number of zeros of least error for a horizon,
-        exactly.
+        """Return the strategy of least error for a horizon, and among equals of least height.
 
-        The error is the variance times D^2. Here D is the 1-norm sensitivity for Laplace noise
-        (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``). Among equally good
-        strategies, the smallest height is chosen.
+        The error is the variance times D^2, where D is the 1-norm sensitivity for Laplace noise
+        (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
 
-        >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
-        (SmoothBinary(horizon=1048576, height=33, zeros=6),
-         SmoothBinary(horizon=1048576, height=23, zeros=10))
+        >>> SmoothBinary.best(2**20, norm=2)
+        SmoothBinary(horizon=1048576, height=23, zeros=10)
 
         Raises:
             InvalidInput: an unknown norm, or a horizon that is not an integer above 0.
@@ -110,22 +107,14 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return the trees that are worth trying in a plan in which a unit counts in many steps.
+        """Return the trees that are worth trying if a unit counts in many steps.
 
         For each number of zeros, they are the ``of_each`` trees of least height that serve the
-        horizon. A tree is left out if it would still serve the horizon with one zero and one bit
-        less.
-
-        Args:
-            horizon: number of steps to serve.
-            of_each: largest number of trees with the same number of zeros. In all cases examined,
-                the best tree was among those that the default returns.
+        horizon, but for one that would still serve it with one zero and one bit less. In all cases
+        examined, the best tree was among the default.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
-
-        Raises:
-            InvalidInput: a horizon that is not an integer above 0.
         """
         # Of two trees with equally many zeros the higher has more error. But its nodes are longer
         # at the beginning of the horizon and end elsewhere, so a unit may move it less. With one
@@ -148,14 +137,10 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def even(cls, horizon: int) -> SmoothBinary:
-        """Return the paper's choice: the smallest even height that serves the horizon, with half as
-        many zeros.
+        """Return the paper's choice: the smallest even height, with half as many zeros.
 
         >>> SmoothBinary.even(2**20).height
         24
-
-        Raises:
-            InvalidInput: a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1)
         zeros = 1
@@ -165,30 +150,19 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[SmoothBinary, ...]:
-        """Return strategies for tests: the best for either norm, the paper's, and one with unused
-        leaves.
-        """
         even = cls.even(horizon)
         larger = cls(horizon, even.height + 3, even.zeros + 1)
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters, highest level
-        first.
-
-        There is one for each 0 bit above the lowest 1 bit of the leaf's index.
-        """
+        """Return a node for each 0 bit above the lowest 1 bit of the leaf's index."""
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release uses a node only if a one can follow its prefix; for trailing zeros it cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, highest
-        level first.
-
-        There is one for each 1 bit in the index of the leaf of ``step + 1``.
-        """
+        """Return a node for each 1 bit in the index of the leaf of ``step + 1``."""
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
 
@@ -196,20 +170,13 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the least index of a node on a level of the tree whose noise is in the release of
-        ``leaf`` or of a later leaf.
-
-        A leaf is the binary number that stands for a step. The nodes before this index are used by
-        earlier leaves only.
-        """
+        """Return the least index of a node on a level that ``leaf`` or a later leaf reads."""
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
     def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
-        """Yield, for each bit from the highest down, a mask of the leaves whose index has a 1
-        there.
+        """Yield, for each bit from the highest down, a mask of the leaves with a 1 there.
 
-        A leaf is a binary number, one for each step. It is given by its rank: the number of smaller
-        leaves.
+        A leaf is given by its rank, the number of smaller leaves.
         """
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
@@ -220,31 +187,21 @@ class SmoothBinary(StreamStrategy):
             yield ones
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C: the number of zero
-        bits in the index of a step's leaf. The first step's column has this norm.
-        """
+        """Return the number of zeros, the 1-norm of the first step's column."""
         return Fraction(self.zeros)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the tree of leaves, for the sensitivity to units that count in several steps.
-
-        A leaf stands for a step. Nodes have indices if leaves have at most 62 bits.
-        """
+        """Facts about the tree of leaves; nodes have indices if leaves have at most 62 bits."""
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the two halves of a stretch of leaves, each with the number 1: a stretch has one
-        such half. A half without a leaf is left out.
+        """Return the halves of a stretch that have leaves, with the number 1; None: all leaves.
 
-        Leaves of a stretch agree in all bits except the lowest ``part.level`` bits. Among these
-        lowest bits of a leaf, ``part.kind`` are 0. The first half has the leaves whose highest such
-        bit is 0; its leaves form a node. The second half has the leaves whose highest such bit is
-        1; its leaves form none. A stretch of a single leaf has no halves.
-
-        Args:
-            part: the stretch; None: all leaves.
+        Leaves of a stretch agree in all bits but the lowest ``part.level``, of which ``part.kind``
+        are 0. The leaves of the first half have the highest such bit 0 and form a node; those of
+        the second have it 1 and form none.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
@@ -258,11 +215,7 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """Return, for each level, the index of the node that each step enters, or -1 if it enters
-        none: (horizon,).
-
-        The result is None if leaves have more than 62 bits.
-        """
+        """Return, by level, the node that each step enters, or -1; None beyond 62 bits."""
         # In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
         # index is the number that its higher bits form.
         if self.height > 62:
@@ -277,11 +230,7 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
-        steps in which one unit may count.
-
-        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
-        """
+        """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
         # Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
         # more of them if the prefix also has ones, so the largest lag is that number of steps minus
         # one.
@@ -296,11 +245,6 @@ class SmoothBinary(StreamStrategy):
         return found
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of one node's noise.
-        """
         # The number of ones of both leaves from the highest differing bit on; step 0 has no nodes.
         first, last = window_ends(self, steps, since)
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
@@ -312,11 +256,6 @@ class SmoothBinary(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all totals or of all single steps, in units of
-        one node's noise variance.
-
-        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
-        """
         # For totals: height - zeros. For single steps: twice the number of nodes that a release
         # uses and the release before it did not. The first release uses all its nodes. Each later
         # one has as many new nodes as the lowest run of ones of the previous leaf is long. Over all
@@ -337,11 +276,7 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps.
-
-        A leaf is the binary number that stands for a step. Partial sums are shared by all leaves
-        whose highest bits are equal.
-        """
+        """Return the noise of releases; leaves with equal highest bits share partial sums."""
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
         size = nodes_per_chunk(field.shape, 2**14)
@@ -367,8 +302,7 @@ class SmoothBinary(StreamStrategy):
 
 
 def unrank(height: int, zeros: int, rank: int) -> int:
-    """Return the ``height``-bit number with ``zeros`` 0 bits that has exactly ``rank`` smaller
-    numbers of this kind.
+    """Return the ``height``-bit number of ``zeros`` zeros with ``rank`` smaller such numbers.
 
     >>> [f"{unrank(4, 2, rank):04b}" for rank in range(6)]
     ['0011', '0101', '0110', '1001', '1010', '1100']
@@ -385,12 +319,9 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """Return the index of a node on its level in the tree of `SmoothBinary`: the number of nodes on
-    this level with a smaller prefix.
+    """Return the index of a node on its level: the number of nodes there of smaller prefix.
 
-    The leaves of the tree are the numbers of ``height`` bits of which ``zeros`` are 0. ``prefix``
-    identifies the node: it is the number formed by the bits of the node's leaves above bit
-    ``level``.
+    ``prefix`` is formed by the bits of its leaves above bit ``level``.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
@@ -408,8 +339,7 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for n = 0, 1, .. ``zeros``, the number of bit strings that begin with 0, have
-    ``bits`` further bits, and have n zeros in total.
+    """Return, for n = 0 .. ``zeros``, how many strings of 0 and ``bits`` bits have n zeros.
 
     Numbers above 2^62 are cut to 2^62.
     """

@@ -1,9 +1,9 @@
 """A tree of measurements inside every block of steps, whose levels divide the block's weight.
 
-`LeastSquaresFactorization` measures the sums of blocks of steps by a strategy for lines, in which a
-block is a cell. This tree is over the steps inside a block. A pass from leaves to root estimates
-the total of the block from the tree's nodes. A pass from root to leaves distributes the final
-estimate of the total, which comes from the line. Every estimate is rounded when it is computed.
+`LeastSquaresFactorization` measures the sums of blocks by a strategy for lines, in which a block is
+a cell. This tree is over the steps inside a block. A pass from leaves to root estimates the total
+of the block; a pass from root to leaves distributes the final estimate, which comes from the line.
+Every estimate is rounded when it is computed.
 """
 
 from __future__ import annotations
@@ -28,31 +28,26 @@ _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of measured nodes inside every block of steps, for a strategy whose cells are blocks.
+    """A tree of measured nodes inside every block of steps, for a line whose cells are blocks.
 
-    That strategy is a `LineStrategy`. Without the tree, it measures the total of each block with a
-    weight w. The tree measures its own nodes instead, and divides the weight among its levels: a
-    node of level l is measured with weight ``shares[l] * w``. Nodes of a level have consecutive
-    indices across all blocks.
+    Without it the line measures the total of a block with a weight w. The tree measures a node of
+    level l with weight ``shares[l] * w`` instead. Nodes of a level have consecutive indices across
+    all blocks.
 
     Args:
-        radices: number of children of the nodes of levels 1, 2, ...; the last is for the block
-            itself.
-        shares: an integer for each of the levels 0, 1, ... below the block: the part of the block's
-            weight with which the level's nodes are measured. One more share may follow, for the
-            block itself. An empty sequence stands for 1 on each level below the block.
-        norm: the norm of the shares (1 or 2) by which the block's weight is divided.
+        radices: number of children of the nodes of levels 1, 2, ...; the last is the block.
+        shares: an integer for each level below the block, and perhaps for the block itself: its
+            part of the block's weight; empty: 1 each.
+        norm: the norm of the shares (1 or 2) that divides the block's weight.
 
     Raises:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the norm of the shares, rounded up. The weights of the `LineStrategy` are multiplied
-            by it, so that shares can be integers.
-        exact_variance: the variance of the tree's own estimate of a block's total, times the square
-            of the block's weight, in units of one node's noise variance.
-        variance: a fraction near ``exact_variance`` with small numerator and denominator, which
-            least squares use instead.
+        unit: the norm of the shares, rounded up, by which the line's weights are multiplied.
+        exact_variance: the variance of the tree's estimate of a total, times the square of the
+            block's weight, in units of one node's noise variance.
+        variance: a simple fraction near it, which least squares use instead.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit
@@ -109,11 +104,9 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of the measurements of some nodes of a level, in units of 2^-24.
+        """Return the noise of nodes' measurements over their weights, in units of 2^-24.
 
-        The noise of each measurement is divided by the node's weight. The shape is (nodes,
-        coordinates). ``field`` is the source of noise: for each node it draws one number for each
-        coordinate. ``own`` has the weight of each block.
+        The shape is (nodes, coordinates). ``own`` has the weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -122,26 +115,13 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the measurements of all children of some nodes of ``level``, in units
-        of 2^-24.
-
-        The noise of each measurement is divided by the child's weight. The shape is (children,
-        coordinates), and ``level`` is above 0. ``field`` is the source of noise: for each node it
-        draws one number for each coordinate. ``own`` has the weight of each block.
-        """
+        """Return `_measured_noise` of all children of some nodes of ``level`` > 0."""
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
         return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
-        """Return the noise of each node's estimate: its own measurement combined with its
-        children's estimates.
-
-        ``below`` has the noise of the children's estimates, shape (children, coordinates), with a
-        coordinate for each number that is drawn for a node. ``measured`` has the noise of the
-        nodes' own measurements, shape (nodes, coordinates), and is overwritten; None: they are not
-        measured.
-        """
+        """Return the noise of estimates from ``measured`` (overwritten; None: not) and children."""
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
             return sums
@@ -153,11 +133,7 @@ class BlockTree:
         return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
-        """Return the noise of the tree's estimate of each block's total, in units of 2^-24.
-
-        The shape is (blocks, coordinates). ``field`` is the source of noise: for each node it draws
-        one number for each coordinate. ``own`` has the weight of each block.
-        """
+        """Return the noise of the tree's estimate of each total, in units of 2^-24."""
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
         found = np.empty((len(blocks), size), np.int64)
@@ -177,10 +153,8 @@ class BlockTree:
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
-        The shape is (steps, coordinates). ``field`` is the source of noise: for each node it draws
-        one number for each coordinate. ``own`` has the weight of each block. ``sums`` has the noise
-        of running totals at the borders of all blocks that contain one of ``steps``: at the start
-        of the first block, and at the end of every block.
+        ``sums`` has the noise of totals at the start of the first block of ``steps``, and at the
+        end of every one.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -213,9 +187,7 @@ class BlockTree:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """Largest rounding errors, in units of 2^-24: of the estimate of a block's total, and of
-        running totals inside a block.
-        """
+        """Largest rounding errors of a block's total and of totals inside, in units of 2^-24."""
         errors = [0.5]
         for level, radix in enumerate(self.radices, start=1):
             below = 0.5 if level < self.top else errors[-1]
@@ -230,11 +202,10 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Upper bound of w |f| over all nodes and releases.
+        """Upper bound of w |f| over all nodes and releases, for blocks of weight w.
 
-        f is the factor of a node's noise in a release, and w the weight of the block in which the
-        node lies. The bound holds for releases that contain the estimate of the block's total with
-        a factor of at most 1.
+        f is the factor of a node's noise in a release that contains the block's total with a factor
+        of at most 1.
         """
         # Let r_l be the weight of the siblings' estimates of level l in the release, p_l the weight
         # of children in N (the estimate of a node from those below it), and w_l the node's share of
@@ -250,20 +221,14 @@ class BlockTree:
 
     @property
     def largest_of_block(self) -> float:
-        """Weight of a block's own measurement in the tree's estimate of the block's total,
-        multiplied by the block's weight.
-
-        It is 0 if only the tree's smaller nodes are measured, not the block itself.
-        """
+        """Weight of a block's own measurement in its estimate, times its weight; 0 if none."""
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield, for each level of the tree from the lowest, three values for steps inside a block.
+        """Yield by level the step's node among siblings, its complete part, and its variance.
 
-        The first is the index of the step's node among its siblings. The second is the fraction of
-        this node's steps that are complete at the step. The third is the variance of a node's
-        estimate. ``place`` counts the steps of a block from 0.
+        ``place`` counts the steps of a block from 0.
         """
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
@@ -272,12 +237,9 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that the noise of nodes inside a block adds to the release at each
-        step of the block.
+        """Return the variance that nodes inside a block add to the releases at ``place``.
 
-        The noise of the totals of blocks is not included. ``place`` counts the steps of a block
-        from 0; the result has its shape. The unit is the variance of one node's noise, for a block
-        of weight 1.
+        It is without the noise of totals, in units of one node's variance for a block of weight 1.
         """
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
@@ -285,14 +247,12 @@ class BlockTree:
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance that the noise inside blocks adds to the differences of two releases.
+        """Return the variance that noise inside blocks adds to differences of releases.
 
-        The noise of the totals of blocks is not included. The result has the shape of ``one``; the
-        unit is the variance of one node's noise.
+        It is without the noise of totals, in units of one node's variance.
 
         Args:
-            one, two: the steps of the earlier releases and of the later releases, counted from 0;
-                -1 stands for no release.
+            one, two: the earlier and the later steps, counted from 0; -1 stands for no release.
             inverse: 1 / weight^2 of each block, with a 0 in front: shape (blocks + 1,).
         """
         block = [steps // self.widths[-1] for steps in (one, two)]
@@ -316,13 +276,9 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add the noise of a node's estimate to the noise of a release.
+        """Add ``taken`` times a node's estimate to the ``weights`` of a release by (level, index).
 
-        Args:
-            weights: the noise of the release: for each node, by (noise level, index), the factor of
-                the node's noise. It is changed. Level l of the tree has noise level l + 1.
-            level, node: the level of the estimated node, and its index on this level.
-            taken: the factor of the estimate in the release, divided by the weight of the block.
+        Level l of the tree has noise level l + 1; the weight of the block divides ``taken``.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
@@ -343,27 +299,15 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the noise of the tree's estimate of a block's total to the noise of a release.
-
-        Args:
-            weights: the noise of the release: for each node, by (noise level, index), the factor of
-                the node's noise. It is changed.
-            block: the index of the block.
-            taken: the factor of the estimate in the release, divided by the weight of the block.
-        """
+        """Add ``taken`` times the tree's estimate of a block's total to a release's weights."""
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add to the noise of a release what the nodes inside the step's block contribute, apart
-        from the noise of the block's total.
+        """Add what nodes inside the step's block contribute to a release, beside the total.
 
-        Args:
-            weights: the noise of the release: for each node, by (noise level, index), the factor of
-                the node's noise. It is changed.
-            step: the step of the release, counted from 0.
-            taken: 1 / weight of the block, by which every added factor is multiplied.
+        ``taken`` is 1 / weight of the block.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):
@@ -377,15 +321,12 @@ class BlockTree:
 
 
 def _sum_children(below: Integers, radix: int) -> Integers:
-    """Return the sum of ``below`` over the ``radix`` children of each node: shape (nodes * radix,
-    coordinates) to (nodes, coordinates).
-    """
+    """Return the sum over the ``radix`` children of each node."""
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
-    """Return draws of noise divided by weights, in units of 2^-24, rounded to the nearest:
-    floor(2^24 drawn / weights + h).
+    """Return floor(2^24 drawn / weights + h): rounded to the nearest.
 
     h is 1/2 for even weights, and 1/2 - 1 / (2 weight) for odd weights.
 

@@ -54,12 +54,9 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree of measurements over one epoch, which is a stretch of steps; its root is measured
-    too.
+    """The tree of measurements over one epoch, whose root, its total, is measured too.
 
-    The root is the total of the epoch. Epochs divide the stream: epoch 0 has the steps 1 to radix,
-    and epoch j > 0 the steps radix^j + 1 to radix^(j + 1). A node is estimated from its own
-    measurement and its children's measurements.
+    A node is estimated from its own measurement and its children's measurements.
     """
 
     def __init__(self, radix: int, number: int) -> None:
@@ -75,25 +72,15 @@ class _Epoch(LookAhead):
 
     @property
     def root(self) -> float:
-        """Variance of the estimated total of the epoch, a stretch of steps, in units of one node's
-        noise variance.
-        """
+        """Variance of the estimated total, in units of one node's noise variance."""
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise for this epoch, a stretch of steps with a tree of its own.
-
-        In the result, the levels of the epoch's tree are numbered 0, 1, .... The noise comes from
-        ``field``, the source for the whole stream.
-        """
+        """Return the noise for this epoch, with the levels of its tree numbered 0, 1, ...."""
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def summed_variance(self, steps: int) -> float:
-        """Return the sum of the variances of the running totals within this epoch (a stretch of
-        steps), over the epoch's first ``steps`` steps.
-
-        The unit is a node's noise variance.
-        """
+        """Return the summed variances of the first ``steps`` totals within this epoch."""
         # At each level, the node that contains the step has k children: let c of them be complete
         # before the child that contains the step, and y the fraction of this child that is
         # complete. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance of a child's
@@ -112,11 +99,7 @@ class _Epoch(LookAhead):
         return total
 
     def largest_until(self, steps: int) -> float:
-        """Return the largest variance of the running totals within this epoch (a stretch of steps),
-        over the epoch's first ``steps`` steps.
-
-        The unit is a node's noise variance.
-        """
+        """Return the largest variance of the first ``steps`` totals within this epoch."""
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
         over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step
         most = np.zeros(1)
@@ -145,13 +128,10 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the variance that a node's children add to running totals inside the node, summed over
-    the node's first ``steps`` steps.
+    """Return the variance that children add to totals inside a node, over its first ``steps``.
 
-    Each child's estimate is taken to have variance 1. Then a step adds c + y^2 - (c + y)^2 / k.
-    Here k is ``radix``, the number of children, each of ``width`` steps; c is the number of
-    children that are complete before the child that contains the step; and y is the completed
-    fraction of this child.
+    With variance 1 of each child a step adds c + y^2 - (c + y)^2 / k, where k is ``radix``, c the
+    children complete before the step, and y the completed fraction of its child.
     """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
@@ -165,9 +145,7 @@ def _epoch(radix: int, number: int) -> _Epoch:
 
 
 class _EpochReader(Reader):
-    """The noise of one running stream, computed for one epoch (a stretch of steps with a tree of
-    its own) after another.
-    """
+    """The noise of one running stream, computed for one epoch after another."""
 
     _strategy: Epochs
 
@@ -199,21 +177,18 @@ class _EpochReader(Reader):
 
 
 class Epochs(EndlessStrategy):
-    """Running totals of a stream without a known end, under a guarantee that does not weaken with
-    age.
+    """Running totals of a stream without a known end, under a guarantee that does not weaken.
 
-    Steps are divided into epochs. With k children per node, epoch 0 has the steps 1 to k, and epoch
-    j the steps k^j + 1 to k^(j+1). Each epoch has a tree of measurements of its own, whose noise is
-    wider in later epochs. A release is the sum of the estimated totals of the completed epochs and
-    of the running total within the present epoch.
+    With k children per node, epoch 0 has the steps 1 to k, and epoch j the steps k^j + 1 to
+    k^(j+1). Each has a tree of its own, whose noise is wider in later epochs. A release sums the
+    totals of completed epochs and the running total within the present one.
 
     From 17 steps on, the mean variance is 1.5 to 2.2 times the mean variance of the best strategy
     for a known end; for published schemes it is 11 to 47 times as large. Releases are multiples of
     2^-16.
 
     Args:
-        radix: number of children of a node, from 3 to 64; the error with 16 is within a few percent
-            of the least.
+        radix: number of children, from 3 to 64; with 16 the error is nearly the least.
 
     Raises:
         InvalidInput: a radix outside that range.
@@ -241,13 +216,9 @@ class Epochs(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
-        """Return strategies for tests: with the best number of children, and with the smallest."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        """Return the tree of the epoch (a stretch of steps with a tree of its own) that contains a
-        step.
-        """
         number, end = 0, self.radix
         while end < step:
             number, end = number + 1, end * self.radix
@@ -261,11 +232,7 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters.
-
-        They belong to the tree of the step's epoch (a stretch of steps): one node on each level,
-        and the root.
-        """
+        """Return one node on each level of the step's epoch, and its root."""
         epoch = self._at(check_step(self, step))
         return tuple(
             node._replace(level=node.level + epoch.level)
@@ -273,10 +240,7 @@ class Epochs(EndlessStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) in the release at ``step``, with weights.
-
-        They belong to the totals of completed epochs, and to the step's own epoch.
-        """
+        """Return nodes of the totals of completed epochs, and of the step's own."""
         epoch = self._at(check_step(self, step))
         parts = [(one, one.horizon) for one in self._before(epoch)]
         return tuple(
@@ -286,50 +250,29 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the number of the epoch, a stretch of steps, whose noise has this level."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2, the largest 1-norm by which a count moves the measurements, relative to their
-        noise.
-
-        In this norm, the change of each node is divided by the scale of the node's noise. Scales
-        are relative to the scale in the first epoch.
-        """
+        """Return 2, the largest 1-norm of a column whose entries are divided by scales of noise."""
         # An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times the first epoch's
         # scale.
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 2, the largest squared 2-norm by which a count moves the measurements, relative to
-        their noise.
-
-        In this norm, the squared change of each node is divided by the variance of the node's
-        noise. Variances are relative to the variance in the first epoch.
-        """
+        """Return 2, the largest squared 2-norm of a column, divided by variances of noise."""
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
-        width, over all nodes and all releases up to the step.
-
-        The weight is the weight of the noise in a release. The width is relative to the noise of
-        the first epoch, a stretch of steps with a tree of its own. The bound is the width of the
-        noise in the step's epoch.
-        """
+        """Return, for each of ``stops``, the width of the noise in its epoch."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
-
-        The ratio of scales (Laplace) or variances (Gaussian) is (j + 2) / 2 in epoch j, counted
-        from 0.
-        """
+        """Return (j + 2) / 2 for the nodes of epoch j."""
         return Fraction(self._number(level) + 2, 2)
 
     @override
@@ -340,11 +283,10 @@ class Epochs(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
+        """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise distribution, they are exact, in squared data units.
+        The unit is the variance of Laplace noise in the first epoch; with ``law`` they are exact,
+        in squared data units.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -362,9 +304,6 @@ class Epochs(EndlessStrategy):
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases, in closed form.
 
-        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise distribution, the result is exact, in squared data units.
-
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
         """
@@ -379,9 +318,6 @@ class Epochs(EndlessStrategy):
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the largest variance of the first ``steps`` releases, to within a thousandth.
-
-        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise distribution, it is squared data units.
 
         >>> epochs = Epochs()
         >>> every = epochs.variance(range(1, 4097))
@@ -400,22 +336,15 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of the noise of the nodes (measured sums) of an epoch, a stretch of
-        steps.
-
-        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise distribution, it is squared data units.
-        """
+        """Return the variance of the nodes of an epoch."""
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on how far rounding moves the released count of the steps first + 1 ..
-        last, in units of 2^-16.
+        """Return a bound on rounding of the counts of the steps first + 1 .. last, in 2^-16.
 
-        It is the sum of the bounds in all epochs (stretches of steps with trees of their own) that
-        have some of these steps.
+        It adds up over the epochs of these steps.
         """
         found = np.zeros(first.shape)
         if last.size:
@@ -426,10 +355,4 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of one running stream, one epoch (a stretch of
-        steps) after another.
-
-        It keeps the noise of the totals of completed epochs, and has a reader for the present
-        epoch.
-        """
         return _EpochReader(self, field)

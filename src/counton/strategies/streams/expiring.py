@@ -36,15 +36,14 @@ from counton.strategies.strategy import (
 class Expiring(EndlessStrategy):
     """Running totals of a stream without an end, under a guarantee that weakens as items age.
 
-    Each dyadic interval of the steps from 1 on has a draw of noise; level l has the intervals of
-    2^l steps. The release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t -
-    delay plus the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Noise
-    of level l has (1 + l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of noise of
-    level 0.
+    Each dyadic interval of the steps from 1 on has a draw of noise; level l has those of 2^l steps.
+    The release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t - delay plus
+    the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Noise of level l
+    has (1 + l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
 
     Args:
-        growth: how fast privacy expires, the paper's lambda, 0 to 16: the loss grows like
-            log(age)^growth. Text such as "3/2" is exact.
+        growth: the paper's lambda, 0 to 16: the loss grows like log(age)^growth. Text such as "3/2"
+            is exact.
         delay: the paper's B: releases count items up to this many steps ago.
         levels: the number of levels of intervals; None for all. ``Expiring(1, delay=1, levels=1)``
             is the paper's Algorithm 1 (fresh noise at each step: the loss at age d is d),
@@ -80,9 +79,6 @@ class Expiring(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
-        """Return strategies for tests: with growth below, at and above 1, with delay, and with
-        fresh noise at each step.
-        """
         return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
 
     @property
@@ -92,31 +88,24 @@ class Expiring(EndlessStrategy):
 
     @property
     def levels(self) -> int | None:
-        """The number of levels of intervals that are measured; None for all levels."""
+        """The number of levels of intervals that are measured; None for all."""
         return self.expiry.levels
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: growth as exact text, delay, and levels."""
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals (nodes) whose noise is in the release at ``step``: all intervals
-        that contain ``step - delay``.
-
-        The smallest interval comes first. Up to the step ``delay`` there is none.
-        """
+        """Return the intervals that contain ``step - delay``, smallest first."""
         at = check_step(self, step) - self.delay
         if at < 1:
             return ()
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
-        to ``last``.
+        """Return the nodes that the count enters, with noise in some release up to ``last``.
 
-        They are disjoint intervals of steps, sorted by level, that together cover the step and all
-        later ones.
+        They are disjoint intervals by level, which cover the step and all later ones.
         """
         position, end = check_step(self, step), self._check_end(last) - self.delay
         nodes = []
@@ -127,22 +116,14 @@ class Expiring(EndlessStrategy):
         return tuple(sorted(nodes))
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise an error: over an endless stream the sensitivity is infinite.
-
-        Raises:
-            InvalidInput: always; the message names the guarantees that this strategy supports.
-        """
+        """Raise InvalidInput: over an endless stream the sensitivity is infinite."""
         raise InvalidInput(
             f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider noise of ``level`` is than the noise of level 0: (1 + level)^(1 -
-        growth), rounded up.
-
-        It is a ratio of scales for Laplace noise, of variances for Gaussian noise.
-        """
+        """Return (1 + level)^(1 - growth), rounded up: a ratio of scales, or of variances."""
         return self.expiry.factor(level)
 
     @override
@@ -150,9 +131,7 @@ class Expiring(EndlessStrategy):
         node_law(self, law, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, the width of the widest noise in any release up to
-        this step, relative to the noise of level 0.
-        """
+        """Return, for each of ``stops``, the width of the widest noise up to this step."""
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)
         height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
@@ -161,12 +140,10 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
+        """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
-        distribution, it is squared data units. Items of the last ``delay`` steps, which a release
-        leaves out, are not included as an error.
+        The unit is the variance of Laplace noise of level 0; with ``law``, squared data units.
+        Items of the last ``delay`` steps are not included as an error.
         """
         # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
         # difference a level counts if the two ends lie in different intervals of it.
@@ -187,9 +164,7 @@ class Expiring(EndlessStrategy):
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        With ``law``, the calibrated noise distribution, the unit is squared data units. Otherwise
-        it is the variance of noise of level 0, which is Gaussian if ``gaussian`` is True, else
-        Laplace.
+        Without ``law`` the unit is the variance of level 0, Gaussian if ``gaussian``, else Laplace.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -206,17 +181,10 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the releases 1 .. ``steps``, which the last of them has.
-
-        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
-        distribution, it is squared data units.
-        """
+        """Return the variance of release ``steps``, the largest up to there."""
         return float(self.variance([check_step(self, steps)], law=law)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases at consecutive steps, added up from the largest
-        intervals to the smallest.
-        """
         check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
         first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
@@ -233,14 +201,12 @@ class Expiring(EndlessStrategy):
         return out
 
     def _height(self, position: int) -> int:
-        """Return the number of intervals (nodes with noise) that contain the step ``position``."""
+        """Return the number of intervals that contain the step ``position``."""
         return min(position.bit_length(), self.expiry.top + 1)
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a mask of the bits up to the highest bit in which two numbers differ.
-
-    The mask includes this highest bit. It is 0 where the numbers are equal.
+    """Return a mask of the bits up to the highest in which two numbers differ; 0 if equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

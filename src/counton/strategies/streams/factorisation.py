@@ -1,9 +1,8 @@
 """A strategy for running totals with any real measurement matrix C.
 
 C is rounded to multiples of 2^-bits, so that C x is exact in integers. Sensitivities and errors are
-those of the rounded matrix, also for units that count in many steps. B is the least-squares inverse
-of the rounded matrix, so that B C = A exactly. ``counton.strategies.streams.solved`` explains why a
-release, though rounded, is a function of C x + z alone.
+those of the rounded matrix. B is its least-squares inverse, so that B C = A exactly.
+``counton.strategies.streams.solved`` explains why a rounded release is a function of C x + z alone.
 """
 
 from __future__ import annotations
@@ -37,19 +36,17 @@ _LARGEST_CONDITION = 2.0**40
 class Factorisation(LeastSquaresFactorization):
     """Running totals by A = B C, for any real matrix C of full column rank.
 
-    C is rounded to multiples of ``2**-bits``; all properties are those of the rounded matrix. A
-    square, lower triangular C is *causal*: no release uses a measurement that a later item enters.
-    With any other matrix, releases use measurements of the whole horizon, also of later items.
+    A square, lower triangular C is *causal*: no release uses a measurement that a later item
+    enters. With any other, releases use measurements of the whole horizon.
 
     Args:
-        matrix: the matrix C, real, shape (measurements, steps), with up to 4096 steps.
-            Entry (m, t) is the weight of the count of step t + 1 in measurement m.
-        bits: entries are rounded to multiples of ``2**-bits``, 1 to 40. Default: so that
-            the 1-norm of the largest column has about 24 bits.
+        matrix: C, real, shape (measurements, steps), with up to 4096 steps.
+        bits: entries are rounded to multiples of ``2**-bits``, 1 to 40. Default: so that the 1-norm
+            of the largest column has about 24 bits.
 
     Raises:
-        InvalidInput: not a matrix of finite real numbers, masked entries, columns that are (nearly)
-            linearly dependent after rounding, or entries too large for exact sums.
+        InvalidInput: not a finite real matrix, masked entries, columns that are (nearly) linearly
+            dependent after rounding, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
     >>> root.facts.causal, round(float(root.squared_sensitivity()), 4)
@@ -95,9 +92,6 @@ class Factorisation(LeastSquaresFactorization):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        """Return strategies for tests: pairs of steps, a square root, a triangular matrix, and more
-        rows than steps.
-        """
         place = np.arange(horizon)
         lag = place[:, None] - place[None, :]
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
@@ -112,7 +106,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def measurements(self) -> int:
-        """Number of measurements: rows of the matrix C."""
+        """Number of rows of C."""
         return len(self._dense.matrix())
 
     @property
@@ -122,22 +116,13 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def matrix(self) -> Floats:
-        """The measurement matrix C after rounding, exactly: float64, shape (measurements, steps).
-
-        >>> Factorisation([[1, 0], [1 / 3, 1]], bits=4).matrix.tolist()
-        [[1.0, 0.0], [0.3125, 1.0]]
-        """
+        """C after rounding, exactly: float64, shape (measurements, steps)."""
         return np.asarray(
             np.ldexp(self._dense.matrix().astype(np.float64), -self.facts.lattice_bits)
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (measurements) whose noise is in the release at ``step``, with exact
-        weights.
-
-        Weights are computed by substitution if the measurement matrix C is square and lower
-        triangular, else by least squares.
-        """
+        """Return the nodes in the release, by substitution for a triangular C, or least squares."""
         if not self.facts.causal:
             return super().row(step)
         last = check_step(self, step)
@@ -162,18 +147,13 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: horizon, measurements, bits, and a digest of the
-        matrix.
-        """
         digest = self.line.parameters["matrix_sha256"]
         size = {"horizon": self.horizon, "measurements": self.measurements}
         return {**size, "bits": self.facts.lattice_bits, "matrix_sha256": digest}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values: the parameters, and the exact
-        rounded matrix.
-        """
+        """Return the parameters and the exact rounded matrix as JSON values."""
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 

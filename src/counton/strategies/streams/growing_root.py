@@ -2,9 +2,9 @@
 
 The matrix square root of the matrix of running totals is Toeplitz, C[s, i] = f(s - i) with f(k) =
 C(2k, k) / 4^k. A node is a row of C with its draw of noise. Item i enters all nodes s >= i, so in
-an endless stream its column has infinite norm: the sum of f(k)^2 grows like ln(k) / pi. Here later
-nodes have wider noise: node s has the variance q(s), about the square root of s, which is constant
-within a quarter octave (a range of steps in which s grows by the factor 2^(1/4)),
+an endless stream its column has infinite norm: the sum of f(k)^2 grows like ln(k) / pi. Here node s
+has noise of the variance q(s), about the square root of s, which is constant within a quarter
+octave (a range of steps in which s grows by the factor 2^(1/4)),
 
     q(s) = (12 / 11)^max(0, floor(4 log2 s) - 12),
 
@@ -14,9 +14,8 @@ holds for all releases together, for any number of steps. The variance is about 
 than that of the best strategy for a known end, at all steps.
 
 After 2^20 steps, the square root continues over the totals of blocks, first of 8 steps, then of 64,
-and so on, with half as many blocks of each size as of the size before. Within a block, another
-square root is over its steps. 3/4 of an item's squared sensitivity is in the first and 1/4 in the
-second.
+and so on, with half as many blocks of each size as of the size before, and another square root over
+the steps of a block. 3/4 of an item's squared sensitivity is in the first and 1/4 in the second.
 
 This mechanism is counton's own. The guarantee holds for any positive q for which the sum of 1 / (k
 q(k)) is finite; this one is a compromise for streams of any length. If hundreds or thousands of
@@ -112,25 +111,15 @@ _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Return the number of fraction bits to which the coefficients of the matrix square root are
-    rounded, if column weights have ``weight_bits`` fraction bits.
-
-    >>> [series_bits(bits) for bits in (18, 14, 8)]
-    [16, 14, 12]
-    """
+    """Return the fraction bits of the matrix square root, by those of column weights."""
     return 16 if weight_bits > 16 else 14 if weight_bits > 10 else 12
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the noise level of a step's node (noisy measurement): max(0, floor(4 log2(step)) -
-    equal).
+    """Return the noise level of a step's node: max(0, floor(4 log2(step)) - equal).
 
-    All nodes of a level have noise of equal variance. Level 0 has the first steps. Each later level
-    is a quarter octave: a range of steps whose end is about 2^(1/4) times its start.
-
-    Args:
-        step: the step, from 1 on.
-        equal: the largest value of floor(4 log2(step)) for steps of level 0.
+    All nodes of a level have noise of equal variance. Each level after 0 is a quarter octave, whose
+    end is about 2^(1/4) times its start.
 
     >>> [quarter(step) for step in (1, 9, 10, 11, 12, 16, 2**20)]
     [0, 0, 1, 1, 2, 4, 68]
@@ -140,22 +129,13 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return the noise variance of the nodes of a level, divided by the noise variance of the first
-    nodes.
+    """Return the noise variance of the nodes of a level, relative to that of the first nodes.
 
-    Level 0 has the first nodes. Each later level has the nodes of a quarter octave, a range of
-    numbers whose end is about 2^(1/4) times its start. The variance grows from level to level. The
-    result is a multiple of 2^-30.
-
-    Args:
-        level: the level, as `quarter` returns it.
-        equal: the argument of `quarter` that determines the nodes of level 0. If it is not the
-            default, the variance grows faster over the first eight levels after level 0.
+    ``level`` and ``equal`` are as in `quarter`. If ``equal`` is not the default, the variance grows
+    faster over the first eight levels after level 0. It is a multiple of 2^-30.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
-    >>> round(float(node_variance(4, 28)), 6)
-    2.8561
     """
     steep = 0 if equal == _EQUAL else min(level, _STEEP_CLASSES)
     exact = _STEEP**steep * _GROWTH ** (level - steep)
@@ -164,14 +144,7 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the number of the first node of a level.
-
-    Level 0 has the first nodes. From there on, four levels follow in each range from s to 2 s, as
-    `quarter` computes them.
-
-    Args:
-        level: the level.
-        equal: the argument of `quarter` that determines the nodes of level 0.
+    """Return the number of the first node of a level of `quarter`.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -184,11 +157,7 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return, for all nodes with numbers below ``stop``, pairs (level, range of the nodes of this
-    level).
-
-    The function `quarter` defines the level of a node; ``equal`` is its second argument.
-    """
+    """Return pairs (level, range of its nodes) for all nodes below ``stop``."""
     found = []
     level = 0
     while first_of(level, equal) < stop:
@@ -199,10 +168,7 @@ def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
 
 
 def _logarithm(ratio: Floats) -> Floats:
-    """Return numbers slightly above the natural logarithms of ratios between 1 and 1.5.
-
-    The same bits are computed on every machine.
-    """
+    """Return numbers slightly above the logarithms of ratios from 1 to 1.5, equal everywhere."""
     # The series of 2 artanh((x - 1) / (x + 1)), by operations whose rounding IEEE 754 defines,
     # because weights must be the same on every machine.
     y = (ratio - 1) / (ratio + 1)
@@ -212,10 +178,7 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of the squared coefficients of the matrix square root, with a 0 in front.
-
-    The coefficients are f(k) = C(2k, k) / 4^k. The sums are computed in parts to save memory.
-    """
+    """Return running sums of f(k)^2 from 0, computed in parts to save memory."""
     sums = np.zeros(_SUMMED + 1)
     last = 1.0
     for at in range(0, _SUMMED, _WEIGHED):
@@ -230,13 +193,10 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """Return the weights 1 / d_i by which the columns of ``nodes`` are multiplied, rounded down, in
-    units of 2^-weight_bits.
+    """Return the weights 1 / d_i of columns, rounded down, in units of 2^-weight_bits.
 
-    d_i is the norm of column i, in which the entry of each node is divided by the standard
-    deviation of its noise. Nodes after ``singles`` belong to blocks of steps, and have smaller
-    weights. ``equal`` is the argument of `quarter` that determines how many first nodes have
-    variance 1.
+    d_i is the norm of column i, in which the noise of each entry's node has std 1. Nodes after
+    ``singles`` are blocks of steps, and have smaller weights.
     """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
@@ -247,13 +207,9 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
-    """Return upper bounds of d_i^2, the squared norms of the columns of ``items``.
+    """Return upper bounds of d_i^2, the squared norms of the columns of ``items``, from 1 on.
 
     Each squared entry of a column is divided by the variance of its node's noise.
-
-    Args:
-        items: numbers of the items, from 1 on: shape (items,).
-        equal: the argument of `quarter` that determines how many first nodes have variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]
@@ -284,14 +240,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 class _Beginning(NormalisedSqrt):
     """The matrix square root over the first nodes, with column i divided by a norm d_i.
 
-    d_i is the norm of column i after each entry is divided by the standard deviation of the noise
-    of the entry's node.
-
-    Args:
-        horizon: the number of nodes.
-        weight_bits: number of fraction bits of the weights 1 / d_i.
-        singles: nodes after this one stand for blocks of steps, and have smaller weights.
-        equal: the argument of `quarter` that determines how many first nodes have noise variance 1.
+    As in `_weights_of`; nodes after ``singles`` are blocks of steps.
     """
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
@@ -300,27 +249,21 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights 1 / d_i of the columns, smaller for blocks, rounded down, in units of
-        2^-weight_bits: (horizon,).
-        """
+        """The weights of the columns, rounded down, in units of 2^-weight_bits."""
         nodes, given = range(1, self.horizon + 1), (self.weight_bits, self.singles, self.equal)
         starts = range(0, self.horizon, _WEIGHED)
         return np.concatenate([_weights_of(nodes[at : at + _WEIGHED], *given) for at in starts])
 
     @cached_property
     def widths(self) -> Floats:
-        """Variances of the nodes' noise, relative to the variance of the first node's noise: shape
-        (horizon,).
-        """
+        """Variances of the nodes' noise, relative to the first node's."""
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the releases, relative to the variance of the first node's noise: shape
-        (horizon,).
-        """
+        """Variances of the releases, relative to the first node's."""
         exact = _exact_variances(
             min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
         )
@@ -331,11 +274,7 @@ class _Beginning(NormalisedSqrt):
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
-        """Return the variances of the released counts of the steps start + 1 .. stop: the shape of
-        ``starts``.
-
-        They are relative to the variance of the first node's noise.
-        """
+        """Return the variances of the counts of the steps start + 1 .. stop, likewise."""
         a, d, q = self.inverse, self.shares, self.widths
         found = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
@@ -348,12 +287,7 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first ``horizon`` releases, relative to the variance of the first
-    node's noise: shape (horizon,).
-
-    Each is the sum, over nodes, of the squared weight times the variance of the node's noise. The
-    arguments are those of the class `_Beginning`.
-    """
+    """Return the variances of the first releases, as sums over nodes."""
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
@@ -361,9 +295,9 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
 
 
 class _Within(NormalisedSqrt):
-    """The matrix square root of running totals over the steps inside one block of steps.
+    """The matrix square root of running totals over the steps inside one block.
 
-    The block's last step has no node here: its release uses the node of the whole block instead.
+    The release of its last step uses the node of the whole block instead.
     """
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
@@ -371,18 +305,14 @@ class _Within(NormalisedSqrt):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights of the columns, 1 / their norms, rounded down, in units of 2^-weight_bits; they
-        never decrease.
-        """
+        """Weights of the columns, rounded down, in units of 2^-weight_bits; they never decrease."""
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
 def _field_of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return a source of the noise inside several blocks of steps, side by side.
+    """Return the noise inside several blocks, side by side: node k is step k of every one.
 
-    The noise of one node of this source is an array with an entry for each block: node k stands for
-    step k of every block. ``field`` is the source from which it draws; there, ``level`` has one
-    draw for each step of these blocks. Each block has ``size`` steps.
+    In ``field``, ``level`` has a draw for each step of these blocks of ``size`` steps.
     """
     first, count = blocks.start * size, len(blocks)
 
@@ -395,13 +325,12 @@ def _field_of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> 
 
 
 class _Kind(NamedTuple):
-    """All blocks of steps of one size; they come after the blocks of the next smaller size.
+    """All blocks of steps of one size, which come after those of the next smaller size.
 
     Attributes:
-        number: index of the size; 0 for single steps.
         size: number of steps of a block.
         before: the last step before the first block.
-        nodes: the last node before the first block.
+        nodes: the last node before it.
         blocks: number of blocks.
     """
 
@@ -413,18 +342,11 @@ class _Kind(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The last step of the last block of this size."""
         return self.before + self.size * self.blocks
 
 
 class _BlockPlace(NamedTuple):
-    """The position of a step among blocks of steps.
-
-    Attributes:
-        kind: the blocks of the size of the step's block.
-        block: the index of the step's block among the blocks of this size, from 0.
-        step: the number of the step in its block, from 1.
-    """
+    """A step's place among blocks: its kind, its block there from 0, its number there from 1."""
 
     kind: _Kind
     block: int
@@ -432,31 +354,16 @@ class _BlockPlace(NamedTuple):
 
     @property
     def node(self) -> int:
-        """The node to which the step's block belongs."""
         return self.kind.nodes + self.block + 1
 
     @property
     def over(self) -> int:
-        """Number of nodes that are complete at the step: all of their steps have passed.
-
-        The node of the step's own block is one of them only if the step ends the block.
-        """
+        """Number of nodes whose steps have all passed."""
         return self.node - (self.step < self.kind.size)
 
 
 def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return a source of noise in which nodes have the numbers 1, 2, ..., and no levels.
-
-    The new source ignores the level that it is asked for. It takes the noise of a node from
-    ``field``, from the level to which `quarter` assigns the node.
-
-    Args:
-        field: the source with levels; nodes have the same numbers there. Level 0 has the first
-            nodes. Each later level has a range of numbers whose end is about 2^(1/4) times its
-            start.
-        equal: a constant that determines how many nodes level 0 has: node s is on level max(0,
-            floor(4 log2 s) - equal).
-    """
+    """Return a source in which nodes have the numbers 1, 2, ... of `quarter`, and no levels."""
 
     def run(_level: int, nodes: range) -> Integers:
         parts = [
@@ -470,13 +377,11 @@ def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """The noise of releases, computed node after node, for ``cells`` coordinates (counts kept side
-    by side) at once.
+    """The noise of releases, node after node, for ``cells`` coordinates at once.
 
-    Let s be the noise of running totals by the matrix square root with unscaled columns, and d_i
-    the norms of the columns. The noise of release t is d_t s_t plus the sum over i < t of (d_i -
-    d_{i+1}) s_i. It is rounded correctly: computed in float64 and, where that leaves two
-    candidates, exactly in integers.
+    With s the noise of running totals by unscaled columns, and d_i the norms of the columns, the
+    noise of release t is d_t s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded
+    correctly: in float64 and, where two candidates remain, exactly in integers.
     """
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
@@ -491,13 +396,9 @@ class _Releases:
         self._last_w = np.zeros(0, np.int64)
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Return the noise of the releases at the next nodes: int64, shape (nodes, cells), with a
-        cell for each coordinate.
+        """Return the noise of releases at the next nodes: shape (nodes, cells), as ``z``, theirs.
 
-        Args:
-            z: the nodes' own noise, shape (nodes, cells).
-            all_before: a function of a node and a coordinate that returns the noise of all nodes up
-                to this one, shape (node,).
+        ``all_before`` returns the noise of all nodes up to one, of a coordinate.
         """
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
@@ -536,8 +437,7 @@ class _Releases:
 class _RootReader(Reader):
     """The noise of one running stream, at constant time per step.
 
-    It keeps the numbers from which the next releases are computed. If they are too many for memory,
-    everything is computed again.
+    If its numbers are too many for memory, everything is computed again.
     """
 
     _strategy: GrowingSquareRoot
@@ -555,19 +455,12 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return True if memory suffices for the noise of all nodes up to step ``steps``, ``times``
-        over.
-
-        A node is a step or, later, a block of steps.
-        """
+        """Return whether memory suffices for all nodes up to ``steps``, ``times`` over."""
         return 2 * times * self._strategy._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
-        """True if memory suffices for the noise of twice as many nodes as there are so far.
-
-        Then each further step takes constant time. A node is a step or, later, a block of steps.
-        """
+        """Whether memory suffices for twice as many nodes; then steps take constant time."""
         return self._has_room(self._next, 2)
 
     @override
@@ -581,8 +474,7 @@ class _RootReader(Reader):
     def _totals_at(self, nodes: range) -> NDArray[np.int64]:
         """Return the noise of the running totals at the ends of some nodes.
 
-        A node is a step or, later, a block of steps. If the nodes come before the nodes of the last
-        call, everything is computed again from the first node.
+        If they come before those of the last call, everything is computed again.
         """
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
@@ -612,19 +504,18 @@ class GrowingSquareRoot(EndlessStrategy):
 
     The guarantee is for all releases together, and does not weaken with age.
 
-    The noise of release t is the noise of release t - 1 plus d_t (F^-1 z)_t. F is the matrix square
-    root of the matrix of running totals. z is the noise of nodes, whose variance grows with time.
-    d_t is the norm of column t of F, after each entry is divided by the standard deviation of its
-    node's noise. F is rounded to multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of
-    2^-weight_bits; noise is rounded correctly. Steps after 2^20 (119 years of hours) are counted in
-    blocks, for some billions of steps.
+    The noise of release t is that of release t - 1 plus d_t (F^-1 z)_t. F is the matrix square root
+    of the matrix of running totals, z the noise of nodes, whose variance grows with time, and d_t
+    the norm of column t of F, whose entries are divided by the std of their nodes' noise. F is
+    rounded to multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of 2^-weight_bits;
+    noise is rounded correctly. Steps after 2^20 (119 years of hours) are counted in blocks, for
+    some billions of steps.
 
     Args:
-        weight_bits: number of fraction bits of weights, from 4 to 18; with fewer bits the error is
-            slightly larger, but wider noise fits int64.
-        even: about how many of the first nodes (one a step) have equal noise: 32, 128, 512 or 2048.
-            The mean error is then least over two to four times as many steps. None: about 8, for
-            streams of any length.
+        weight_bits: fraction bits of weights, from 4 to 18; with fewer the error is slightly
+            larger, but wider noise fits int64.
+        even: about how many of the first nodes have equal noise: 32, 128, 512 or 2048. The mean
+            error is then least over two to four times as many steps. None: about 8, for any length.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -664,11 +555,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
-        """Return strategies for tests: with fine weights, and with coarse weights.
-
-        On longer horizons there are only coarse weights, because exact rows with fine weights would
-        take minutes.
-        """
+        """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
         return (cls(), cls(4)) if horizon <= 26 else (cls(4),) if horizon <= 250 else ()
@@ -676,10 +563,7 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix, for units that count in several steps.
-
-        There is only one: the inner product of two columns may be negative.
-        """
+        """Only one fact: the inner product of two columns may be negative."""
         return Structure(aligned=lambda: False)
 
     @property
@@ -704,26 +588,17 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return the number of nodes that are complete at a step.
-
-        A node is a step or, later, a block of steps. The release at the step has the noise of these
-        nodes, and noise inside a block.
-        """
+        """Return the number of nodes that are complete at a step."""
         return self._place(step).over
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The rounded coefficients of the matrix square root, stored as the indices at which they
-        decrease.
-        """
+        """The rounded coefficients of the matrix square root, by where they decrease."""
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """Return the weights 1 / d_i of the columns of ``nodes``, in units of 2^-weight_bits.
-
-        d_i is the norm of column i, relative to the nodes' noise.
-        """
+        """Return the weights 1 / d_i of the columns of ``nodes``, in units of 2^-weight_bits."""
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
             _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)
@@ -732,9 +607,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
     def _beginning(self, nodes: int) -> _Beginning:
-        """Return the matrix square root with weighted columns over at least the first ``nodes``
-        nodes.
-        """
+        """Return the weighted matrix square root over at least the first ``nodes`` nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
             # Short ones are useless once a stream has passed them.
@@ -746,20 +619,13 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """Return the factorization by which the steps inside one block of size ``kind.size`` are
-        measured and released.
-
-        It is the square root of the lower-triangular matrix of ones, with a weight for each column.
-        """
+        """Return the square root with weighted columns over the steps of one block."""
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
         return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) in the release at ``step``, with exact weights.
-
-        This is fast for early steps only.
-        """
+        """Return the nodes in the release, fast for early steps only."""
         at = self._place(check_step(self, step))
         row = self._beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
@@ -770,12 +636,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
-        to ``last``.
-
-        They are the node of the step or of its block, all nodes after it, and nodes inside the
-        block.
-        """
+        """Return the node of the step or its block, all after it, and nodes inside the block."""
         at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
         beginning = self._beginning(at.node)
         if end.over >= at.node:
@@ -800,11 +661,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise an error: no column has a finite 1-norm, so Laplace noise cannot be used.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Raise InvalidInput: no column has a finite 1-norm, so Laplace noise cannot be used."""
         self._laplace()
 
     def _laplace(self) -> NoReturn:
@@ -814,18 +671,13 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 1, the largest squared norm of an item's column over all future nodes.
-
-        In the norm, each entry is divided by the standard deviation of its node's noise.
-        """
+        """Return 1, the largest squared norm of a column over stds of noise."""
         return Fraction(1)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on the weight of a node's noise times its
-        width, over all nodes and all releases up to the step.
+        """Return, for each of ``stops``, a bound on the weight of a node's noise times its width.
 
-        The weight is the weight of the noise in a release. The width is the standard deviation of
-        the noise, divided by the standard deviation of the first node's noise.
+        The width is its std, relative to the first node's.
         """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
@@ -848,10 +700,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return the noise variance of the nodes of ``level``, relative to the nodes of level 0.
-
-        For nodes inside blocks of steps it is 4.
-        """
+        """Return the noise variance of ``level``'s nodes, relative to level 0; 4 inside blocks."""
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self._equal)
 
@@ -868,11 +717,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """Factor by which weights with few fraction bits raise the variances of releases, compared
-        with weights of 18 bits.
+        """Factor by which few fraction bits of weights raise variances, compared with 18.
 
-        It is the mean over the second half of the first 8192 releases, for which both variances are
-        exact: 1 + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
+        It is the mean over the second half of the first 8192 releases, for which both are exact: 1
+        + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
@@ -881,11 +729,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _node_variances(self, nodes: Integers) -> Floats:
-        """Return the variance of the running total up to the end of each of ``nodes``; 0 at node 0.
-
-        A node is a step or, later, a block of steps. The unit is the variance of the first node's
-        noise.
-        """
+        """Return the variance of the total up to the end of each of ``nodes``; 0 at node 0."""
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
@@ -900,9 +744,8 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of running totals or, with ``since``, of their differences.
 
-        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
-        distribution, it is squared data units. The time for a difference is proportional to its
-        last step.
+        The unit is the variance of the first node's noise; with ``law`` it is squared data units.
+        The time for a difference is proportional to its last step.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -926,10 +769,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return found * self._unit(law)
 
     def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
-        """Return the variance that noise inside blocks adds to the difference of two releases.
-
-        The unit is the variance of the noise inside blocks.
-        """
+        """Return what noise inside blocks adds to the variance of a difference, in its units."""
         if (start.kind, start.block) == (stop.kind, stop.block) and stop.step < stop.kind.size:
             return float(self._inside(stop.kind).variance(stop.step, start.step))
         # The release at the last step of a block has no noise inside it.
@@ -938,9 +778,6 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
-
-        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
-        distribution, it is squared data units.
 
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
@@ -954,11 +791,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the first ``steps`` releases.
-
-        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
-        distribution, it is squared data units.
-        """
+        """Return the largest variance of the first ``steps`` releases."""
         largest = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):
             whole = before[:blocks].max(initial=0.0) + inside.max(initial=0.0) if blocks else 0.0
@@ -967,17 +800,12 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield, for each size of blocks of steps, the numbers from which the variances of the
-        first ``steps`` releases follow.
-
-        Single steps are the blocks of size 1. Sizes that begin after ``steps`` are left out.
+        """Yield, for each size of blocks up to ``steps``, what the variances of releases depend on.
 
         Yields:
-            Four values. First, the number of complete blocks of this size. Second, the number of
-            steps in the incomplete block after them. Third, variances of running totals: before the
-            first block, and at the end of each complete block, shape ``(complete blocks + 1,)``.
-            Fourth, for each step of a block except the last, the variance that the noise inside the
-            block adds to the release.
+            The number of complete blocks, and the steps in the incomplete one after them; variances
+            of totals before the first block and at the end of each complete one; and for each step
+            of a block except the last, the variance that the noise inside adds.
         """
         of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -991,11 +819,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on how far rounding moves the released count of the steps first + 1 ..
-        last, in units of 2^-fraction_bits.
+        """Return a bound on rounding of the counts of the steps first + 1 .. last.
 
-        It is half a unit for each release in the difference, and half a unit more for each release
-        inside a block.
+        In units of 2^-fraction_bits it is half for each release, and half more inside a block.
         """
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
@@ -1003,16 +829,12 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of one running stream.
-
-        It keeps the numbers of all nodes so far, unless they are too many for memory.
-        """
         return _RootReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
+        """Return the correctly rounded noise of releases, in units of ``2^-fraction_bits``.
 
-        It is rounded correctly. The time is proportional to the last step, for each coordinate.
+        The time is proportional to the last step, for each coordinate.
 
         Raises:
             SumOverflow: noise of 2^50 or more, which no calibrated distribution has.
@@ -1039,11 +861,7 @@ class GrowingSquareRoot(EndlessStrategy):
     def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
-
-        ``over`` is a function that returns the noise of the running totals at the ends of some
-        nodes (steps or blocks of steps).
-        """
+        """Return the noise of releases; ``over`` returns that of totals at the ends of nodes."""
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
             wanted = range(max(steps.start, kind.before + 1), min(steps.stop, kind.last + 1))
@@ -1073,12 +891,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return a table that comes with the package: some numbers of nodes, and the variances of the
-    running totals after so many nodes.
-
-    The second part has an array of variances for each value that `GrowingSquareRoot` allows for its
-    argument ``even``.
-    """
+    """Return, as shipped, numbers of nodes, and by ``even`` the variances of totals after these."""
     # They come with the package; ``make growing`` computes them.
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
@@ -1088,12 +901,10 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
-    """Return the variance of the running total after n nodes, for each n in ``nodes``, interpolated
-    in the table of `_load_shipped`.
+    """Return the variance of the total after n nodes, interpolated in the table.
 
-    Within each quarter octave, a range a < n < b with b = 2^(1/4) a, cubic polynomials in
-    log((n - a) / (b - n)) are used. ``even`` says about how many first nodes have equal noise, as
-    in `GrowingSquareRoot`.
+    Within each quarter octave a < n < b, b = 2^(1/4) a, by cubic polynomials in log((n - a) / (b -
+    n)).
 
     >>> _interpolated_variances(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

@@ -31,9 +31,6 @@ class Independent(StreamStrategy):
 
     No strategy of equal sensitivity has a smaller mean variance of single counts.
 
-    Args:
-        horizon: number of steps, at most 2^62.
-
     Raises:
         InvalidInput: horizon not an integer, below 1 or above 2^62.
 
@@ -55,43 +52,31 @@ class Independent(StreamStrategy):
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the node that the count of ``step`` enters: the step's own."""
         return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the only node (noisy measurement) in the release at ``step``: the measurement of
-        the step's own count.
-        """
         return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 1, the norm of every column: a count enters its own node with weight 1."""
+        """Return 1: a count enters its own node with weight 1."""
         return Fraction(1)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix: the count of each step enters a node
-        of its own.
-        """
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of a window's counts, in units of the variance of one
-        draw.
-
-        It is the number of steps of the window.
-        """
+        """Return the number of steps of each window."""
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return 1, the mean and the maximum of the variances of single steps."""
+        """Return 1."""
         check_metric(metric)
         return 1.0
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases at consecutive steps: each step's own draw."""
         check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)

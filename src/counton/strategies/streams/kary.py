@@ -1,9 +1,8 @@
 """k-ary trees over the steps, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
 
-A node is the noisy sum of k^l consecutive steps; l is its level. A step t is written in base k. Its
-digit of level l is the number of nodes of that level that the release at t adds. With subtraction
-digits may be negative: then the release subtracts nodes. Node p of level l covers the items (p-1)
-k^l + 1 .. p k^l and is identified by p, its right end.
+A node is the noisy sum of k^l consecutive steps; l is its level. The digit of level l of a step t,
+in base k, is the number of nodes of that level that the release at t adds or, if it is negative,
+subtracts. Node p of level l covers the items (p-1) k^l + 1 .. p k^l, and p is its right end.
 
 Removing the lowest digit of a number q leaves Q. The noise of the first q nodes of level l is
 computed from that of the first Q nodes of level l+1, plus the nodes from kQ+1 to q, or minus those
@@ -65,7 +64,7 @@ class Digits:
 
     @property
     def above(self) -> int:
-        """The largest digit of this way of writing numbers."""
+        """The largest digit."""
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:
@@ -88,10 +87,7 @@ class Digits:
         return total
 
     def total_weight(self, last: int) -> int:
-        """Return the sum of `weight` over 0..last.
-
-        Numbers with the same higher digits are added up together.
-        """
+        """Return the sum of `weight` over 0..last."""
         if (cut := self.cut(last)) == 0:
             return _triangle(last)
         digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
@@ -114,16 +110,7 @@ def _triangle(n: int) -> int:
 
 
 class DigitTree(StreamStrategy):
-    """A tree over the steps of a stream, in which the digits of a step's number state which nodes
-    make up the running total.
-
-    Each digit gives how many nodes of a level the release adds or, if the digit is negative,
-    subtracts.
-
-    Args:
-        horizon: number of steps.
-        digits: the number system in which steps are written.
-    """
+    """A tree in which the digits of a step's number state the nodes of its running total."""
 
     horizon: int
 
@@ -136,28 +123,18 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _field_by_last_step(self, field: NodeNoise) -> NodeNoise:
-        """Return ``field``, the source of the nodes' noise, in which the nodes of each level are
-        numbered by their last step.
-
-        A subclass that numbers nodes in another way returns a source that translates the numbers.
-        """
+        """Return ``field`` with nodes numbered by their last step; a subclass translates."""
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters.
-
-        There is one on each level, unless no release uses it.
-        """
+        """Return a node on each level, unless no release uses it."""
         check_step(self, step)
         right_ends = enumerate(-(-step // self.arity**level) for level in range(self.height))
         below = self._digits.below
         return tuple(Node(level, p, 1) for level, p in right_ends if (p + below) % self.arity)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) in the release at ``step``, highest level first.
-
-        The digits of the step state how many nodes of each level are added or subtracted.
-        """
+        """Return the nodes that the digits of the step add or subtract, highest level first."""
         nodes: list[Node] = []
         q = check_step(self, step)
         for level in range(self.height):
@@ -168,29 +145,19 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C: the number of levels,
-        because the first step's count enters a node of each level.
-        """
+        """Return the number of levels: the first step enters a node of each."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the tree, for the sensitivity to units that count in several steps.
-
-        In each group of siblings one node is left out, since no release uses it.
-        """
+        """Facts about the tree; of each group of siblings one node is left out."""
         unread = -self._digits.below % self.arity or self.arity
         widths = [self.arity**level for level in range(self.height)]
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        In units of one node's noise variance, it is the number of nodes that are added or
-        subtracted.
-        """
+        """Return the number of nodes that are added or subtracted."""
         # For a difference, consider the highest level at which the digits of the two steps differ.
         # Below it, each release has as many nodes as the absolute values of its digits add up to.
         # At this level, the nodes between both digits remain. Above it, both releases have the same
@@ -205,11 +172,6 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all steps, in units of one node's noise
-        variance.
-
-        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
-        """
         # The time is O(height^2) integer operations. For the count of a single step, the variance
         # is 1, plus k - 1 for each digit that is carried when the step's number is counted up.
         check_metric(metric)
@@ -222,17 +184,12 @@ class DigitTree(StreamStrategy):
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
-        """Return the mean or the largest variance of the totals at all steps, as an exact
-        fraction.
-        """
+        """Return the mean or the largest variance of the totals, exactly."""
         if metric == "max":
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> Integers:
-        """Return the noise of the releases at consecutive steps, computed from the highest level
-        down.
-        """
         named, numbers = self._field_by_last_step(field), self._numbers(steps)
         found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
         for level in reversed(range(len(numbers) - 1)):
@@ -241,7 +198,6 @@ class DigitTree(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the noise of one running stream, in which many steps share the higher levels."""
         return Reader(self, field, self._parts)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
@@ -271,9 +227,7 @@ class DigitTree(StreamStrategy):
     def _expand(
         self, named: NodeNoise, level: int, own: range, groups: range, found: Integers
     ) -> Integers:
-        """Return the noise at the numbers ``own`` of a level from that of their ``groups``, which
-        are the numbers of the level above.
-        """
+        """Return the noise at the numbers ``own`` of a level from that of their ``groups``."""
         middle = np.arange(groups.start, groups.stop) * self.arity
         first, last = min(own[0], int(middle[0])), max(own[-1], int(middle[-1]))
         if len(own) == 1:  # only what it reads
@@ -297,9 +251,8 @@ class DigitTree(StreamStrategy):
 class KAry(DigitTree):
     """A tree over the steps of a stream in which each node has k children.
 
-    Both sensitivities (1-norm, and squared 2-norm) are the height: the number of digits that the
-    horizon needs in base k. The variance at a step is the sum of the absolute values of the step's
-    digits.
+    Both sensitivities (1-norm, and squared 2-norm) are the height: the digits that the horizon
+    needs in base k. The variance at a step is the sum of the absolute values of its digits.
 
     Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and Alg. 2
     (subtraction, odd arity). Even arity uses the digits -k/2+1 .. k/2. Erratum: Alg. 2 line 14 sums
@@ -314,8 +267,7 @@ class KAry(DigitTree):
     Args:
         horizon: number of steps.
         arity: children per node, k >= 2.
-        subtraction: True allows negative digits, for which nodes are subtracted; this
-            halves the error.
+        subtraction: whether nodes are subtracted for negative digits, which halves the error.
 
     Raises:
         InvalidInput: horizon below 1, arity below 2, or either not an integer.
@@ -337,14 +289,11 @@ class KAry(DigitTree):
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
         """Return the trees that are worth comparing if a unit counts in several steps.
 
-        For each height, they are the trees with the ``of_each`` smallest arities (numbers of
-        children). In all cases examined, the best tree was among those that the default returns.
+        They are the ``of_each`` smallest arities of each height. In all cases examined, the best
+        tree was among the default.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
-
-        Raises:
-            InvalidInput: a horizon that is not an integer above 0.
         """
         # For a given height the smallest arity that reaches the horizon is best, or one of the next
         # few, of the other parity.
@@ -369,17 +318,13 @@ class KAry(DigitTree):
     def undominated_trees(
         cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
     ) -> list[KAry]:
-        """Return the trees for which no other tree has both a smaller height and a smaller
-        variance.
+        """Return the trees for which no other has both a smaller height and a smaller variance.
 
-        They are sorted by decreasing height and increasing variance. One of them is the best for
-        any noise, since both sensitivities equal the height.
+        They are sorted by decreasing height. One is the best for any noise, since both
+        sensitivities equal the height.
 
         >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
-
-        Raises:
-            InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
         """
         check_metric(metric)
         front: list[KAry] = []
@@ -399,12 +344,11 @@ class KAry(DigitTree):
         subtraction: bool | None = True,
         norm: Norm = 1,
     ) -> KAry:
-        """Return the tree whose number of children (arity) has the least error for a horizon,
-        exactly.
+        """Return the tree of least error for a horizon.
 
-        The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
+        The error is the mean or largest variance times D^2, where D is the 1-norm sensitivity for
         Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
-        ``subtraction=None`` tries trees with and without subtraction.
+        ``subtraction=None`` tries both.
 
         >>> KAry.best(2**20)
         KAry(horizon=1048576, arity=19, subtraction=True)
@@ -419,8 +363,5 @@ class KAry(DigitTree):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
-        """Return strategies for tests: odd and even arities, with and without subtraction, and the
-        best tree.
-        """
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))

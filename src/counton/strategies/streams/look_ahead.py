@@ -1,9 +1,9 @@
 """The look-ahead tree: least squares over a tree, in which releases also use incomplete nodes.
 
-The proof of privacy only needs B C = A. So a release may use the noise of incomplete nodes, also of
-later steps: a change of the noise z by d C e_i changes the releases from step i on by d, and no
-other. Thus estimates of a node from its children *and from its parent*, which seem to need the
-finished table, are possible for a stream.
+The proof of privacy only needs B C = A. So a release may use the noise of incomplete nodes: a
+change of the noise z by d C e_i changes the releases from step i on by d, and no other. Thus
+estimates of a node from its children *and from its parent*, which seem to need the finished table,
+are possible.
 
 The trees and the two passes over them are in `counton.strategies.streams.subtrees`, the search for
 radices and weights in `counton.strategies.streams.look_ahead_search`.
@@ -68,23 +68,20 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """Numbers about the nodes of one level of the tree, from which the level's part in the
-    variances of releases is computed.
+    """The nodes of one level, as far as the variances of releases depend on them, by step.
 
-    All arrays have one entry for each step. A family is the group of all children of one node. The
-    subtree estimate of a node combines the measurement of this node with the measurements of nodes
-    below.
+    A family is all children of one node. A subtree estimate combines the measurements of a node and
+    of nodes below.
 
     Attributes:
         node: index of the node that contains the step.
-        parent: index of this node's parent; 0 on the highest level.
-        part: the fraction of the node's estimate that the release includes, from 0 to 1.
-        own: variance of the node's subtree estimate.
-        whole: variance of the subtree estimate of each earlier node of the family.
-        read: sum of the variances of the earlier nodes of the family, plus ``part`` times the
-            node's own.
-        spread: sum of the variances of all nodes of the family; infinite on the highest level.
-        excess: sum of the variances of the node's children, minus the node's own variance.
+        parent: index of its parent; 0 on the highest level.
+        part: the fraction of its estimate that is in the release.
+        own: variance of its subtree estimate.
+        whole: that of each earlier node of the family.
+        read: summed variances of the earlier nodes, plus ``part`` times its own.
+        spread: summed variances of the family; infinite on the highest level.
+        excess: summed variances of its children, minus its own.
     """
 
     node: Integers
@@ -98,17 +95,13 @@ class _Place(NamedTuple):
 
     @property
     def alone(self) -> Floats:
-        """Variance that the nodes of this level add to the release, for each of the steps."""
+        """Variance that the nodes of this level add to the release at each step."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
 
 
 class _Rows(Reader):
-    """The noise of one running stream with many coordinates (counts kept side by side), computed
-    one step after the other.
-
-    It continues after the steps that were last computed.
-    """
+    """The noise of one running stream with many coordinates, computed step after step."""
 
     _strategy: LookAhead
 
@@ -135,17 +128,16 @@ class _Rows(Reader):
 
 
 class LookAhead(StreamStrategy):
-    """A tree over the steps of a stream, whose releases are least-squares estimates that also use
-    nodes with steps still to come.
+    """A tree whose releases are least-squares estimates that also use nodes of steps to come.
 
     Each step counts in one node of each level, with that level's weight w_l. The 1-norm sensitivity
-    is the sum of the weights, the squared 2-norm sensitivity is the sum of their squares. Computing
-    a release takes about 1.1 draws of noise.
+    is the sum of the weights, the squared 2-norm the sum of their squares. A release takes about
+    1.1 draws.
 
-    Source: least squares over trees of counts as in Hay et al., "Boosting the Accuracy of
-    Differentially Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of
-    Differentially Private Binary Trees" (2015), which both release a finished table. Their use for
-    a stream is not in the papers.
+    Source: least squares over trees as in Hay et al., "Boosting the Accuracy of Differentially
+    Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of Differentially
+    Private Binary Trees" (2015), which both release a finished table. Their use for a stream is not
+    in the papers.
 
     >>> tree = LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))
     >>> float(tree.l1_sensitivity()), tree.column(15)
@@ -156,10 +148,10 @@ class LookAhead(StreamStrategy):
 
     Args:
         horizon: number of steps.
-        radices: number of children of the nodes of levels 1, 2, ...; the steps are level 0.
-            The highest level has as many nodes as the horizon needs.
-        weights: weight of the measurements of levels 0, 1, ..., one more than radices:
-            positive integers in units of 2^-b, where the first is 2^b. Default: all 1.
+        radices: number of children of the nodes of levels 1, 2, ...; the highest level has as many
+            nodes as the horizon needs.
+        weights: of the measurements of levels 0, 1, ..., one more than radices: positive integers
+            in units of 2^-b, where the first is 2^b. Default: all 1.
 
     Raises:
         InvalidInput: an argument out of range, or a number of weights other than of levels.
@@ -207,10 +199,9 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1, metric: Metric = "mean") -> LookAhead:
-        """Return the tree of least error that a local search finds, for units that count in one
-        step.
+        """Return the tree of least error that a local search finds, for units in one step.
 
-        The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
+        The error is the mean or largest variance times D^2, where D is the 1-norm sensitivity for
         Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
 
         >>> LookAhead.best(8760)
@@ -236,23 +227,14 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Return the best trees that a search finds: one or more for Laplace noise, and one or more
-        for Gaussian noise.
-
-        The caller chooses among them for its privacy guarantee.
+        """Return the best trees that a search finds for Laplace, and for Gaussian noise.
 
         Args:
-            horizon: number of steps.
-            metric, release: the error that is minimised, as in `released_variance`.
+            metric, release: the error, as in `released_variance`.
             steps, separation, every: the steps in which a unit counts, as in `Contribution`.
-
-        Raises:
-            InvalidInput: an argument out of range.
 
         >>> [tree.radices for tree in LookAhead.candidates(1000)]
         [(16, 14), (3, 2, 2, 2, 2, 2, 2, 2, 2)]
-        >>> [tree.weights for tree in LookAhead.candidates(1000, steps=30)][-1]
-        (256, 136, 30, 37, 1, 18, 38, 36, 35, 40, 28)
         """
         # Long nodes contain more steps of a unit that counts in several steps. This increases the
         # 2-norm; to the 1-norm every level adds the same.
@@ -271,9 +253,6 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
-        """Return strategies for tests: one level, few and many children, uneven weights, and the
-        best trees.
-        """
         return (
             cls(horizon),
             cls(horizon, (2, 2, 2)),
@@ -285,9 +264,7 @@ class LookAhead(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters: on each level
-        the node that contains the step.
-        """
+        """Return the node of each level that contains the step."""
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf // width, _plain(Fraction(weight, self.weights[0])))
@@ -297,11 +274,7 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) in the release at ``step``, with exact weights.
-
-        They are the nodes that contain the step, their siblings, and all nodes from which these are
-        estimated.
-        """
+        """Return the nodes that contain the step, their siblings, and all that estimate these."""
         leaf = check_step(self, step) - 1
         trees, top = self._trees, self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
@@ -338,13 +311,9 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the noise of the estimates of some nodes of a level to the noise of a release,
-        multiplied by ``taken``.
+        """Add ``taken`` times estimates to the ``weights`` of a release by (level, index).
 
-        ``weights`` describes the noise of the release, and is changed: it maps (level, index) of a
-        node to the weight of this node's noise. An estimate combines the measurements of the node
-        and of nodes up to ``depth`` levels below it. Default: the number of levels that estimates
-        of releases use for nodes of this level.
+        Estimates use nodes up to ``depth`` levels below; by default as many as releases do.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -363,31 +332,19 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of every column of the measurement matrix C: the sum of the weights,
-        since a count enters a node of each level.
-        """
+        """Return the sum of the weights, the norm of every column."""
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of every column of the measurement matrix C: the sum of the
-        squares of the weights.
-        """
+        """Return the sum of the squared weights, the norm of every column."""
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix: the count of every step enters a node
-        of each level of a tree.
-        """
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of one node's noise.
-        """
         # A node of level l has k_l children; let n_l be the variance of its estimate from its own
         # measurement and theirs, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, and W_top the number of steps
         # of a top node. The variance at t is
@@ -413,11 +370,9 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield, for each level of the tree, what it takes to compute the variances of the releases
-        at the steps ``ends``.
+        """Yield, from the lowest level, what the variances of the releases at ``ends`` need.
 
-        The lowest level comes first. Step 0 stands for an empty running total, before the first
-        step: no part of a node is in it.
+        Step 0 stands for an empty running total.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
@@ -439,11 +394,6 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all steps, in units of one node's noise
-        variance.
-
-        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
-        """
         # The mean of totals is computed from moments, the largest by branch and bound.
         check_metric(metric)
         if of == "windows":
@@ -527,22 +477,14 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of one running stream.
-
-        With many coordinates (counts kept side by side), it continues from the step at which its
-        last call ended, which is faster. ``field`` is the source of the nodes' noise.
-        """
+        """Return a reader that, with many coordinates, continues from the end of its last call."""
         # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).
         wide = math.prod(field.shape) >= WIDE
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Yield the noise of the releases at consecutive steps, in parts, computed from the highest
-        level down.
-
-        Every part but the last ends with the last child of a node.
-        """
+        """Yield the noise of consecutive releases in parts, which end with a last child."""
         if len(steps) == 0:
             return
         leaves, trees = range(steps.start - 1, steps.stop - 1), self._trees

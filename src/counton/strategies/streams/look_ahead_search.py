@@ -1,7 +1,6 @@
-"""Local search for the radices and weights of the tree `LookAhead` with the least error.
+"""Local search for the radices and weights of `LookAhead` with the least error.
 
-The first functions compute the error: the mean variance over all steps from moments, the largest by
-branch and bound.
+The error is the mean variance over all steps, from moments, or the largest, by branch and bound.
 """
 
 from __future__ import annotations
@@ -19,11 +18,9 @@ WEIGHT_BITS = 8
 
 
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
-    """Return the mean variance over all steps of a tree `LookAhead`, in units of one node's noise
-    variance.
+    """Return the mean variance of a tree `LookAhead`, in units of one node's noise variance.
 
-    ``radices`` are the numbers of children, lowest level first; ``weights`` begin with level 0,
-    single steps.
+    Radices begin with the lowest level, weights with single steps.
     """
     # It is computed from means over steps. The fraction p of a node's estimate that is in a release
     # is linear in that of its child. So the means of p and of p^2 over the steps of a complete
@@ -57,22 +54,17 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return three numbers of a node: the fraction of its steps that lie in its last child, the
-    mean over its steps of v, and the mean of v^2.
+    """Return the part of a node's steps in its last child, and the means of v and v^2.
 
-    Here v is the variance that the node's children together add to the release at a step. Each
-    child adds p times the variance of its estimate, where p is the weight of this estimate in the
-    release: 1 if the step is after the child, 0 if it is before, and between them if it is inside.
-    All children except the last are complete.
+    v is what the node's children add to the release at a step: each p times the variance of its
+    estimate, where p is 1 if the step is after the child, 0 before, between inside. All but the
+    last are complete.
 
     Args:
         count: number of children.
-        own: variance of the estimate of a complete child.
-        tail: variance of the estimate of the last child.
-        width: number of steps of a complete child.
-        rest: number of steps of the last child.
-        one: mean of p of the last child over its steps.
-        two: mean of p^2 of the last child over its steps.
+        own, tail: variances of the estimates of a complete, and of the last child.
+        width, rest: numbers of steps of a complete, and of the last child.
+        one, two: means of p and p^2 of the last child over its steps.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -90,12 +82,7 @@ def _moments(
 
 
 def largest_variance(trees: Subtrees) -> float:
-    """Return the largest variance over all steps of the trees, in units of one node's noise
-    variance.
-
-    It is found by branch and bound: parts of a tree whose upper bound is below a variance already
-    found are left out.
-    """
+    """Return the largest variance over all steps, in units of one node's noise variance."""
     # What the levels above a node add is a concave function of the fraction of its estimate that is
     # in the release. The most that the levels below add is known from smaller trees.
     return _Peaks(trees).largest()
@@ -108,7 +95,7 @@ _Parabola = tuple[float, float, float]
 class _Peaks:
     """Branch and bound for the largest variance over the steps of a tree `LookAhead`.
 
-    Parts of the tree whose upper bound is below a variance already found are left out.
+    Parts whose upper bound is below a variance already found are left out.
     """
 
     # Proof that the result is the largest variance. Let p_l be the fraction of the estimate of the
@@ -150,7 +137,6 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Return the largest noise variance of a release over all steps."""
         # It is in the last complete node of the highest level, or in the last node, which may be
         # incomplete.
         top = self._trees.top
@@ -163,23 +149,15 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the variance that a node and all nodes above it add to a release, as a function of
-        p.
+        """Return (a, b, c): the node and all above it add a + b p + c p^2 to a release.
 
-        p is the fraction of the node's estimate that is in the release. The function is the
-        parabola a + b p + c p^2, given by (a, b, c). ``above`` is the parabola of the nodes above.
-        ``last`` is True for the last node of its level.
+        p is the part of the node's estimate in the release; ``last``: it is the last of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
-        """Return the larger of two variances: ``best``, and the largest variance at a step below a
-        node of ``level``.
-
-        ``arch`` is the variance that the node and all nodes above it add, as a parabola (`_arch`).
-        ``last`` is True for the last node of its level.
-        """
+        """Return the larger of ``best`` and the largest variance below a node of ``level``."""
         if level == 0:
             return max(best, sum(arch))
         count = self._trees.children[level - 1][last]
@@ -241,11 +219,7 @@ _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """A horizon, an error and a contribution bound, for which a search finds the best tree.
-
-    ``norm`` is 1 for Laplace, 2 for Gaussian noise. A unit counts in at most ``steps`` steps, at
-    least ``apart`` apart.
-    """
+    """A horizon, an error and a contribution bound, for which a search finds the best tree."""
 
     horizon: int
     norm: Norm
@@ -257,10 +231,10 @@ class ShapeQuestion(NamedTuple):
 
 @lru_cache(maxsize=256)
 def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the radices and integer weights of the tree `LookAhead` with the least error found.
+    """Return the radices and integer weights of `LookAhead` of the least error found.
 
-    The search uses only sums, products, quotients, square roots and comparisons, so that its result
-    is equal on every machine.
+    The search uses sums, products, quotients, square roots and comparisons alone: its result is
+    equal on every machine.
     """
     search = _Search(question)
     best = search.improve_weights((), (1.0,), rounds=1)
@@ -289,10 +263,7 @@ class _Search:
         self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """Return the best tree that the search reaches from the tree ``best``.
-
-        It changes radices (numbers of children) by one as long as this lowers the error.
-        """
+        """Return the best tree that changes of radices by one reach from ``best``."""
         # The radix of the lowest level, that of the highest, and those of all levels in between are
         # changed separately. The radices in between differ by at most one.
         levels = len(best[1])
@@ -323,21 +294,15 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return True if the tree is no larger than needed: a node of the highest level with one
-        child less would have fewer steps than the horizon.
-
-        ``radices`` are the numbers of children, lowest level first.
-        """
+        """Return whether no radix of the highest level could be one less for the horizon."""
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Improve integer weights of the levels one at a time, by steps of 16, 4 and 1, as long as
-        the error becomes smaller; return the improved weights.
+        """Improve integer weights of the levels one at a time, by steps of 16, 4 and 1.
 
-        The search begins at ``weights``, which are overwritten; the weight of level 0 stays.
-        ``radices`` are the numbers of children, lowest level first. If the largest variance is
-        minimised, two kinds of weights are returned unchanged: those of trees with more than three
-        levels above single steps, and those for releases of windows.
+        The search begins at ``weights``, which are overwritten; that of level 0 stays. For the
+        largest variance, weights of trees of more than three levels above single steps, and of
+        windows, are unchanged.
         """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
@@ -365,12 +330,7 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Improve real weights of the levels in ``rounds`` rounds; return the error, the radices,
-        and the improved weights.
-
-        ``radices`` are the numbers of children, lowest level first. The first round begins at
-        ``weights``.
-        """
+        """Improve real weights in ``rounds`` rounds; return error, radices and weights."""
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
         # is equal at every level; scaling each weight by the product's fourth root comes closer to
         # that.
@@ -396,12 +356,7 @@ class _Search:
         return self._error(radices, found), radices, tuple(found)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
-        """Return the error that the search minimises: variance times squared sensitivity, up to a
-        factor.
-
-        ``radices`` are the numbers of children, lowest level first, and ``weights`` the weights of
-        the levels. If the largest variance is minimised, the result is a close upper bound.
-        """
+        """Return variance times squared sensitivity, up to a factor; the largest as a bound."""
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
@@ -416,21 +371,13 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """Return the squared sensitivity of a tree to one unit, up to a constant factor.
-
-        ``weights`` has the weight of each level, and ``costs`` the result of the method `_costs`.
-        """
+        """Return the squared sensitivity to one unit, up to a factor, from the `_costs`."""
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return, for each level, how much a weight of 1 adds to the norm by which a unit moves the
-        measurements.
-
-        It is the 1-norm or the squared 2-norm, divided by a constant. ``radices`` are the numbers
-        of children, lowest level first.
-        """
+        """Return, by level, how much a weight of 1 adds to a unit's norm, up to a factor."""
         # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
         # steps in the node, divided by the number of steps.
         steps, width, costs = self._question.steps, 1, [1.0]
@@ -442,12 +389,7 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return, for each level, the factor with which the variance of a node's estimate enters
-        the error of a tree.
-
-        The error is the sum over levels of factor times variance. ``radices`` are the numbers of
-        children, lowest level first.
-        """
+        """Return, by level, the factor of the variance of a node's estimate in the error."""
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._question.release
         for radix in radices:
@@ -465,12 +407,7 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level of a tree, a factor with which the variance of the released count of a
-    single step is computed.
-
-    The variance is a sum over levels: the factor times the variance of a node's estimate on the
-    level. ``radices`` are the numbers of children, lowest level first.
-    """
+    """Return, by level, the factor of that variance in the count of a single step."""
     loads, left = [], 1.0
     for radix in radices:
         loads.append(left * (1 - 1 / radix))
@@ -479,12 +416,7 @@ def _alone(radices: Sequence[int]) -> list[float]:
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """Return, for each level, the variance of a complete node's estimate from its own and lower
-    measurements.
-
-    ``radices`` are the numbers of children, lowest level first, and ``weights`` the weights of the
-    levels.
-    """
+    """Return, by level, the variance of a complete node's estimate from its subtree."""
     estimates = [1 / weights[0] ** 2]
     found = [estimates[0]]
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):

@@ -51,19 +51,18 @@ _ALL_OVERLAPS = 16
 
 
 class NormalisedSqrt(RootStrategy):
-    """The square-root factorisation with columns of norm 1, which lowers the error with Gaussian
-    noise.
+    """The square-root factorisation with columns of norm 1, less error with Gaussian noise.
 
     C is the matrix square root of the matrix of running totals, D the diagonal matrix of the norms
-    d_i of its columns, and C' = C D^-1 the measurement matrix. With the noise z of measurements,
-    the noise of release t is the sum over i <= t of d_i (C^-1 z)_i. Weights 1 / d_i are rounded to
-    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The stated
-    sensitivity is exact for the rounded C', and noise is rounded correctly.
+    d_i of its columns, and C' = C D^-1 the measurement matrix. The noise of release t is the sum
+    over i <= t of d_i (C^-1 z)_i. Weights 1 / d_i are rounded to multiples of 2^-weight_bits, C to
+    multiples of 2^-12 (beyond 2^13 steps 2^-14). The stated sensitivity is exact for the rounded
+    C', and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.
-        weight_bits: number of fraction bits of weights, from 4 to 16; with fewer bits the error is
-            slightly larger, but wider noise fits int64.
+        weight_bits: fraction bits of weights, from 4 to 16; with fewer the error is slightly
+            larger, but wider noise fits int64.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -89,20 +88,14 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Return strategies for tests: with fine weights, and with coarse weights.
-
-        On longer horizons there are only coarse weights, because exact rows with fine weights would
-        take minutes.
-        """
+        """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
         coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @cached_property
     @override
     def weights(self) -> NDArray[np.int64]:
-        """Weights of the columns: 1 / their norms in the square root, in units of 2^-weight_bits:
-        shape (horizon,).
-        """
+        """Weights 1 / d_i of the columns, in units of 2^-weight_bits: shape (horizon,)."""
         return np.rint(self._exact_weights).astype(np.int64)
 
     @property
@@ -112,9 +105,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """Norms d_i of the columns of the square root, as the reciprocals of the rounded weights 1
-        / d_i: float64, shape (horizon,).
-        """
+        """Norms d_i, as the reciprocals of the rounded weights: float64, shape (horizon,)."""
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -122,11 +113,7 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1, ..., ``step`` (noisy measurements) in the release, with exact
-        weights.
-
-        This is fast for small horizons only.
-        """
+        """Return the nodes 1, ..., ``step`` in the release; for small horizons only."""
         step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]
@@ -148,9 +135,7 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix C, for units that count in several
-        steps: inner products of two columns decrease with their distance.
-        """
+        """Inner products of two columns decrease with their distance."""
         # Therefore each of several alternating changes adds at most the largest squared norm of a
         # column.
         return Structure(
@@ -158,11 +143,7 @@ class NormalisedSqrt(RootStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
-        steps in which one unit may count.
-
-        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
-        """
+        """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
         # They are exact at some distances; at others the bound for the next smaller of these is
         # used. Coefficients decrease and weights increase, so among all earlier columns at least
         # this far away, the nearest has the largest product with a given column.
@@ -192,11 +173,6 @@ class NormalisedSqrt(RootStrategy):
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of one node's noise.
-        """
         # Time is proportional to the horizon for each distance up to the longest window, or for
         # each window, whichever is less.
         first, last = window_ends(self, steps, since)
@@ -212,11 +188,7 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of the released counts of the steps s + 1 .. t, summed over the
-        distances between two steps of the window.
-
-        The result has the shape of ``s``.
-        """
+        """Return the variances of the counts of the steps s + 1 .. t, summed over distances."""
         # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
         a, d = self.inverse, self.shares
         found = np.zeros(len(s))
@@ -230,11 +202,7 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of the released counts of the steps s + 1 .. t, by one convolution
-        for each window.
-
-        The result has the shape of ``s``.
-        """
+        """Return the variances of the counts of the steps s + 1 .. t, by a convolution for each."""
         a, d = self.inverse, self.shares
         found = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
@@ -245,12 +213,12 @@ class NormalisedSqrt(RootStrategy):
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases, shape (steps,), by sums over nodes, in quadratic time.
+    """Return the variances of all releases by sums over nodes, in quadratic time.
 
     Args:
-        d: the norms of the columns of the square root, shape (steps,).
-        a: the first column of the inverse of the square root, shape (steps,).
-        q: the variances of the nodes' noise, shape (steps,).
+        d: the norms of the columns of the square root.
+        a: the first column of its inverse.
+        q: the variances of the nodes' noise.
     """
     # The squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
     total = np.zeros(len(d))
@@ -260,13 +228,9 @@ def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Return the coefficients a_0 .. a_(count - 1) of the power series sqrt(1 - x), as sums of
-    powers.
+    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), as sums of powers.
 
-    From j = 2 on, a_j is the sum of w p^(j - 1) over a few pairs (p, w).
-
-    Returns:
-        The pairs (p, w), and the coefficients, shape (count,).
+    From j = 2 on, a_j is the sum of w p^(j - 1) over a few pairs (p, w), which are returned first.
 
     >>> mixture_of_powers(5)[1].round(5).tolist()
     [1.0, -0.5, -0.125, -0.0625, -0.03906]
@@ -290,14 +254,13 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases of a square-root strategy whose entries are not rounded:
-    shape (steps,).
+    """Return the variances of all releases of a square root whose entries are not rounded.
 
     The time is linear if ``q`` is constant.
 
     Args:
-        d: the norms of the columns of the square root, shape (steps,).
-        q: the variances of the nodes' noise, which never decrease: shape (steps,).
+        d: the norms of the columns of the square root.
+        q: the variances of the nodes' noise, which never decrease.
     """
     # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
     # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
@@ -333,12 +296,7 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:
-    """Return running sums y_t = x_t + power * y_(t - 1), in which earlier numbers shrink at each
-    step.
-
-    >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
-    [8.0, 4.0, 3.0]
-    """
+    """Return running sums y_t = x_t + power * y_(t - 1)."""
     # Blocks are so short that no power within a block underflows, and so long that after one more
     # block a number has become negligible.
     width = min(max(2, int(-300 / math.log(power))), len(x))
@@ -355,9 +313,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """Return the first ``count`` of 1, p, p^2, ... for p = ``power``; fewer if all later powers are
-    negligible.
-    """
+    """Return the first ``count`` powers of ``power``; fewer if all later are negligible."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

@@ -21,13 +21,13 @@ g may be chosen freely; the smaller the norms of columns, the less noise is need
 multiples of 2^-G. So U g is a multiple of 2^-(G + 4), to which noise is rounded, and rounding
 commutes with a change of z by -d C e_i.
 
-- *On middle levels*, g_l is 0 before a window of 48 nodes around i / 2^l, 1 after it,
-  and given by a table within it. There is a table for each value of the three bits of i
-  below bit l. What level l adds to the norm then depends on four bits of i only. A
-  dynamic programme over the bits, lowest first, finds the largest norm over every i.
+- *On middle levels*, g_l is 0 before a window of 48 nodes around i / 2^l, 1 after it, and given by
+  a table within it, one for each value of the three bits of i below bit l. What level l adds to the
+  norm then depends on four bits of i only. A dynamic programme over the bits, lowest first, finds
+  the largest norm over every i.
 - *The lowest four levels* have a table for each i mod 16.
-- *The highest nine levels* have few nodes. Given g at the lowest of them, the column
-  of least norm is computed by least squares, and rounded.
+- *The highest nine levels* have few nodes. Given g at the lowest of them, the column of least norm
+  is computed by least squares, and rounded.
 
 Norms are computed in integers, so they are exact for these columns. The tables come with the
 package (``octave.json``); ``make octave`` computes them. A bad table would only make the norms, and
@@ -104,17 +104,15 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of the numbers g, in units of 2^-12, from which the measurement matrix C is computed.
+    """Tables of the numbers g, in units of 2^-12, from which C is computed.
 
-    At each node of level l, let N_l be the node's unweighted measurement plus N_(l+1), interpolated
-    to the node. g is the weight of a step's count in N_l at one node: 0 at nodes well before the
-    step, and 1 at nodes well after the step. The tables have the values of g at the 48 nodes in
-    between. These are the nodes -23 .. 24, where 0 is the node of the step.
+    g is the weight of a step's count at a node in N_l, its unweighted measurement plus N_(l+1)
+    interpolated: 0 well before the step, 1 well after it, and as in the tables at the 48 nodes -23
+    .. 24, where 0 is the node of the step.
 
     Attributes:
-        lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
-        inside: for each value of the step number's three bits below bit l; one table for all levels
-            l from 4 on: shape (8, 48).
+        lowest: by step modulo 16, for the levels 1 to 3: shape (16, 3, 48).
+        inside: by the step's three bits below bit l, for all levels l from 4 on: shape (8, 48).
     """
 
     lowest: Integers
@@ -123,32 +121,21 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_shipped() -> dict[str, Any]:
-    """Return the content of the file ``octave.json``: tables and weights that a search found for
-    `MultiscaleInterpolation`.
-    """
+    """Return the content of ``octave.json``: tables and weights that a search found."""
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the tables from which the measurement matrix of `MultiscaleInterpolation` is computed;
-    they come with the package.
-    """
+    """Return the tables of `MultiscaleInterpolation`, which come with the package."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
-    """Return values at nodes of a level, interpolated from values at the level above, and
-    multiplied by 16 * ``factor`` so that they are integers.
+    """Return values at nodes, interpolated from the level above, times 16 * ``factor``.
 
-    Nodes outside ``above`` have the value 0. The shape is (len(nodes), ...).
-
-    Args:
-        above: values at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
-        first: index of the first node in ``above``.
-        nodes: the nodes of the level below.
-        factor: an integer.
+    ``above`` has the nodes from ``first`` on, (nodes, ...); any others have the value 0.
 
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
@@ -180,30 +167,20 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """Upper bounds of the 1-norm and of the squared 2-norm of all columns of the measurement matrix
-    C.
-
-    They are in units of 2^-lattice_bits and 4^-lattice_bits.
-    """
+    """Bounds of the norms of all columns, in units of 2^-lattice_bits and 4^-lattice_bits."""
 
     l1: int
     l2_squared: int
 
 
 class OctaveColumns:
-    """The columns of the matrix C of `MultiscaleInterpolation`, and bounds on their norms.
+    """The columns of C, and bounds on their norms.
 
     Args:
-        horizon: number of steps that have a column.
         nodes: for every level, the nodes that releases use.
-        weights: weights of the nodes of the highest levels, in units of 2^-weight_bits; on lower
-            levels all weights are 1.
-        g_bits: the numbers of the method `g` are multiples of 2^-g_bits; interpolated to a lower
-            level, they are multiples of 2^-(g_bits + 4).
-        weight_bits: number of fraction bits of weights.
-
-    Attributes:
-        upper: the lowest level for which ``weights`` has weights.
+        weights: weights of the nodes of the highest levels, from ``upper`` on, in units of
+            2^-weight_bits; 1 on lower levels.
+        g_bits: `g` are multiples of 2^-g_bits; interpolated, of 2^-(g_bits + 4).
     """
 
     def __init__(
@@ -222,15 +199,12 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
-        shape (len(nodes),).
+        """Return g of a step at nodes of a level, at most ``upper``, in units of 2^-g_bits.
 
-        A node stands for a time, and N_l estimates the running total at the nodes of level l: N_l
-        is the node's unweighted measurement, plus N_(l+1) interpolated to the node's time (0 above
-        the highest level). g is the weight of the step's count in N_l at a node: 0 well before the
-        step, and 1 well after the step. The step's column of the measurement matrix is
-        computed from these numbers: an entry is g at a node of level l, minus the g of level l + 1,
-        interpolated to this node. ``level`` is at most ``upper``.
+        N_l, a node's unweighted measurement plus N_(l+1) interpolated to its time, estimates the
+        running total. g is the weight of the step's count in it: 0 well before the step, and 1 well
+        after. The step's column has g at a node of level l, minus the g of level l + 1 interpolated
+        to this node.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
@@ -244,11 +218,9 @@ class OctaveColumns:
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
-        """Return the nodes around a step on a level below ``upper``, and the entries at these nodes
-        of the step's column of the measurement matrix C.
+        """Return the nodes around a step on a level below ``upper``, and its column's entries.
 
-        Entries are in units of 2^-(g_bits + 4). ``nodes`` are the nodes that exist; None: all
-        integers.
+        Entries are in units of 2^-(g_bits + 4). ``nodes`` are those that exist; None: all integers.
         """
         middle = step >> level
         around = range(middle - _WIDTH, middle + _WIDTH + 1)
@@ -259,10 +231,7 @@ class OctaveColumns:
         return around, 16 * self.g(level, step, around) - above
 
     def column(self, step: int) -> list[tuple[int, int, int]]:
-        """Return (level, node, weight) of every node that the count of ``step`` enters.
-
-        Weights are integers, in units of 2^-lattice_bits.
-        """
+        """Return (level, node, weight) of a step's column, in units of 2^-lattice_bits."""
         entries = []
         for level in range(self.upper):
             nodes, column = self._below(level, step, self._nodes[level])
@@ -286,12 +255,10 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """The numbers g of all steps at the nodes of the level ``upper``, as the method `g` defines
-        them: shape (nodes, classes).
+        """The numbers g of all steps at the nodes of the level ``upper``: shape (nodes, classes).
 
-        g is the weight of a step's count in the measurements of this level and all higher levels
-        together. A class has all steps with equal ``step >> _key_bits``, whose columns of the
-        measurement matrix are equal on the levels from ``upper`` on.
+        A class has all steps of equal ``step >> _key_bits``, whose columns are equal from ``upper``
+        on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -299,12 +266,7 @@ class OctaveColumns:
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Entries of the columns of the measurement matrix C on each of the levels from ``upper``
-        on: shape ``(nodes, classes)``.
-
-        A class has all steps with equal ``step >> _key_bits``, whose columns are equal there. A
-        node is one noisy measurement.
-        """
+        """Entries of the columns on each level from ``upper`` on: shape ``(nodes, classes)``."""
         # Given ``entering``, they are the columns of least norm, computed by least squares and
         # rounded.
         nodes, weights = self._nodes[self.upper :], self._weights
@@ -337,33 +299,20 @@ class OctaveColumns:
     def largest(self, norm: int, start: int = 0) -> int:
         """Return an upper bound of the norm of any column, over the levels from ``start`` on.
 
-        It is the 1-norm (``norm`` 1) in units of 2^-lattice_bits, or the squared 2-norm (``norm``
-        2) in squared units.
+        It is the 1-norm in units of 2^-lattice_bits, or the squared 2-norm in squared units.
         """
         upper = sum((np.abs(column) ** norm).sum(axis=0) for column in self._upper)
         return int((upper + self.below(norm, start)).max())
 
     @staticmethod
     def first_shared_level(lag: int) -> int:
-        """Return the first level on which two columns of the measurement matrix C, for steps that
-        are ``lag`` apart, can share a node.
-
-        >>> [OctaveColumns.first_shared_level(lag) for lag in (99, 100, 799)]
-        [0, 1, 3]
-        """
+        """Return the first level on which columns of steps ``lag`` apart can share a node."""
         # Below the upper levels column i has only the nodes from 49 before i >> level to 50 after
         # it.
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """Return the largest norm of a column over the levels below ``upper``, for each class of
-        steps. A class has all steps whose columns are equal on the levels from ``upper`` on: the
-        shape is (classes,).
-
-        Args:
-            norm: 1 for the 1-norm, 2 for the squared 2-norm.
-            start: the first level that is included.
-        """
+        """Return by class the largest norm of a column over levels ``start`` .. ``upper`` - 1."""
         keys = np.arange(self._keys.start, self._keys.stop)
         if self.upper == 0:
             return np.zeros(len(keys), np.int64)
@@ -387,31 +336,21 @@ class OctaveColumns:
         return np.asarray(most[keys % (1 << CHOOSING)])
 
     def _power(self, level: int, step: int, norm: int) -> int:
-        """Return the norm of a step's column on one level: the 1-norm (``norm`` 1) or the squared
-        2-norm (``norm`` 2).
-        """
+        """Return the 1-norm, or squared 2-norm, of a step's column on one level."""
         _, column = self._below(level, step)
         return int((np.abs(self._plain * column) ** norm).sum())
 
 
 def matrix(below: range, above: range) -> Floats:
-    """Return the matrix of the interpolation U from nodes of one level to the level below: shape
-    (below, above).
-    """
+    """Return the matrix of the interpolation U: shape (below, above)."""
     found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
     return np.asarray(found / 16.0)
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of the noise of several levels, added up by interpolation at the nodes
-    of the lowest level: shape (nodes, nodes).
+    """Return the covariance of the noise of several levels, interpolated to the lowest.
 
-    On each level, the sum is the noise of the level's nodes plus the sum of the level above,
-    interpolated to these nodes.
-
-    Args:
-        nodes: the nodes of each level, lowest level first.
-        variances: the variances of the nodes' own noise, by level.
+    ``variances`` are of the nodes' own noise, lowest level first.
     """
     covariance = np.diag(variances[-1])
     for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
@@ -436,13 +375,12 @@ _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
-    """The nodes of every level of `MultiscaleInterpolation`, and the first level whose nodes have
-    their own weights.
+    """The nodes of every level, and the first level whose nodes have their own weights.
 
     Attributes:
-        length: number of steps for which there are nodes, at least the horizon.
+        length: steps for which there are nodes, at least the horizon.
         upper: the first level whose nodes have their own weights.
-        nodes: for each level, all nodes that are needed to interpolate the level below.
+        nodes: for each level, all that are needed to interpolate the level below.
     """
 
     length: int
@@ -453,7 +391,7 @@ class _Grid(NamedTuple):
     def over(cls, horizon: int) -> _Grid:
         """Return the nodes for at least ``horizon`` steps.
 
-        A long horizon gets the nodes for the next length whose weights come with the package.
+        A long horizon gets those of the next length whose weights come with the package.
         """
         upper = max(horizon.bit_length() - UPPER, 0)
         length = horizon
@@ -469,23 +407,21 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Running totals with independent Gaussian noise on every octave of time (points 1, 2, 4, ...
-    steps apart), interpolated between these points.
+    """Running totals with independent Gaussian noise on every octave of time, interpolated.
 
-    Level l has points of time that are 2^l steps apart; the noise of the release at a step is
-    interpolated from points near the step on each level.
+    Level l has points of time that are 2^l steps apart; the noise of a release is interpolated from
+    points near the step on each level.
 
-    On long streams the mean error is within one percent of the mean error of the best known
-    matrices. The largest variance is the least known for strategies that do not solve equations
-    over the whole stream. No noise is kept in memory, and any window of steps can be computed
-    alone. Noise is rounded to multiples of 2^-grid_bits before it is added up.
+    On long streams the mean error is within one percent of that of the best known matrices. The
+    largest variance is the least known for strategies that do not solve equations over the whole
+    stream. No noise is kept in memory, and any window can be computed alone.
 
     Args:
         horizon: number of steps, from 1 to 2^60.
         metric: the variance that the weights minimise: the mean or the largest.
-        grid_bits: 12, 14 or 16; with fewer bits the error is slightly larger, but wider noise fits
-            int64.
-        whole: True: releases are rounded to integers, which adds 1/12 to their variance.
+        grid_bits: 12, 14 or 16: noise is rounded to multiples of 2^-grid_bits before it is added
+            up; with fewer the error is slightly larger, but wider noise fits int64.
+        whole: whether releases are rounded to integers, which adds 1/12 to their variance.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -526,17 +462,16 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
-        """Return strategies for tests: with many and with few ``grid_bits``.
+        """Return strategies with many and with few ``grid_bits``.
 
-        Columns of longer horizons have many entries. So above 26 steps only the strategy with few
-        ``grid_bits`` is returned, and above 250 steps none.
+        Columns of longer horizons have many entries: above 26 steps there are few bits alone, above
+        250 none.
         """
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values, with the weights of nodes."""
         if self._grid.upper < _WEIGHED:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
@@ -555,9 +490,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def weights(self) -> tuple[Integers, ...]:
-        """Weights of the nodes of each upper level, in units of 2^-weight_bits; on lower levels all
-        weights are 1.
-        """
+        """Weights of the nodes of each upper level, in units of 2^-weight_bits; below, 1."""
         counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
         plain = 1 << self.weight_bits
         if self._grid.upper < _WEIGHED:
@@ -573,15 +506,13 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _columns(self) -> OctaveColumns:
-        """The columns of the measurement matrix C, and bounds on their norms."""
+        """The columns of C, and bounds on their norms."""
         return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters: on every level
-        some near the step.
-        """
+        """Return some nodes near the step on every level."""
         unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
@@ -589,9 +520,7 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) in the release at ``step``, with exact
-        interpolation weights.
-        """
+        """Return the nodes in the release, with exact interpolation weights."""
         step = check_step(self, step)
         nodes = []
         read = [*_STEP]
@@ -608,7 +537,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return tuple(nodes)
 
     def _weight(self, level: int, node: int) -> int:
-        """Return the weight with which a node's count is measured, in units of 2^-weight_bits."""
+        """Return the weight with which a node is measured, in units of 2^-weight_bits."""
         if level < self._grid.upper:
             return 1 << self.weight_bits
         return int(self.weights[level - self._grid.upper][node - self._grid.nodes[level].start])
@@ -616,42 +545,27 @@ class MultiscaleInterpolation(StreamStrategy):
     # ------------------------------------------------------------------------------- sensitivity
 
     def l1_sensitivity(self) -> Fraction:
-        """Return a bound on the 1-norm of every column of the measurement matrix C, computed in
-        integers.
-        """
+        """Return a bound on the 1-norm of every column, computed in integers."""
         return Fraction(self._columns.norms.l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return a bound on the squared 2-norm of every column of the measurement matrix C,
-        computed in integers.
-        """
+        """Return a bound on the squared 2-norm of every column, computed in integers."""
         return Fraction(self._columns.norms.l2_squared, 4**self.facts.lattice_bits)
 
     @property
     def _largest_read(self) -> float:
-        """Upper bound of the weight of a node's noise in any release: 1 / the least weight of a
-        node, at least 1.
-        """
+        """1 / the least weight of a node, at least 1."""
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix C, for units that count in several
-        steps.
-
-        Columns have negative entries. Two columns share nodes on few levels if their steps are far
-        apart.
-        """
+        """Columns have negative entries; those of steps far apart share nodes on few levels."""
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
-        steps in which one unit may count.
-
-        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
-        """
+        """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
         # Only levels on which two columns so far apart can share a node are included; the bound
         # follows by the Cauchy-Schwarz inequality.
         found: list[int] = []
@@ -667,17 +581,12 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _variances(self) -> tuple[Floats, ...]:
-        """Variances of the noise of the nodes of each upper level, relative to nodes of lower
-        levels.
-        """
+        """Variances of the nodes of each upper level, relative to nodes of lower levels."""
         plain = float(1 << self.weight_bits)
         return tuple((plain / weights) ** 2 for weights in self.weights)
 
     def _own(self, level: int, nodes: Integers) -> Floats:
-        """Return the variances of the noise of some nodes of a level, in the shape of ``nodes``.
-
-        For nodes that do not exist any value may be returned, since their weight in releases is 0.
-        """
+        """Return the variances of nodes of a level; any value for nodes that do not exist."""
         upper = self._grid.upper
         if level < upper:
             return np.ones(nodes.shape)
@@ -685,11 +594,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of the noise of a node of level 0.
-        """
+        """Return the variances of releases or differences, in units of a node of level 0."""
         first, last = window_ends(self, steps, since)
         shape, first, last = first.shape, first.ravel(), last.ravel()
         found = np.zeros(len(last))
@@ -699,9 +604,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return found.reshape(shape)
 
     def _window_variances(self, first: Integers, last: Integers) -> Floats:
-        """Return the variances of the released counts of the steps first + 1 .. last: arrays of
-        shape (windows,).
-        """
+        """Return the variances of the counts of the steps first + 1 .. last: shape (windows,)."""
         around, total = np.arange(-2, 3), np.zeros(len(last))
         own = np.array(_STEP, np.float64)
         later, earlier = ((ends > 0).astype(np.float64)[:, None] * own for ends in (last, first))
@@ -724,12 +627,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all totals, or of the counts of all single
-        steps.
-
-        ``of`` is "totals" for totals, "windows" for the counts of single steps. Beyond 2^16 steps
-        the largest variance is approximate: within 1e-4 of the true value.
-        """
+        """Return the mean or the largest variance; beyond 2^16 steps the largest within 1e-4."""
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
@@ -739,11 +637,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum of the variances of all releases, or of all differences of consecutive
-        releases.
-
-        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
-        """
+        """Return the summed variance of releases, or (``read``) of consecutive differences."""
         # Differences count from the second step on. On a level, let P be the place t >> level of
         # step t. All steps with one P use the five nodes from P - 2 to P + 2, with weights that do
         # not depend on P. The second moments of these weights, summed over the steps, are computed
@@ -776,11 +670,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Return the largest variance of releases, or of differences of consecutive releases, on
-        long horizons.
-
-        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
-        """
+        """Return the largest variance of these on long horizons."""
         # On each level, among steps with equal 13 bits below the level, the one with the largest
         # variance so far is kept: on higher levels the weights of nodes are almost equal for these
         # steps.
@@ -818,8 +708,7 @@ class MultiscaleInterpolation(StreamStrategy):
     def _release_rounding(self) -> float:
         """Bound on how far rounding moves a release, in units of 2^-fraction_bits.
 
-        It is half a unit for the release itself. The noise of each level, a multiple of
-        2^-grid_bits, adds half of this.
+        Half for the release itself, and half for the 2^-grid_bits of each level's noise.
         """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
@@ -827,9 +716,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of one running stream: high levels once for each
-        window, and low levels in parts.
-        """
+        """Return a reader: high levels once for each window, and low levels in parts."""
         return Reader(self, field, self._parts)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
@@ -848,9 +735,7 @@ class MultiscaleInterpolation(StreamStrategy):
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range) -> list[range]:
-        """Return, for each level, the nodes (points of time with noise) from which the noise at
-        ``nodes`` of level 0 is interpolated.
-        """
+        """Return, by level, the nodes from which the noise at ``nodes`` is interpolated."""
         needed = [nodes]
         for there in self._grid.nodes[1:]:
             first, last = needed[-1].start, needed[-1].stop - 1
@@ -861,12 +746,9 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """Return the interpolated noise at the nodes ``needed[0]`` of ``level``: their own noise,
-        plus the noise of the level above, interpolated.
+        """Return the noise at ``needed[0]``: the nodes' own, plus that of the level above.
 
-        ``needed`` has the nodes (points of time with noise) of ``level`` and of higher levels.
-        ``above`` has the interpolated noise on the level above the highest of these levels, from
-        the node ``first`` on. ``field`` is the source of the nodes' own noise.
+        ``above`` is the level above the highest of ``needed``, from the node ``first`` on.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper
@@ -896,17 +778,8 @@ class MultiscaleInterpolation(StreamStrategy):
 def _climb(read: Floats, nodes: Integers) -> Floats:
     """Carry the weights of nodes in releases up by one level.
 
-    The weights of five nodes of a level become weights of five nodes of the next higher level,
-    whose values are interpolated to the lower level.
-
-    Args:
-        read: for each release, the weights of five consecutive nodes of the lower level: shape
-            (steps, 5).
-        nodes: for each release, the middle one of these five nodes, p: shape (steps,).
-
-    Returns:
-        For each release, the weights of the nodes q - 2 .. q + 2 of the higher level, where q is p
-        // 2: shape (steps, 5).
+    Those of five nodes around p, shape (steps, 5), become those of the nodes q - 2 .. q + 2 of the
+    next higher level, where q is p // 2.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

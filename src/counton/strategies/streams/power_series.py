@@ -1,8 +1,7 @@
 """Multiplication and division of power series, exactly or with proven bounds.
 
-Fast Fourier transforms compute products in float64. For exact results, the coefficients of both
-factors are split into digits. Digits are so short that the error of each product stays below 1/2,
-so rounding gives the right integer.
+Fast Fourier transforms compute products in float64. For exact results, coefficients are split into
+digits so short that the error of each product stays below 1/2: rounding gives the right integer.
 """
 
 from __future__ import annotations
@@ -42,32 +41,19 @@ _INEXACT = (
 
 
 def fft_length(count: int) -> int:
-    """Return a length for Fourier transforms, a power of two, that is enough to multiply two power
-    series.
-
-    With it, the first ``count`` coefficients of the product come out right: the cyclic convolution
-    does not wrap around.
-    """
+    """Return a power of two at which a cyclic convolution leaves ``count`` coefficients right."""
     return 1 << (2 * count - 1).bit_length()
 
 
 def relative_slack(length: int) -> float:
-    """Return a bound on the relative error of the coefficients of a convolution of x and y by FFT.
-
-    It is relative to the product of the 2-norms of x and y. ``length`` is the length of the
-    transform.
-    """
+    """Return a bound on the error of an FFT convolution, relative to the product of 2-norms."""
     return SLACK * max(1, length.bit_length()) * 2.0**-53
 
 
 def convolve(x: Floats, y: Floats, count: int) -> Floats:
     """Return the first ``count`` coefficients of the product of two power series, in float64.
 
-    ``x`` and ``y`` have their coefficients. Each result has an error of at most
-    ``relative_slack(fft_length(count))`` times the 2-norms of x and of y.
-
-    >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
-    [1.0, 3.0]
+    Each has an error of at most ``relative_slack(fft_length(count))`` times both 2-norms.
     """
     length = fft_length(count)
     spectrum = np.fft.rfft(x[:count], length) * np.fft.rfft(y[:count], length)
@@ -75,10 +61,7 @@ def convolve(x: Floats, y: Floats, count: int) -> Floats:
 
 
 def reciprocal(x: Floats, count: int) -> Floats:
-    """Return the first ``count`` coefficients of the power series 1/x in float64, by Newton's
-    method.
-
-    ``x`` has the coefficients of the series; x[0] must not be 0.
+    """Return the first ``count`` coefficients of 1/x by Newton's method; x[0] is not 0.
 
     >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -93,11 +76,9 @@ def reciprocal(x: Floats, count: int) -> Floats:
 
 
 def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
-    """Split integers of at most 2^62 in magnitude into ``number`` digits, so that x is the sum of
-    digit j times 2^(bits j).
+    """Split integers of at most 2^62 in magnitude into ``number`` digits, times 2^(bits j).
 
-    All digits but the last are at least -2^(bits-1) and below 2^(bits-1). The digits have the shape
-    of ``x``.
+    All digits but the last are at least -2^(bits-1) and below 2^(bits-1).
     """
     digits = []
     half = 1 << (bits - 1)
@@ -109,8 +90,7 @@ def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
 
 
 def exact_dot(x: Integers, y: Integers) -> int:
-    """Return the exact inner product of two vectors of at most 2^22 entries, each at most 2^62 in
-    magnitude.
+    """Return the exact inner product of at most 2^22 entries, each at most 2^62 in magnitude.
 
     >>> exact_dot(np.array([2**60, 1]), np.array([2**40, -3]))
     1267650600228229401496703205373
@@ -123,11 +103,10 @@ def exact_dot(x: Integers, y: Integers) -> int:
 
 
 def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
-    """Return the first ``count`` coefficients of a product of two series of integers, exactly
-    modulo 2^64.
+    """Return the first ``count`` coefficients of a product, exactly modulo 2^64.
 
-    ``x`` and ``y`` have their coefficients, at most 2^62 in magnitude. Both series are split into
-    digits so short that every float64 convolution is certain to round to the right integer.
+    Coefficients are at most 2^62 in magnitude. Both series are split into digits so short that
+    every float64 convolution is certain to round to the right integer.
     """
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
@@ -155,9 +134,9 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 
 
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
-    """Return the first len(z) coefficients of the product of two series of integers, exactly.
+    """Return the first len(z) coefficients of a product, exactly.
 
-    ``x`` and ``z`` have their coefficients, at most 2^62 in magnitude.
+    Coefficients are at most 2^62 in magnitude.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]
@@ -179,8 +158,8 @@ class PrefixQuotient:
     """The power series b = 1 / ((1 - x) c), computed digit by digit to any precision.
 
     It is the running sum of 1 / c. The series c = numerators / 2^bits has c[0] = 1. A coefficient
-    of b is the sum of ``digit(j) * 2^-places(j)`` over j = 0, 1, ...: after digit j its error is at
-    most ``error_units(j) * 2^-places(j)``.
+    is the sum of ``digit(j) * 2^-places(j)`` over j = 0, 1, ...: after digit j its error is at most
+    ``error_units(j) * 2^-places(j)``.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:
@@ -196,16 +175,11 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return the number p of fraction bits of digit j: the digit is an integer in units of
-        2^-p.
-        """
+        """Return the fraction bits of digit j."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:
-        """Return digit j of every coefficient of b, int64 of shape ``(coefficients,)``.
-
-        It is computed at the first call.
-        """
+        """Return digit j of every coefficient of b, computed at the first call."""
         if len(self._digits) <= j:
             with _GROWING:
                 while len(self._digits) <= j:
@@ -213,14 +187,12 @@ class PrefixQuotient:
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
-        """Return a bound on the error of each coefficient of b after digit j, in units of digit
-        j.
-        """
+        """Return a bound on the error of each coefficient after digit j, in its units."""
         self.digit(j)
         return self._error_units[j]
 
     def _add_digit(self) -> None:
-        """Compute the next digit of every coefficient of b, with a bound on the error after it."""
+        """Compute the next digit of every coefficient, with a bound on the error after it."""
         # an approximation of 1 / c, since b is its running sum
         inverse = np.diff(self.approximate, prepend=0.0)
         if not self._digits:
@@ -245,23 +217,15 @@ class PrefixQuotient:
         self._digits.append(digit)
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
-        """Return the quotient of two power series, ``residual`` / (2^bits c), computed in float64
-        and rounded to integers.
-
-        c is the series numerators / 2^bits of this object; ``inverse`` has the coefficients of 1 /
-        c.
-        """
+        """Return ``residual`` / (2^bits c), computed in float64 and rounded to integers."""
         quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return a power series minus the product of this object's ``numerators`` and one digit of
-        every coefficient of the quotient b, as exact int64.
+        """Return a power series minus ``numerators`` times one digit of b, as exact int64.
 
         Args:
-            modulo: coefficients of the series, modulo 2^64.
-            real: the same coefficients in float64.
-            digit: one digit of every coefficient of b, the power series that this object computes.
+            modulo, real: its coefficients modulo 2^64, and in float64.
 
         Raises:
             ArithmeticError: the result in float64 is far from the exact one, a defect of counton.
@@ -281,9 +245,7 @@ class PrefixQuotient:
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:
-        """Return an upper bound on the 1-norm of 1/c, for the power series c = numerators / 2^bits.
-
-        ``inverse`` is an approximation of 1/c in float64.
+        """Return an upper bound on the 1-norm of 1/c, from its approximation ``inverse``.
 
         Raises:
             ArithmeticError: the approximation is too far from 1/c for a bound.

@@ -1,25 +1,23 @@
 """Strategies with the least known variance for any horizon, from long searches made in advance.
 
 ``shapes.json``, written by `tools.shape_search` (``make shapes``), holds the strategies found,
-called *shapes*. A shape divides the horizon into cells of equally many steps. It measures weighted
-sums of cells, with weights that form triangles (`Hats`), and, for longer streams, the nodes of a
-tree inside each cell (`LeastSquaresFactorization`). Every horizon up to 64 was searched. Above,
-each searched horizon is about 1.2 times the one before (for the mean over totals 1.1 times up to
-512 steps); above 4096 steps 1.4 times, above 2^18 twice.
+called *shapes*. A shape divides the horizon into cells of equally many steps. It measures sums of
+cells with weights that form triangles (`Hats`), and, for longer streams, the nodes of a tree inside
+each cell (`LeastSquaresFactorization`). Every horizon up to 64 was searched. Above, each is about
+1.2 times the one before (for the mean over totals 1.1 times up to 512 steps); above 4096 steps 1.4
+times, above 2^18 twice.
 
-For a horizon in between, the shape of the nearest one is stretched. The tops of the triangles
-(knots) keep their amplitudes and their relative places between both ends. In a level whose knots
-are equally spaced, the number of cells between knots stays instead, and amplitudes are interpolated
-linearly between those of the shape. Near its minimum the error hardly changes, so stretching costs
-less than 1 percent. Up to 512 steps the mean standard deviation is within half a percent of the
-result of a search over all matrices (`optimal_laplace`).
+For a horizon in between, the shape of the nearest one is stretched. Knots keep their amplitudes and
+their relative places between both ends. In a level of equally spaced knots the cells between them
+stay instead, and amplitudes are interpolated linearly. Near its minimum the error hardly changes:
+stretching costs less than 1 percent. Up to 512 steps the mean standard deviation is within half a
+percent of the result of a search over all matrices (`optimal_laplace`).
 
 With Gaussian noise the matrix square root, with weights for its rows, is near the optimum, so a
-formula is enough (`scaled_square_root`). The result is a dense matrix, and is offered up to 1024
-steps.
+formula is enough (`scaled_square_root`), a dense matrix up to 1024 steps.
 
-Computing a strategy from the file uses only integers, and the formula only operations that IEEE 754
-defines to the last bit. So a strategy is the same on every machine.
+Strategies from the file are computed in integers, those of the formula by operations that IEEE 754
+defines to the last bit: they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -56,21 +54,17 @@ _FILE = "shapes.json"
 
 
 class Shape(NamedTuple):
-    """A strategy found by search: levels of triangular weights (`Hats`) over cells, and a tree
-    inside each cell.
+    """A strategy found by search: levels of hats (`Hats`) over cells, and a tree inside each cell.
 
     Attributes:
-        norm: the norm that measures sensitivity: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance that the search minimised: the mean over all steps ("mean"), or the
-            largest ("max").
+        norm: 1 for Laplace, 2 for Gaussian noise.
+        metric: the variance that the search minimised, "mean" or "max".
         release: the released numbers whose variance was minimised.
         cells: number of cells into which the horizon is divided.
-        radices: number of children of the nodes of the tree's levels 1, 2, ...; their product is
-            the number of steps in a cell.
-        shares: for each level of the tree, the part of the cell's weight with which its nodes are
-            measured; single steps first.
-        spacings: for each level of triangles, the number of cells between two knots (peaks of
-            triangles). If knots are not equally spaced: an array of their positions, in cells.
+        radices: number of children of levels 1, 2, ... of the tree; their product is the steps in a
+            cell.
+        shares: for each level of the tree, its part of the cell's weight; single steps first.
+        spacings: for each level of hats, the cells between two knots, or the positions of all.
         amplitudes: for each level, the weight at each knot, in units of 2^-12.
     """
 
@@ -85,11 +79,11 @@ class Shape(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """Number of steps of the stream: the strategy serves no later step."""
+        """Number of steps of the stream."""
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:
-        """Return this shape, a strategy found by search, as JSON values for `from_json`."""
+        """Return this shape as JSON values for `from_json`."""
         levels = [
             {
                 "knots": len(heights),
@@ -105,12 +99,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Self:
-        """Return the shape (a strategy found by search) that `to_json` wrote as JSON values.
-
-        >>> shape = shapes(1, "mean")[20]
-        >>> shape.horizon, str(Shape.from_json(shape.to_json())) == str(shape)
-        (22, True)
-        """
+        """Rebuild the shape from `to_json`."""
         spacings: list[int | Integers] = []
         heights = []
         for level in plain["levels"]:
@@ -128,13 +117,7 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """Return the strategy that this shape describes, stretched to another horizon.
-
-        A shape has levels of triangular weights, and a tree inside each cell.
-
-        Args:
-            horizon: number of steps, near the number for which the shape was found.
-        """
+        """Return this shape's strategy, stretched to a horizon near its own."""
         from counton.strategies.lines.hats import Hats
         from counton.strategies.streams.solved import LeastSquaresFactorization
 
@@ -171,21 +154,10 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """Return the strategy with the least known variance for a horizon, in a tuple; an empty tuple
-    if the package has none.
+    """Return the strategy of least known variance for a horizon in a tuple, or an empty one.
 
-    Args:
-        horizon: number of steps.
-        norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance to minimise: the mean over all steps ("mean"), or the largest ("max").
-        release: the released numbers. For "windows", the result is empty.
-
-    Returns:
-        A tuple of one strategy. It is empty for windows, for a horizon of one step, and for
-        horizons above `beyond`.
-
-    Raises:
-        InvalidInput: the horizon is below 1, or an unknown norm, metric or release.
+    It is empty for windows, for a horizon of one step, and above `beyond`. ``norm`` is 1 for
+    Laplace, 2 for Gaussian noise.
 
     >>> [strategy] = strategies_of_shape(365)
     >>> float(strategy.l1_sensitivity()), round(2 * strategy.overall_variance("mean"), 1)
@@ -207,13 +179,7 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the largest number of steps for which `strategies_of_shape` returns a strategy.
-
-    Args:
-        norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance to minimise, "mean" or "max" over all steps.
-        release: the released numbers; for "windows" the result is 0.
-    """
+    """Return the most steps for which `strategies_of_shape` returns a strategy; 0 for windows."""
     # For longer horizons, and with Gaussian noise above 1024 steps, computing the variance takes
     # seconds: too long for the planner.
     if release == "windows":
@@ -228,18 +194,7 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
-    """Return the stored shapes of solved strategies, in order of their horizons.
-
-    A shape describes a strategy that a search found: its weights, cells and tree for one horizon.
-
-    Args:
-        norm: 1 for Laplace noise, 2 for Gaussian noise.
-        metric: the variance that the search minimised: its mean or its largest over all steps.
-        release: the released numbers: ``"totals"``, ``"windows"`` or ``"both"``.
-
-    Raises:
-        InvalidInput: an unknown release form.
-    """
+    """Return the stored shapes of solved strategies, in order of their horizons."""
     check_release_form(release)
     # Totals have the largest variances, so for "max" the release form does not matter.
     wanted = norm, metric, release if metric == "mean" else "totals"
@@ -254,10 +209,7 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """Return a strategy for Gaussian noise with nearly the least error. Its measurement matrix is
-    the square root of the matrix of running totals, with weighted rows.
-
-    `scaled_root` computes the matrix.
+    """Return a strategy for Gaussian noise with nearly the least error, by `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -272,9 +224,7 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 
 def tree(least: int) -> tuple[int, ...]:
-    """Return the number of children on each level of a tree inside a cell, lowest level first.
-
-    Their product, the number of steps in the cell, is ``least`` or slightly more.
+    """Return the radices of a tree inside a cell of ``least`` steps or slightly more.
 
     >>> tree(128), tree(2**20)
     ((19, 7), (16, 10, 11, 11, 11, 5))
@@ -288,9 +238,7 @@ def tree(least: int) -> tuple[int, ...]:
 
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Return numbers of children in about the same proportions as ``radices``, with a product of
-    ``least`` or slightly more.
-    """
+    """Return radices in about these proportions, with a product of ``least`` or slightly more."""
     found = list(radices)
     order = range(len(radices))
 

@@ -1,15 +1,14 @@
-"""Running totals by least squares: a strategy for lines, with the noise of all steps computed at
-once.
+"""Running totals by least squares: a strategy for lines, whose noise is computed at once.
 
 The proof of privacy only needs B C = A, so a release may use the noise of nodes that later steps
 still enter. Then C may be any matrix that is good for prefix sums, such as `Hats`, and B its
 least-squares inverse. With z the noise of all nodes of the horizon, the noise of the release at
 step t is the sum of the first t entries of u = (C^T C)^-1 C^T z.
 
-For long streams a cell of the line is a *block* of steps. Inside is a small tree, and its nodes
-share the block's weight. They give an estimate of the block's total, with a known variance, which
-replaces the cell's own measurement in the least squares of the line. The resulting total is then
-distributed over the steps of the tree.
+For long streams a cell of the line is a *block* of steps. The nodes of a small tree inside share
+the block's weight. They give an estimate of the block's total, with a known variance, which
+replaces the cell's own measurement in the least squares of the line; the result is distributed over
+the tree's steps.
 
 **Exactness.** u is real. If item i changes by d, z changes by d C e_i for the same measurements,
 and hence u by d e_i, exactly. Sums of u are *correctly rounded* to multiples of a power of two;
@@ -95,36 +94,30 @@ _MOST_CELLS = 1024
 
 
 class LeastSquaresFactorization(StreamStrategy):
-    """Running totals by least squares, with the noise of the whole horizon computed before the
-    first release.
+    """Running totals by least squares, with all noise computed before the first release.
 
-    C is the matrix of a strategy for a line of cells (numbers in a fixed order), such as `Hats`.
-    Each of its cells is a step, or a block of steps with a small tree inside. B is the
-    least-squares inverse: with z the noise of all nodes, the noise of release t is the sum of the
-    first t entries of u = (C^T C)^-1 C^T z. u is computed once, before the first release. So a
-    release uses noise of nodes that later steps enter.
+    C is the matrix of a strategy for a line of cells, such as `Hats`. Each of its cells is a step,
+    or a block of steps with a small tree inside. B is the least-squares inverse: the noise of
+    release t is the sum of the first t entries of u = (C^T C)^-1 C^T z. So a release uses noise of
+    nodes that later steps enter.
 
     Args:
         line: the strategy that measures the steps, or the totals of blocks: `Dense` or `Hats`.
-        radices: number of children of the nodes of levels 1, 2, ... of the tree inside a block.
-            Their product is the number of steps in a block. If empty, cells are single steps.
-        shares: the weight of each level of the tree, relative to the block's weight: integers,
-            single steps first. The last one, for the block itself, may be left out. If empty: 1
-            each.
-        norm: 1 or 2. The columns of the line's matrix have equal norms of this kind, and so do the
-            columns of C.
+        radices: number of children of levels 1, 2, ... of the tree; their product is the steps in a
+            block. Empty: cells are single steps.
+        shares: the weight of each level of the tree, relative to the block's: integers, single
+            steps first. The last one, for the block itself, may be left out. Empty: 1 each.
+        norm: 1 or 2: that of which all columns of the line, and of C, have the same.
         horizon: number of steps; default: all steps of the line's cells.
 
     Raises:
-        InvalidInput: an argument out of range, or blocks for a line in which a cell has no
-            measurement of its own.
+        InvalidInput: an argument out of range, or blocks for a line whose cells are not all
+            measured.
 
     >>> from counton.tables import Hats
     >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
     >>> strategy.horizon, strategy.l1_sensitivity(), round(strategy.overall_variance("mean"), 3)
     (8, Fraction(1, 1), 6.507)
-    >>> LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3)).horizon
-    48
     """
 
     sources: tuple[str, ...] = ("matrices", "a_floor_estimates")
@@ -193,9 +186,6 @@ class LeastSquaresFactorization(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return strategies for tests: with cells of single steps, and with trees inside blocks,
-        for both norms.
-        """
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
 
@@ -218,9 +208,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: the parameters of the strategy that measures
-        cells (single steps or blocks of steps), the tree inside blocks, and the horizon.
-        """
+        """JSON values that identify the line, the tree inside blocks, and the horizon."""
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
 
@@ -235,9 +223,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values, including the description of the
-        strategy that measures cells (single steps or blocks of steps).
-        """
+        """Return the parameters with the line's own description as JSON values."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -253,10 +239,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _norms(self) -> tuple[int, int]:
-        """Largest 1-norm and largest squared 2-norm of a column of the measurement matrix C.
-
-        They are in units of 2^-lattice_bits and 4^-lattice_bits.
-        """
+        """Largest norms of a column of C, in units of 2^-lattice_bits and 4^-lattice_bits."""
         own, shares, unit = np.abs(self.line.own), self._tree.shares, self._tree.unit
         norms: tuple[Norm, Norm] = (1, 2)
         l1, squared = (
@@ -266,18 +249,14 @@ class LeastSquaresFactorization(StreamStrategy):
         return int(l1.max()), int(squared.max())
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
         return Fraction(self._norms[0], 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         return Fraction(self._norms[1], 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Raise `InvalidInput` if noise is so wide that its sums, over whole blocks or inside
-        blocks, may not be exact in int64.
-        """
+        """Refuse noise so wide that its sums may not be exact in int64."""
         column = self._norms[0]
         if law.std > _LARGEST_STD * column:
             raise InvalidInput(
@@ -316,11 +295,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix, for the sensitivity to units that
-        count in several steps.
+        """Facts about the columns, for the sensitivity to units that count in several steps.
 
-        Two steps in different blocks share rows of the strategy that measures blocks; two steps in
-        one block also share nodes of the block's tree.
+        Steps in different blocks share rows of the line; those of one block also nodes of its tree.
         """
         return Structure(
             overlaps=self._overlaps,
@@ -329,12 +306,7 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
-        steps in which one unit may count.
-
-        Entry j - 1 is for steps at least j times ``schedule.apart`` apart, in units of
-        ``4**-lattice_bits``.
-        """
+        """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
         # If there are many distances, only some are computed. Each is a bound for larger distances
         # too.
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
@@ -347,11 +319,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of the measurement matrix C whose
-        steps are at least ``lag`` apart.
-
-        The unit is ``4**-lattice_bits``.
-        """
+        """Return a bound on the inner product of columns ``lag`` apart, in ``4**-lattice_bits``."""
         square = self._tree.unit**2
         apart = lag // self._block
         if apart:
@@ -366,11 +334,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if two conditions hold for the measurement matrix C.
-
-        No entry is negative. For columns i < j < k, let G_ij be the inner product of i and j; then
-        G_ik is at most G_ij + G_jk.
-        """
+        """Whether no entry is negative, and G_ik <= G_ij + G_jk for columns i < j < k."""
         # If a row of the line first rises and then falls, then of its entries at three places in
         # order the product of the outer two is at most the middle entry times the larger outer one.
         # Otherwise the inner products of all columns are computed.
@@ -393,11 +357,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two numbers for each measurement of several cells: the sum of the rises of its weights
-        from cell to cell, and its largest weight.
+        """The sum of the rises of weights from cell to cell, and the largest, by measurement.
 
-        Each number has a mapping of its own, from the index of the measurement. Cells are single
-        steps or blocks of steps. The weight before the first cell and after the last is 0.
+        The weight before the first cell and after the last is 0.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
@@ -419,11 +381,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """Bound on how much each change of a count adds to a unit's squared 2-norm, if the unit
-        changes counts by +1 and -1 in turn.
-
-        The unit of measure is ``4**-lattice_bits``.
-        """
+        """Most that each change, by +1 and -1 in turn, adds to the squared 2-norm."""
         # The largest sum over a column of each entry times the variation of its row.
         rises, _ = self._variations
         square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
@@ -434,12 +392,7 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters, with their
-        weights.
-
-        They are the measurements over several blocks that contain the step's block, and one node of
-        each level of the block's tree.
-        """
+        """Return the rows of the step's block, and a node of each level of its tree."""
         at = check_step(self, step) - 1
         block = at // self._block
         scale = 1 << self.facts.lattice_bits
@@ -468,11 +421,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _system(self) -> IntegerEquations:
-        """Normal equations of the least squares, in integers.
-
-        Where blocks have trees, a tree's estimate of its block's total takes the place of the
-        block's measurement.
-        """
+        """Normal equations in integers; a tree's estimate takes the place of a measurement."""
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
         diagonal = variance.denominator * self.line.own**2
@@ -481,13 +430,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Two factors for the noise in the right side of the normal equations, and a number of
-        fraction bits.
+        """The right side's factors for measurements over several blocks, and by block, and bits.
 
-        The first factor is for the noise of measurements over several blocks. The second is an
-        array of shape ``(cells,)``: for each block of steps, the factor for the noise of the
-        block's total, as its tree estimates it. Sums of the equations' solution are rounded to the
-        number of fraction bits.
+        Sums of the equations' solution are rounded to that many fraction bits.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -497,11 +442,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Normal equations of the least squares in floating point, from which variances are
-        computed.
-
-        In them, the estimate of a block's total by its tree has its exact variance.
-        """
+        """Normal equations in floating point, with exact variances of trees' estimates."""
         # Noise is computed with weights that differ from the best by a relative error below 2^-22.
         # This increases variances by its square only.
         exact = self._tree.exact_variance
@@ -512,10 +453,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
-        """Exact sums of the first 0, 1, ... rows of the inverse matrix of the normal equations.
-
-        They are integers; the second value is their common denominator.
-        """
+        """Sums of the first 0, 1, ... rows of the inverse matrix, over a common denominator."""
         cells = self.line.cells
         if cells > LARGEST_EXACT:
             raise InvalidInput(
@@ -539,12 +477,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, with
-        exact weights.
-
-        They are measurements over several blocks, nodes of all blocks, and nodes inside the step's
-        block. It works for up to 256 cells (steps or blocks).
-        """
+        """Return the nodes whose noise is in the release, for up to 256 cells."""
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
@@ -575,11 +508,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
-        """Three arrays: variances of the totals of the first 0, 1, ... blocks; variances of each
-        block's total; 1 / weight^2 of each block.
-
-        The unit is the variance of one node's noise.
-        """
+        """Variances of the totals of 0, 1, ... blocks, and of each; 1 / weight^2 of each."""
         scale = 4.0**self.facts.lattice_bits
         equations, square = self._equations, self._tree.unit**2
         sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
@@ -599,11 +528,6 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``.
-
-        The unit is the variance of one node's noise.
-        """
         # The noise of a release is that of the total of earlier blocks, a part of that of the
         # step's block, and a sum over nodes of the block's tree. If both steps are in one block,
         # nodes that both releases contain cancel.
@@ -619,11 +543,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return np.asarray(np.where(first == last, 0.0, found))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of the totals up to each step of ``stops``, by
-        solving the normal equations once.
-
-        Total i has the weight ``weights[i]``. The unit is the variance of one node's noise.
-        """
+        """Return the variance of a weighted sum of totals, by solving the equations once."""
         cells = self.line.cells
         block = np.minimum(stops // self._block, cells - 1)
         cut = stops / self._block - block
@@ -712,8 +632,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Two arrays with a number for each step of a block: the fraction of the block that is
-        complete after the step, and v w^2.
+        """By step of a block: the complete fraction after it, and v w^2.
 
         v is the variance that the block's tree adds to the release, and w the block's weight.
         """
@@ -721,7 +640,6 @@ class LeastSquaresFactorization(StreamStrategy):
         return (places + 1) / self._block, self._tree.contrast(places)
 
     def _largest(self) -> float:
-        """Return the largest variance of a total, in units of one node's noise variance."""
         # Blocks are searched in decreasing order of a bound on their variances, until no other
         # block can exceed the largest variance found.
         sums, singles, inverse = self._blocks_known
@@ -743,7 +661,6 @@ class LeastSquaresFactorization(StreamStrategy):
         return largest
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or the largest variance of the counts of single steps."""
         # Blocks differ only in their weights.
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
@@ -764,11 +681,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding error of a release: half a unit, and the largest sum of errors
-        inside a block.
-
-        The unit is ``2**-fraction_bits``.
-        """
+        """Bound on the rounding error of a release: half a unit, and the most inside a block."""
         if not self.radices:
             return 0.5
         root, per_start = self._tree.rounding
@@ -785,10 +698,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return an object that computes the noise of releases, step by step.
-
-        At the first release it solves the least squares of the whole horizon. It then keeps the
-        noise of the totals of all blocks.
+        """Return a reader, which solves the whole horizon's least squares at the first release.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law produces.
@@ -803,10 +713,7 @@ def _checked_line(line: object) -> OwnCells:
 
 
 class _BlockSums(Reader):
-    """The noise of the releases of one stream, whose steps are divided into blocks.
-
-    The noise of the totals up to every block is computed at the first release, and kept.
-    """
+    """The noise of the releases of one stream; that of totals of blocks is kept."""
 
     _strategy: LeastSquaresFactorization
 
@@ -815,11 +722,9 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Noise of the totals of the first 0, 1, ... blocks of steps, int64 of shape ``(blocks + 1,
-        coordinates)``.
+        """Noise of the totals of the first 0, 1, ... blocks: shape ``(blocks + 1, coordinates)``.
 
-        A coordinate is one of the numbers that are drawn for each node. The unit is 2^-10, or 2^-14
-        with trees inside blocks.
+        The unit is 2^-10, or 2^-14 with trees inside blocks.
         """
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
@@ -853,12 +758,7 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Yield the noise of the releases of consecutive steps, some steps at a time.
-
-        It is the noise of the total of all earlier blocks of steps, plus the noise inside the
-        step's block. ``field`` is the source of the noise. Each array has the shape ``(steps,
-        *field.shape)``.
-        """
+        """Yield the noise of consecutive releases: of earlier blocks, plus inside the block."""
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
@@ -875,10 +775,9 @@ class _BlockSums(Reader):
 
 
 def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
-    """Return an integer matrix A and an integer d, so that A / d is the inverse of a positive
-    definite matrix.
+    """Return integers A and d, where A / d is the inverse of a positive definite matrix.
 
-    ``rows`` are the rows of the matrix. Bareiss's elimination needs only exact divisions.
+    Bareiss's elimination needs only exact divisions.
 
     >>> _adjugate([[2, 1], [1, 3]])
     ([[3, -1], [-1, 2]], 5)

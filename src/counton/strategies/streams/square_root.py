@@ -74,8 +74,7 @@ _FEW_STEPS = 16
 
 
 def square_root_coefficients(count: int) -> NDArray[np.float64]:
-    """Return the first ``count`` coefficients of the power series 1 / sqrt(1 - x): (2k choose k) /
-    4^k.
+    """Return the first ``count`` coefficients of 1 / sqrt(1 - x): (2k choose k) / 4^k.
 
     >>> square_root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
@@ -90,8 +89,7 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
 
 
 def square_root_sensitivity(horizon: int) -> float:
-    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation for a
-    horizon.
+    """Return the squared 2-norm sensitivity of the unrounded square root for a horizon.
 
     Source: "Constant matters", section 3, Psi*: the sum over k < T of the squares of
     `square_root_coefficients`. Erratum: its eq. (4) is below this sum for every T, and would add
@@ -120,19 +118,11 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Return the noise of the releases at ``steps``, computed for some coordinates at a time to
-    save memory.
+    """Return the noise of releases, for some coordinates at a time to save memory.
 
-    A coordinate is one of the numbers that ``field``, the source of noise, draws for each node.
-
-    Args:
-        field: the source of noise.
-        steps: the steps of the releases.
-        few: True if ``write`` needs no Fourier transform; then more coordinates are computed
-            together.
-        write: a function ``write(z, steps, out)`` that computes the noise of the releases from the
-            noise z of nodes 1, 2, ..., shape ``(nodes, coordinates)``. It writes the result into
-            ``out``, shape ``(len(steps), coordinates)``.
+    ``write(z, steps, out)`` computes it from the noise z, (nodes, coordinates), of nodes 1, 2, ...
+    into ``out``, (len(steps), coordinates). If it needs no Fourier transform (``few``), more are
+    computed together.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -147,16 +137,9 @@ def by_blocks(
 def floor_all(
     cells: Floats, guard: Floats, released: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Write the floors of ``cells``, transposed, into ``released``, and yield the places where a
-    floor is uncertain.
+    """Write the floors of ``cells``, transposed, and yield the places of uncertain ones.
 
-    A floor is uncertain if a change of the number by ``guard`` or less can change it. A place is a
-    row and column of ``released``. A coordinate is one of the numbers of a release.
-
-    Args:
-        cells: numbers, shape (coordinates, releases).
-        guard: bounds on their errors, in the same shape.
-        released: the array to fill, shape (releases, coordinates).
+    A floor is uncertain if a change of the number by ``guard`` or less can change it.
     """
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
@@ -165,15 +148,10 @@ def floor_all(
 
 
 class RootSeries:
-    """The matrix square root C of the matrix A of running totals, rounded to multiples of
-    ``2**-bits``, and B = A C^-1.
+    """The matrix square root C of totals A, rounded to multiples of ``2**-bits``, and B = A C^-1.
 
-    B and C are lower triangular Toeplitz matrices, described by the coefficients of their first
+    Both are lower triangular Toeplitz matrices, described by the coefficients of their first
     columns.
-
-    Args:
-        count: number of steps.
-        bits: fraction bits of the entries of C.
     """
 
     def __init__(self, count: int, bits: int) -> None:
@@ -184,25 +162,17 @@ class RootSeries:
 
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
-        """First column of the measurement matrix C, the rounded square root, in units of
-        ``2^-bits``: int64 of length ``count``.
-        """
+        """First column of C in units of ``2^-bits``: int64 of length ``count``."""
         scaled = square_root_coefficients(self.count) * 2.0**self.bits
         return np.rint(scaled).astype(np.int64)
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """The first column of the matrix B, whose entries can be computed to any precision.
-
-        B turns the noise of nodes into the noise of releases.
-        """
+        """The first column of B, whose entries can be computed to any precision."""
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """Return the first ``number`` entries of the first column of the matrix B, exactly.
-
-        B turns the noise of nodes into the noise of releases. It takes quadratic time, so it is for
-        small horizons.
+        """Return the first ``number`` entries of B's first column, exactly, in quadratic time.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -219,18 +189,11 @@ class RootSeries:
     _slack = staticmethod(relative_slack)
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:
-        """Return the noise of releases, B z, in float64, and a bound on its error for each
-        coordinate.
+        """Return B z in float64, (coordinates, releases), and a bound on its error by coordinate.
 
         Args:
             reals: noise z of nodes 1, 2, ..., integers in float64, shape (coordinates, nodes).
-            few: the steps whose releases are computed; default: all steps, by a Fourier transform.
-
-        Returns:
-            Arrays of shape (coordinates, releases) and (coordinates,), in units of z.
-
-        Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law produces.
+            few: the steps whose releases are computed; default: all, by a Fourier transform.
         """
         b, nodes = self._coefficients, reals.shape[1]
         if few is not None:
@@ -257,32 +220,24 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """First column of the matrix B in float64, with a proven relative error of at most 2^-53.
-
-        B turns the noise of nodes into the noise of releases.
-        """
+        """First column of B in float64, with a proven relative error of at most 2^-53."""
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 
 
 class RootStrategy(StreamStrategy):
-    """Base of strategies whose measurement matrix C is the square root of the matrix of running
-    totals, with column i divided by a number d_i.
+    """A strategy whose matrix is the square root of totals, with column i divided by d_i.
 
     The weights 1 / d_i are integers in units of ``2**-weight_bits``.
 
-    Let s be the noise of the releases without weights. With weights, the noise of release t is d_t
-    s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded *correctly* to multiples of
-    ``2^-fraction_bits``: it is computed by Fourier transforms with a proven error bound. If two
-    rounded values remain possible, integer arithmetic decides. So a release is one definite
-    function of the measurements C x + z, for every processor, length of the transform and window.
+    With s the noise of releases without weights, the noise of release t is d_t s_t plus the sum
+    over i < t of (d_i - d_{i+1}) s_i. It is rounded *correctly* to multiples of
+    ``2^-fraction_bits``: by Fourier transforms with a proven error bound and, if two values remain,
+    by integer arithmetic. So a release is one definite function of C x + z, for every processor,
+    length of the transform and window.
 
     Args:
-        horizon: number of steps.
-        series_bits: fraction bits of the entries of C before weights.
+        series_bits: fraction bits of C before weights.
         weight_bits: fraction bits of weights; 0: all weights are 1.
-
-    Attributes:
-        root: the square root without weights.
     """
 
     horizon: int
@@ -300,15 +255,11 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights 1 / d_i of the columns, int64 of shape ``(horizon,)``, in units of
-        2^-weight_bits; they never decrease.
-        """
+        """Weights of the columns, in units of 2^-weight_bits; they never decrease."""
         return np.ones(self.horizon, np.int64)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, with their weights: the nodes of
-        ``step`` and of all later steps.
-        """
+        """Return the nodes of ``step`` and of all later steps."""
         step = check_step(self, step)
         unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
         values = self.root.numerators[: self.horizon - step + 1]
@@ -322,63 +273,40 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
-        """Squared 2-norms of the last 1, 2, ... columns of the measurement matrix C before weights,
-        in units of 4^-series_bits.
-        """
+        """Squared 2-norms of the last 1, 2, ... columns before weights, in 4^-series_bits."""
         return np.cumsum(self.root.numerators**2)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
         lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
         return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         largest = int((self._squares[::-1] * self.weights**2).max())
         return Fraction(largest, 4**self.facts.lattice_bits)
 
     @property
     @abstractmethod
     def _variances(self) -> Floats:
-        """Variances of all releases, in units of one node's noise variance: shape
-        ``(horizon,)``.
-        """
+        """Variances of all releases: shape ``(horizon,)``."""
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of all steps, in units of one node's noise
-        variance.
-
-        ``of`` states which numbers are meant: running totals, or the counts of single steps
-        ("windows").
-        """
         check_metric(metric)
         if of == "windows":
             return super().overall_variance(metric, of)
         return float(self._variances.max() if metric == "max" else self._variances.mean())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
-
-        It is rounded correctly, in time O(stop log stop) per coordinate.
-
-        Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law produces.
-        """
+        """Return the correctly rounded noise, in time O(stop log stop) per coordinate."""
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Return True if direct sums for the releases at ``steps`` cost less than a Fourier
-        transform of all steps.
-        """
+        """Return whether direct sums at ``steps`` cost less than a Fourier transform of all."""
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
-        """Write the rounded noise of the releases at ``steps`` into ``released``, for some
-        coordinates (numbers of a release).
+        """Write the rounded noise of releases into ``released``, for some coordinates.
 
-        The rounded noise is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise of the
-        release. ``z`` has the noise of nodes 1, 2, ..., shape (nodes, coordinates), and
-        ``released`` the shape (steps, coordinates).
+        It is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise.
         """
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
@@ -402,13 +330,7 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """Return the rounded noise of one number of a release, by integer arithmetic with more and
-        more digits until rounding is certain.
-
-        The rounded noise is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise of the
-        release at the step of the last node in ``z``. ``z`` has the noise of all nodes up to this
-        one: shape ``(nodes,)``.
-        """
+        """Return the rounded noise of one number, with more digits until rounding is certain."""
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is needed.
         weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
@@ -437,9 +359,7 @@ class RootStrategy(StreamStrategy):
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return running sums along the last axis of a matrix, and a bound on how many times each
-    summand is rounded.
-    """
+    """Return running sums along the last axis, and how often a summand is rounded at most."""
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2
     padded = np.zeros((rows, -(-length // width) * width))
@@ -477,37 +397,27 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``, 1 to ``step``, with exact
-        weights.
-
-        It takes quadratic time, so it is for small horizons.
-        """
+        """Return the nodes 1 to ``step``, in quadratic time."""
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix C: it is Toeplitz, and its first column
-        is decreasing, also after rounding.
-        """
+        """Facts about C: Toeplitz, with a first column that decreases, also after rounding."""
         return Structure(falling_series=self.root.numerators)
 
     @cached_property
     @override
     def _variances(self) -> Floats:
-        """Variances of all releases, shape ``(horizon,)``, in units of one node's noise variance;
-        the last is the largest.
-        """
+        """Variances of all releases; the last is the largest."""
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from the
-        releases at ``since``, in units of one node's noise variance.
+        """Return the variances of releases, or of their differences.
 
-        A difference is the count of a window, the steps since + 1 .. step. The time is proportional
-        to the horizon, times the number of different lengths of windows or the number of different
-        starts, whichever is smaller.
+        The time is that of the horizon, times the number of different lengths of windows or of
+        different starts, whichever is smaller.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])
@@ -522,12 +432,7 @@ class SqrtToeplitz(RootStrategy):
         return variance
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, in one pass for each
-        different d.
-
-        b is the first column of the matrix that turns the noise of nodes into the noise of
-        releases. ``s``, ``d`` and the result have the shape ``(pairs,)``.
-        """
+        """Return the sums over j < s of (b_{j+d} - b_j)^2, in one pass for each different d."""
         b, found = self.root.quotient.approximate, np.empty(len(s))
         for length in np.unique(d):
             some = d == length
@@ -537,12 +442,7 @@ class SqrtToeplitz(RootStrategy):
         return found
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, by one correlation for
-        each different s.
-
-        b is the first column of the matrix that turns the noise of nodes into the noise of
-        releases. ``s``, ``d`` and the result have the shape ``(pairs,)``.
-        """
+        """Return the sums over j < s of (b_{j+d} - b_j)^2, by a correlation for each s."""
         b, found = self.root.quotient.approximate, np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):

@@ -1,9 +1,8 @@
 """Division of a stream of noise by a power series, step by step, at a fixed cost for each step.
 
 The coefficients c_k of the square root of running sums, rounded to multiples of 2^-bits, fall from
-1 in at most 2^bits steps, like a staircase. So the series (1 - x) c starts with 1, and its other
-coefficients are -e_k: they are rarely non-zero at large k, and the sum of the e_k is below 1. Hence
-s = z / ((1 - x) c) satisfies
+1 in at most 2^bits steps, like a staircase. So the series (1 - x) c is 1, then -e_k: rarely
+non-zero at large k, and of a sum below 1. Hence s = z / ((1 - x) c) satisfies
 
     s_t = z_t + sum over k >= 1 of e_k s_(t - k).
 
@@ -29,12 +28,10 @@ _BLOCK, _NEAR = 128, 1024
 
 
 class Staircase:
-    """The power series (1 - x) c and its inverse, for a series c that falls from 1 by multiples of
-    2^-bits.
+    """The series (1 - x) c and its inverse, for c that falls from 1 by multiples of 2^-bits.
 
     Args:
-        numerators: coefficients of c in units of 2^-bits, int64; the first is 2^bits, and
-            none is larger than the one before.
+        numerators: coefficients of c in units of 2^-bits, none larger than the one before.
         bits: fraction bits of the coefficients, at most 16.
     """
 
@@ -62,11 +59,7 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """Return a bound on the error of the quotient s = z / ((1 - x) c) of a stream z of noise in
-        the first ``steps`` steps.
-
-        The unit is the unit of z.
-        """
+        """Return a bound on the error of s = z / ((1 - x) c) in the first steps, in units of z."""
         # With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
         # r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
         place = min((steps - 1) // self._stride, len(self._sums) - 1)
@@ -79,15 +72,10 @@ class Staircase:
 
 
 class Dividing:
-    """A division of noise z by a power series, s = z / ((1 - x) c), that continues from step to
-    step.
+    """A division of noise z by a power series, s = z / ((1 - x) c), continued step by step.
 
-    If c is the first column of a Toeplitz measurement matrix, s is the noise of running totals. The
-    noise of several coordinates is divided at once, each by the same series.
-
-    Args:
-        stairs: the series (1 - x) c.
-        cells: number of coordinates.
+    If c is the first column of a Toeplitz matrix, s is the noise of running totals. Each of
+    ``cells`` coordinates is divided by the same series, ``stairs``.
     """
 
     def __init__(self, stairs: Staircase, cells: int) -> None:
@@ -96,13 +84,9 @@ class Dividing:
         self._halves = np.empty((_NEAR, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
-        """Return s = z / ((1 - x) c) for the next steps; `Staircase.error` bounds its error.
+        """Return s for the noise z of the next steps, (steps, cells).
 
-        Args:
-            z: noise of the next steps, shape (steps, cells).
-
-        Returns:
-            Shape (steps, cells).
+        `Staircase.error` bounds its error.
 
         Raises:
             SumOverflow: z or s of 2^50 or more.
@@ -134,15 +118,9 @@ class Dividing:
         return np.concatenate(parts)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
-        """Compute and store the quotient s of the next block of steps.
+        """Compute and store s_t = z_t + sum over k >= 1 of e_k s_(t - k) for the next steps.
 
-        The quotient of the noise z by the series 1 - e_1 x - e_2 x^2 - ... solves s_t = z_t + sum
-        over k >= 1 of e_k s_(t - k).
-
-        Args:
-            z: noise of these steps, shape (steps, cells).
-            far: the part of the sum with k above 1024, each number split into a high and a low
-                half: shape (steps, 2, cells).
+        ``far`` is the part with k above 1024, in high and low halves: shape (steps, 2, cells).
         """
         # The equations are solved in float64, and then once more for what is missing.
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
@@ -168,11 +146,9 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Divide numbers by 2^bits, rounded down; each number is stored in two halves.
+        """Divide numbers by 2^bits, rounded down, in halves: shape (steps, 2, cells).
 
-        The halves are a high part and a low part, both integers. The unit of the low part is
-        2^-half times the unit of the high part. ``sums`` and the result have the shape (steps, 2,
-        cells), with the halves along the second axis.
+        The unit of the low part is 2^-half times that of the high part.
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -1,5 +1,4 @@
-"""The trees of `LookAhead`: least-squares estimates, computed upwards and then downwards, in
-integers.
+"""The trees of `LookAhead`: least-squares estimates, upwards and then downwards, in integers.
 
 Node v of level l measures the sum of the steps v W_l + 1 .. (v + 1) W_l within the horizon, with
 weight w_l; W_l = k_1 .. k_l is the product of the numbers of children. Let x_v = z_v / w_l be the
@@ -15,8 +14,7 @@ noise of the node's measured count. The noise of a release is computed in two pa
 
 All of this runs in integers, in units of 2^-16. Every intermediate value estimates an integer, the
 count of a node, so a change of the data changes it by an integer. Only differences of two estimates
-of one count are rounded. A change of the data does not change these at all
-(`counton.strategies.rounding`).
+of one count are rounded, which a change of the data leaves alone (`counton.strategies.rounding`).
 
 If the horizon ends inside the last node of a level, its remaining steps are known to be 0. They
 have no nodes, and this node's children receive the shares of a node with fewer children.
@@ -47,11 +45,9 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and of estimates of these nodes.
+    """The noise of nodes of some trees, and of estimates, of which the last arrays are kept.
 
-    Both are computed from a source of noise, and the arrays last computed are kept. ``field`` is
-    the source, and ``counts`` the number of nodes of each level. The last node of a level gets as
-    many children as any other node; children beyond the horizon have noise 0.
+    ``counts`` is the number of nodes by level. Children beyond the horizon have noise 0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -59,9 +55,7 @@ class LevelNoise:
         self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
-        """Return the noise of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``,
-        with the shape of the noise of one node.
-        """
+        """Return the noise of nodes of a level, read-only: ``(len(nodes), *shape)``."""
         return self.hold((level, 0), nodes, self._draw)
 
     def _draw(self, level: int, nodes: range) -> Integers:
@@ -73,17 +67,10 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return the numbers of some nodes, which are computed by ``find`` unless they are still
-        kept.
+        """Return the numbers of some nodes, by ``find(level, nodes)`` unless they are still kept.
 
-        The array that ``find`` returned last for this ``kind`` is kept. It is used if it has all
-        wanted nodes.
-
-        Args:
-            kind: the level, and a number that distinguishes several arrays of one level.
-            nodes: the nodes, by their indices on the level.
-            find: a function of the level and a range of nodes that computes their numbers: int64 of
-                shape ``(len(nodes), *shape)``.
+        The last array is kept for each ``kind``: the level, and a number that distinguishes
+        several.
         """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
@@ -94,28 +81,25 @@ class LevelNoise:
 class Subtrees:
     """Trees of equal shape side by side; the last tree ends at the last step.
 
-    Levels count from single steps, 0, to the roots, ``len(radices)``. Noise and estimates are
-    int64; ``*shape`` is the shape of the count of one step. Estimates are in units of 2^-16.
+    Levels count from single steps, 0, to the roots, ``len(radices)``. ``*shape`` is that of the
+    count of one step. Estimates are int64 in units of 2^-16.
 
     Args:
         steps: number of steps in all trees together.
         radices: number of children of the nodes of levels 1, 2, ...
         weights: weight of the measurements of levels 0, 1, ..., in units of 2^-lattice_bits.
-        own: the weight of a node's own measurement in the node's estimate. Then estimates use one
-            level below the node, and all ``weights`` must be 1. None: the weight of least variance;
-            then estimates use several levels below the node if these have few nodes.
+        own: the weight of a node's own measurement in its estimate, which then uses one level
+            below, with all ``weights`` 1. None: the weight of least variance, and several levels if
+            these have few nodes.
 
     Attributes:
-        widths: number of steps in a complete node of each level.
-        counts: number of nodes of each level.
-        children: number of children of a complete node and of the last node of levels 1, 2, ...
-        depths: for each level, the number of levels below a node that its estimate uses.
-        by_depth: by_depth[d][l] has the variances of two estimates on level l that use d levels
-            below: of a complete node and of the last node, in units of one node's noise variance.
-        variances: for each level, the variances of estimates that use as many levels below as
-            ``depths`` states.
-        spreads: sums of ``variances`` over the children of a complete and of the last node of
-            levels 1, 2, ...
+        widths, counts: steps in a complete node, and nodes, of each level.
+        children: number of children of a complete and of the last node of levels 1, 2, ...
+        depths: for each level, the levels below a node that its estimate uses.
+        by_depth: by_depth[d][l] has the variances of estimates on level l that use d levels below:
+            of a complete node and of the last node, in units of one node's noise variance.
+        variances: for each level, those of estimates as deep as ``depths``.
+        spreads: sums of ``variances`` over the children of a complete and of the last node.
 
     >>> trees = Subtrees(12, (2, 3), (1, 1, 1))  # two roots of six steps
     >>> trees.counts, [str(whole) for whole, _ in trees.variances]
@@ -159,13 +143,11 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """Factors f, in units of 2^-40, by which a node's own measurement corrects the sum of the
-        estimates of the node's children.
+        """Factors f, in units of 2^-40, by which a measurement corrects the sum of the children.
 
-        With s this sum, y the node's measurement and w the weight of y, the estimate of the node is
-        s + f (y - w s). The first index of the lists is the number of levels below the node that
-        the estimate uses, the second is the node's level. The first number of a pair is for a
-        complete node, the second for the last node of the level.
+        With s this sum, y the node's measurement and w its weight, the estimate is s + f (y - w s).
+        The first index is the number of levels below that it uses, the second the node's level; a
+        pair is for a complete and for the last node.
         """
         return [
             [
@@ -177,12 +159,10 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """For each level, the part of the parent's correction that a node of this level receives,
-        in units of 2^-40.
+        """For each level, a node's part of its parent's correction, in units of 2^-40.
 
-        The correction is the parent's final estimate minus the sum of the estimates of the parent's
-        children. Each level has three such parts: for the children of a complete parent; for the
-        children of the last parent, except the last child; and for that last child.
+        The correction is the parent's final estimate minus the sum of its children's. The three
+        parts are for children of a complete parent, of the last one, and for its last child.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
@@ -190,11 +170,7 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """Return the weight of a node's own measurement in an estimate that uses ``depth`` levels
-        below the node.
-
-        ``last`` is True for the last node of a level.
-        """
+        """Return the weight of a node's own measurement in an estimate ``depth`` levels deep."""
         if not depth or not level:
             return Fraction(1)
         return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
@@ -204,23 +180,16 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for each of the levels 1, 2, ..., the sum of the variances of the estimates of a
-        node's children.
-
-        ``variances`` has the variance of a node's estimate on each of the levels 0, 1, .... The
-        first number of a pair is for a complete node, the second for the last node of the level.
-        """
+        """Return, for the levels 1, 2, ..., the summed variances of a node's children."""
         return [
             (whole * own, (last - 1) * own + tail)
             for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
         ]
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the noise of the estimates of some nodes of a level, read-only, of shape
-        ``(len(nodes), *shape)``.
+        """Return the noise of estimates, read-only, ``(len(nodes), *shape)``, in units of 2^-16.
 
-        An estimate combines the measurement of the node with the measurements of nodes up to
-        ``depth`` levels below it. The unit is 2^-16. ``drawn`` has the noise of measurements.
+        An estimate combines measurements up to ``depth`` levels below the node.
         """
         # The difference between measurement and children's sum does not change with the data, so it
         # may be rounded.
@@ -241,12 +210,7 @@ class Subtrees:
         return drawn.hold((level, depth), nodes, find)
 
     def _sums_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the sum of the estimates of the children of each node, of shape ``(len(nodes),
-        *shape)``.
-
-        An estimate of a child uses ``depth`` - 1 levels below it; ``drawn`` has the noise of
-        measurements. Some nodes are computed at a time, to save memory.
-        """
+        """Return the summed estimates of the children of each node, ``depth`` - 1 levels deep."""
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
@@ -270,20 +234,15 @@ class Subtrees:
         totals: Integers,
         before: Integers,
     ) -> Iterator[Integers]:
-        """Yield the noise of running totals at the steps ``leaves``, in order, some steps at a
-        time.
+        """Yield the noise of running totals at ``leaves``, in order, some steps at a time.
 
-        They are computed from final estimates of nodes on one level, and then level by level down
-        to single steps.
+        They are computed from final estimates of nodes on one level, and then level by level down.
 
         Args:
-            drawn: the noise of the nodes.
             level: the level of the nodes whose final estimates are given, above 0.
-            leaves: consecutive steps, numbered from 0; steps that are not below the given nodes are
-                left out.
+            leaves: consecutive steps from 0; those that are not below the given nodes are left out.
             first: the index of the first node given.
-            totals: noise of the final estimates of the given nodes, ``(n, *shape)``.
-            before: noise of the running total before each of these nodes, ``(n, *shape)``.
+            totals, before: noise of the nodes' final estimates, and of the total before each.
         """
         # Releases are private with any final estimates ``totals`` that change by 2^16 times the
         # change of the node's count.
@@ -319,12 +278,7 @@ class Subtrees:
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
         """Add to the estimates of children their shares of the parent's correction, in place.
 
-        Args:
-            level: level of the parents.
-            first: index of the first parent.
-            lack: the corrections, ``(n, *shape)``: the parents' final estimates minus the sums of
-                their children's estimates.
-            groups: estimates of the ``k`` children of each parent, ``(n, k, *shape)``.
+        ``lack`` has the corrections, ``(n, *shape)``; ``groups`` the children, ``(n, k, *shape)``.
         """
         whole, to_each, to_last = self.shares[level - 1]
         added = part_times(lack, whole)

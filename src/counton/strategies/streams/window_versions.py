@@ -1,5 +1,4 @@
-"""Revised windows: the count of each window of time is released at its end and again later, because
-rows arrive late.
+"""Revised windows: counts of windows are released again, because rows arrive late.
 
 A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, ..., L: by the end of
 window w + l. At the end of each window there is one release, called a *night*. Night t publishes,
@@ -68,24 +67,22 @@ MOST_CORRECTIONS = 1000
 
 
 class WindowVersions(StreamStrategy):
-    """A strategy for windows of time whose counts are released again, as rows arrive late, until
-    they are final.
+    """A strategy for windows whose counts are released again, as rows arrive late.
 
-    Each step is a window. A row's lag is the number of windows between its own and the one in which
-    it arrives. A version of a window's count includes all rows of the window that have arrived up
-    to some lag. `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier
-    ones. A running stream releases, at the end of each window (a "night"), the newest version of
-    each of the last windows (`night_noise`).
+    Each step is a window. A row's lag is the number of windows between its own and that in which it
+    arrives. A version of a window's count includes the rows that have arrived up to some lag. `row`
+    and `noise` describe the final one, `lag_row` and `lag_noise` others. A running stream releases,
+    at the end of each window (a "night"), the newest version of each of the last windows
+    (`night_noise`).
 
     Args:
         horizon: number of windows; it does not affect the amount of noise.
-        inner: the strategy for the versions of one window: running totals over its lags, in as many
-            steps as a window has versions.
-        corrections: how many times, at most, a unit may take back its row and add another.
+        inner: the strategy for the versions of one window: running totals over its lags.
+        corrections: how many times a unit may take back its row and add another.
 
     Raises:
-        InvalidInput: a number of windows or corrections out of range, or an inner strategy that is
-            not for running totals without delay, or has too many steps.
+        InvalidInput: a number out of range, or an inner strategy that is not for running totals
+            without delay, or has too many steps.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))
@@ -135,9 +132,6 @@ class WindowVersions(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
-        """Return strategies for tests: with a tree, a square root, and least squares for each
-        window.
-        """
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
         from counton.strategies.streams.solved import LeastSquaresFactorization
@@ -150,9 +144,7 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: number of windows, the strategy of a window, and
-        its number of nodes on each level.
-        """
+        """JSON values: number of windows, the inner strategy, and its nodes on each level."""
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
         return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
 
@@ -163,19 +155,13 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """Pairs (noise level, number of nodes): how many nodes (noisy measurements) one window has
-        on each level.
-
-        The levels are those of ``inner``, the strategy for the successive counts of one window.
-        """
+        """Pairs (noise level, number of one window's nodes)."""
         # From these numbers follow the indices of each window's nodes.
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values, including the description of the
-        strategy of a window.
-        """
+        """Return the parameters with the inner strategy's description as JSON values."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
@@ -199,39 +185,25 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """For each noise level, the number of a window's nodes (noisy measurements)."""
+        """For each noise level, the number of a window's nodes."""
         return self.inner._level_widths()
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes (noisy measurements) with their indices among the nodes of all windows.
-
-        ``nodes`` belong to the strategy of a single window; in the result they are nodes of
-        ``window``.
-        """
+        """Return nodes of the inner strategy as those of ``window``."""
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
             for node in nodes
         )
 
     def _first(self, window: int) -> int:
-        """Return how many windows have nodes (noisy measurements) before the nodes of ``window``.
+        """Return how many windows have nodes before those of ``window``.
 
-        Some windows numbered 0 and below have nodes too. No row belongs to them, so the counts
-        released for them in the first nights (releases at ends of windows) are noise alone.
+        Some below 1 have nodes too; no row belongs to them, so their counts are noise alone.
         """
         return window - 1 + self.lags
 
     def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
-        """Return the noise of the counts (versions) of several consecutive windows, for consecutive
-        lags.
-
-        A lag is a number of windows. Version ``lag`` of a window counts the rows of this window
-        that arrived at most ``lag`` windows later. ``field`` is the source of the noise, and gives
-        each node (noisy measurement) an array of ``field.shape``.
-
-        Returns:
-            int64, shape ``(len(lags), len(windows), *field.shape)``.
-        """
+        """Return the noise of versions: ``(len(lags), len(windows), *field.shape)``."""
 
         def run(level: int, nodes: range) -> Integers:
             return self._nodes_of(windows, field, level, nodes)
@@ -240,11 +212,9 @@ class WindowVersions(StreamStrategy):
         return self.inner.noise(NoiseView((len(windows), *field.shape), run), steps)
 
     def _nodes_of(self, windows: range, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Return, for each of ``windows``, the noise of the window's nodes (noisy measurements)
-        with the given indices: ``(len(nodes), len(windows), *field.shape)``.
+        """Return the noise of each window's nodes: ``(len(nodes), len(windows), *field.shape)``.
 
-        ``nodes`` are the indices, which begin anew in each window, on the noise level ``level``.
-        ``field`` is the source of the noise. An index that no window's node has gets the noise 0.
+        Indices begin anew in each window; one that it does not have gets the noise 0.
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
@@ -263,34 +233,20 @@ class WindowVersions(StreamStrategy):
         return found
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a data row enters if it arrives by the end of
-        its own window.
-
-        ``step`` is the number of the window.
-        """
+        """Return the nodes that a row enters if it arrives in its own window, ``step``."""
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the final count of a window;
-        ``step`` is the window's number.
-        """
+        """Return the nodes whose noise is in the final count of a window."""
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a data row enters if it belongs to a window
-        and arrives ``lag`` windows later.
-
-        >>> from counton.strategies import Binary
-        >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
-        (Node(level=1, index=3, weight=1),)
-        """
+        """Return the nodes that a row enters if it arrives ``lag`` windows after its own."""
         found = self.inner.column(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the count of a window that is
-        released ``lag`` windows later.
-        """
+        """Return the nodes whose noise is in the version ``lag`` of a window."""
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
@@ -298,25 +254,14 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the noise variances of one window's counts, in units of one node's noise variance.
-
-        A window's count is released again as rows arrive late.
-
-        Args:
-            lags: for each count, the number of windows after which it is released, from 0 on.
-            since: earlier lags: then the variances of the differences between the two counts are
-                returned. Default: the variances of the counts themselves.
-        """
+        """Return the noise variances of versions, or of their differences from earlier ones."""
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return a proven upper bound of the 1-norm by which one unit changes all measurements.
-
-        It includes the unit's corrections: each takes a row back and adds another.
-        """
+        """Return a proven bound of the 1-norm of a unit's change, with its corrections."""
         # A row that is taken back counts in its window from lag a to lag b, and changes the
         # measurements by column a minus column b of C'; the last row stays. The norms of all rows
         # add up.
@@ -324,11 +269,7 @@ class WindowVersions(StreamStrategy):
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """Return a proven upper bound of the squared 2-norm by which one unit changes all
-        measurements.
-
-        It includes the unit's corrections: each takes a row back and adds another.
-        """
+        """Return a proven bound of the squared 2-norm of a unit's change, with its corrections."""
         # Rows of a unit in one cell of one window enter common nodes. For one correction the norm
         # is computed exactly: for rows in two windows, and for every pair of lags in one. Each
         # further correction adds a square, and twice its inner products with all others.
@@ -341,11 +282,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """Largest changes of the measurements by a row that arrives at one lag and is taken back at
-        a later lag, over all pairs of lags.
-
-        A lag is a number of windows after the row's own window.
-        """
+        """Largest changes by a row that is taken back at a later lag, over all pairs of lags."""
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
         # The added last lag enters no node: a row that is taken back only there stays.
@@ -376,12 +313,7 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix, for units that count in several
-        windows.
-
-        Windows share no node. So the 1-norms of a unit's rows in several windows add up, and so do
-        their squared 2-norms.
-        """
+        """Windows share no node, so the norms of a unit's rows in several of them add up."""
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
@@ -391,20 +323,12 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of windows' final numbers, or of sums of final numbers, in units of
-        one node's noise variance.
-
-        With ``since``, each sum has the windows since + 1 .. step. Windows are independent, so
-        their variances add up.
-        """
+        """Return the variances of final numbers, or of sums over the windows since + 1 .. step."""
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, in units of one node's noise variance.
-
-        It is equal for all windows, so neither ``metric`` nor ``of`` changes it.
-        """
+        """Return the variance of a final number, equal for all windows."""
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -423,28 +347,18 @@ class WindowVersions(StreamStrategy):
         self.inner._check_law(law)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, in units of one node's noise variance.
-
-        Total i adds up the final numbers of the windows up to ``stops[i]``, and has the weight
-        ``weights[i]``.
-        """
+        """Return the variance of a weighted sum of totals of final numbers."""
         return _variance_of_stretches(self, stops, weights)
 
     # ------------------------------------------------------------------------------- noise
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
-        """Return the noise of one window's counts as released at consecutive lags (numbers of
-        windows after it): int64, ``(len(lags), *field.shape)``.
-
-        ``field`` is the source of the noise of nodes (noisy measurements).
-        """
+        """Return the noise of one window's versions: int64, ``(len(lags), *field.shape)``."""
         return self._versions(field, range(window, window + 1), lags)[:, 0]
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the final numbers of consecutive windows: int64, ``(len(steps),
-        *field.shape)``.
-        """
+        """Return the noise of the final numbers of consecutive windows."""
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -456,14 +370,10 @@ class WindowVersions(StreamStrategy):
         return NightReader(self, field)
 
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
-        """Return the noise of all numbers released at the ends of consecutive windows ("nights").
+        """Return the noise of all numbers of consecutive nights: int64.
 
-        ``field`` is the source of the noise of nodes (noisy measurements).
-
-        Returns:
-            int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the released
-            windows: it begins with the window that just ended, and ends with the window that
-            becomes final.
+        It has the shape ``(len(nights), *field.shape, lags + 1)``, with the newest window first,
+        and last the one that becomes final.
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
@@ -486,8 +396,7 @@ class WindowVersions(StreamStrategy):
 
 
 class NightReader(Reader):
-    """The noise of one running stream of revised windows, computed for one night (the release at
-    the end of a window) after another.
+    """The noise of one running stream of revised windows, night after night.
 
     >>> from counton.laws import HashedNoise
     >>> from counton.strategies import Binary
@@ -514,15 +423,13 @@ _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest count of each window as of one night, the release at the end of a window.
+    """The newest count of each window as of one night.
 
-    Windows are released again as rows arrive late (`WindowVersions`). Each step is a window with
-    one number. The measurement matrix is the same as in `WindowVersions`; errors depend on how long
-    ago a window ended.
+    C is that of `WindowVersions`; errors depend on how long ago a window ended.
 
     Args:
         windows: a `WindowVersions` strategy.
-        night: the number of the release, which is the number of windows that have ended.
+        night: the number of windows that have ended.
 
     Raises:
         InvalidInput: another strategy, or a night above its horizon.
@@ -547,25 +454,18 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Return strategies for tests: the newest counts on some night of each strategy that
-        `WindowVersions.examples` returns.
-        """
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: the parameters of the windows' strategy, and the
-        night (number of the release whose counts are the newest).
-        """
+        """JSON values: the parameters of the windows' strategy, and the night."""
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
         return {"windows": windows, "night": self.night}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values, including the description of the
-        windows' strategy.
-        """
+        """Return the parameters with the windows' description as JSON values."""
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
 
@@ -574,8 +474,7 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return, for each window in ``steps``, how many windows after it its newest count was
-        released.
+        """Return, for each window, how many windows after it its newest count was released.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -584,58 +483,37 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a data row enters if it arrives by the end of its own window.
-
-        ``step`` is the number of the window.
-        """
+        """Return the nodes that a row enters if it arrives in its own window, ``step``."""
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the newest count of a window;
-        ``step`` is the window's number.
-        """
+        """Return the nodes whose noise is in the newest count of a window."""
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit changes the measurements, as for `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a unit changes the measurements, as for
-        `WindowVersions`.
-        """
         return self.windows.squared_sensitivity()
 
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix: the same as for `WindowVersions`."""
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the noise variances of windows' newest counts, or of sums of newest counts, in
-        units of one node's noise variance.
-
-        With ``since``, each sum has the windows since + 1 .. step.
-        """
+        """Return the variances of newest counts, or of sums over the windows since + 1 .. step."""
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
     @cached_property
     def _variances(self) -> Floats:
-        """Noise variances of newest counts, for each lag: shape ``(lags + 1,)``.
-
-        The lag is the number of windows after which a window's newest count was released.
-        """
+        """Noise variances of newest counts, for each lag: shape ``(lags + 1,)``."""
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return sums over the windows first + 1 .. last of a value that depends on a window's lag.
-
-        The lag is the number of windows after which the newest count of the window was released.
-        ``by_lag`` has the value of each lag, shape ``(lags + 1,)``.
-        """
+        """Return sums over the windows first + 1 .. last of a value ``by_lag``."""
         # sums over the newest 0, 1, ... windows
         until = np.concatenate([[0.0], np.cumsum(by_lag)])
 
@@ -646,19 +524,11 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, in units of one node's noise variance.
-
-        Total i adds up the newest counts of the windows up to ``stops[i]``, and has the weight
-        ``weights[i]``.
-        """
+        """Return the variance of a weighted sum of totals of newest counts."""
         return _variance_of_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest noise variance of windows' newest counts, in units of one
-        node's noise variance.
-
-        ``of`` has no effect, because all numbers belong to windows.
-        """
+        """Return the mean or the largest noise variance of windows' newest counts."""
         check_metric(metric)
         known = self._variances[: self.night]
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
@@ -670,10 +540,7 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Upper bound of the weight of a node's noise in the newest count of any window.
-
-        The counts are the newest as of this night (the release at the end of a window).
-        """
+        """Upper bound of the weight of a node's noise in the newest count of any window."""
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
@@ -691,9 +558,6 @@ class AsOf(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the newest counts of consecutive windows, the ``steps``: int64,
-        ``(len(steps), *field.shape)``.
-        """
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -703,18 +567,16 @@ class AsOf(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """How far a row moves the measurements of a window, at most, if it is taken back later.
+    """How far a row moves a window's measurements, at most, if it is taken back later.
 
-    The row arrives at some lag a, and is taken back at a later lag b. A lag is a number of windows
-    after the row's own window. Each value is the largest over all a < b.
+    It arrives at a lag a, and is taken back at a later lag b. Each value is the largest over all a
+    < b.
 
     Attributes:
-        l1: 1-norm of the change of the measurements by the row.
-        square: squared 2-norm of this change.
-        product: magnitude of the inner product of this change with the change by another row of the
-            unit. The other row arrives at lag b or later, and is taken back still later.
-        once: squared 2-norm of the sum of two changes: of this row, and of another row that is
-            never taken back.
+        l1, square: 1-norm and squared 2-norm of the change by the row.
+        product: magnitude of the inner product with the change by another row of the unit, which
+            arrives at b or later, and is taken back still later.
+        once: squared 2-norm of the sum with the change by another row that is never taken back.
     """
 
     l1: Fraction
@@ -724,11 +586,7 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return the measurement matrix C of one window's strategy, in units of 2^-lattice_bits.
-
-    It has a column for the rows that arrive at each lag. It has integers, and the shape ``(nodes,
-    versions)``; a node is one noisy measurement.
-    """
+    """Return C of one window in units of 2^-lattice_bits: shape ``(nodes, versions)``."""
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]
     places = {
@@ -742,12 +600,7 @@ def _columns(inner: StreamStrategy) -> NDArray[Any]:
 
 
 def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
-    """Return the variance of a weighted sum of totals of windows whose numbers have independent
-    noise.
-
-    Each step of ``strategy`` is a window. Total i sums the windows up to ``stops[i]`` and has the
-    weight ``weights[i]``.
-    """
+    """Return the variance of a weighted sum of totals of windows with independent noise."""
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
         found += weight**2 * float(strategy.variance([last], [first])[0])
@@ -755,11 +608,10 @@ def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: F
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield (first, last, weight): ranges of steps first + 1 .. last that have equal weight in a
-    weighted sum of totals.
+    """Yield (first, last, weight): ranges first + 1 .. last of equal weight in a sum of totals.
 
-    Total i sums the steps up to ``stops[i]`` and has the weight ``weights[i]``; so the weight of a
-    step is the sum of the weights of all totals that include it. Steps of weight 0 are left out.
+    A step's weight is the sum of those of all totals that include it; those of weight 0 are left
+    out.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
