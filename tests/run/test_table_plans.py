@@ -98,7 +98,7 @@ def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
     for job, words in (
         (asked["hierarchy"].having(time="at"), "every, start and steps"),
         (asked["ranges"].having(label=None), "needs label"),
-        (asked["ranges"].having(what="count", value=None), "needs time"),
+        (asked["ranges"].having(what="count", value=None, label=None), "needs time"),
     ):
         with pytest.raises(InvalidInput, match=words):
             planned_table(job)
