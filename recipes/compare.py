@@ -27,7 +27,7 @@ def compared(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file", help="released table, published database or service address")
+    parser.add_argument("file", help="released table or published database")
     parser.add_argument("pairs", nargs="+", help="two groups with a comma between: north,south")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
     parser.add_argument("--steps", help="steps 2:3, or days 2024-03-18:2024-03-24")

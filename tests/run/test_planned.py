@@ -10,9 +10,9 @@ import pytest
 from every_statistic import ONCE, OWN, TABLES, made
 
 from counton import ApproxDP, PureDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import CountonError, InvalidInput
 from counton.run import Job, run
-from counton.run.job_plan import planned_job, planned_jobs
+from counton.run.job_plan import PlannedJob, planned_job, planned_jobs
 from counton.statistics.catalogue import keywords
 
 
@@ -128,31 +128,24 @@ def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> Non
     assert groups.numbers[0].percent == pytest.approx(groups.numbers[0].halfwidths[-1] / 50)
 
 
-def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
+UNITS = ["event", "event", "user", "event"]
+
+
+def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     jobs = {
         "visits": made("count", tmp_path).having(name="visits"),
         "sales": made("sum", tmp_path).having(name="sales", epsilon=2),
         "users": made("count", tmp_path).having(name="users", user="user", most=3),
         "apart": made("sum", tmp_path).having(state=tmp_path / "other.db"),
     }
-    found = planned_jobs(jobs, PureDP(4))
-    assert not found.failed
-    state, other = str(tmp_path / "s.db"), str(tmp_path / "other.db")
-    assert [account.unit for account in found.accounts[state]] == ["event", "user"]
-    events = found.accounts[state][0]
-    assert events.spent == PureDP(3)
-    assert events.limit == PureDP(4)
-    assert events.shares == {"visits": 0.25, "sales": 0.5}
-    assert found.accounts[other][0].spent == PureDP(1)
-    unlimited = planned_jobs(jobs).accounts[state][0]
-    assert unlimited.limit is None
-    assert unlimited.shares == pytest.approx({"visits": 1 / 3, "sales": 2 / 3})
-    assert events.left == PureDP(1)
+    for limit in (PureDP(3), None):
+        found = planned_jobs(jobs, limit)
+        assert [one.spend.unit for one in found.values() if isinstance(one, PlannedJob)] == UNITS
     over = planned_jobs(jobs, PureDP(2))
-    assert list(over.failed) == ["sales"]
-    assert "PureDP" not in (said := str(over.failed["sales"]))
+    refused = {name: str(one) for name, one in over.items() if isinstance(one, CountonError)}
+    assert list(refused) == ["sales"]
+    assert "PureDP" not in (said := refused["sales"])
     assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
-    assert over.accounts[state][0].left == PureDP(1)
 
 
 def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
@@ -167,8 +160,8 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
         "groups": job.having(by="page", events=events, domain=str(events), name="groups"),
     }
     found = planned_jobs(wrong)
-    assert not found.jobs
-    said = {name: str(error) for name, error in found.failed.items()}
+    assert all(isinstance(one, CountonError) for one in found.values())
+    said = {name: str(error) for name, error in found.items()}
     assert "a new stream needs" in said["later"]
     assert "each row is counted by itself" in said["lines"]
     assert "is the file of the events" in said["groups"]

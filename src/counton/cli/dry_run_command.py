@@ -8,13 +8,13 @@ from typing import Any
 from counton.base.errors import AlreadyEnded, CountonError
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure
-from counton.cli.job_plan_command import account_in_words, promise_of
+from counton.cli.job_plan_command import promise_of
 from counton.cli.print_forms import Console, print_json
 from counton.cli.run_words import EXACT, notes_on_names
 from counton.job.job import Job
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.run.dry_run import DryRun, dry_run
-from counton.run.job_plan import PlannedFile, planned_jobs
+from counton.run.job_plan import PlannedJob, planned_jobs
 
 
 def print_dry_run(
@@ -33,36 +33,34 @@ def print_dry_run(
     Raises:
         SystemExit: a job would fail; the exit code is the one that the run would have.
     """
-    planned = planned_jobs(jobs, limit, about=about)
+    planned: dict[str, PlannedJob] = {}
     done: dict[str, DryRun] = {}
+    ended: dict[str, int] = {}
     failed: dict[str, tuple[ExitCode, str]] = {}
-    for name, job in jobs.items():
+    for name, one in planned_jobs(jobs, limit, about=about).items():
         try:
-            if (error := planned.failed.get(name)) is not None:
-                raise error
-            done[name] = dry_run(job)
-        except AlreadyEnded:
-            continue
+            if not isinstance(one, PlannedJob):
+                raise one
+            planned[name], done[name] = one, dry_run(jobs[name])
+        except AlreadyEnded as error:
+            ended[name] = error.step
         except (CountonError, OSError) as error:
             failed[name] = failure(error)
     if as_json:
-        print_json({"dry_run": True, "jobs": _as_json(planned, done, failed)})
+        print_json({"dry_run": True, "jobs": _as_json(planned, done, ended, failed)})
     else:
         console, errors = Console(), Console(stderr=True)
         for name, found in done.items():
             new, cut = found.after - (found.before or 0), found.definition.cut
             what = f"{new:,} {cut.noun}{'s' * (new != 1)}" if cut.goes_on else "the table"
             kept = "begin a stream" if found.before is None else f"go on after {found.before:,}"
-            promised = promise_of(planned.jobs[name])
+            promised = promise_of(planned[name])
             console.write_line(f"{name}: would {kept} and release {what}; {promised}")
             read = f"rows read: {found.for_operator().rows:,}"
             for note in (read, *notes_on_names(found, found.definition)):
                 errors.write_line(f"{EXACT}: job {name}: {note}")
-        for name, last in planned.ended.items():
+        for name, last in ended.items():
             console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
-        for state, accounts in planned.accounts.items():
-            for account in accounts:
-                console.write_line(f"ledger of {state}: {account_in_words(account)}")
         for name, (_, message) in failed.items():
             errors.write_line(f"counton: job {name}: {message}")
         console.write_line("A dry run: rows were read, and nothing was written or released.")
@@ -71,7 +69,10 @@ def print_dry_run(
 
 
 def _as_json(
-    planned: PlannedFile, done: Mapping[str, DryRun], failed: Mapping[str, tuple[ExitCode, str]]
+    planned: Mapping[str, PlannedJob],
+    done: Mapping[str, DryRun],
+    ended: Mapping[str, int],
+    failed: Mapping[str, tuple[ExitCode, str]],
 ) -> dict[str, Any]:
     reports: dict[str, Any] = {}
     for name, found in done.items():
@@ -83,13 +84,13 @@ def _as_json(
             "until": None if found.until is None else cut.at(found.until),
             "guarantee": found.definition.guarantee.to_dict(),
             "unit": found.definition.unit,
-            "plan": planned.jobs[name].to_dict(),
+            "plan": planned[name].to_dict(),
             "not_private": {
                 "rows": counts.rows,
                 "dropped": counts.before + counts.beyond + counts.unknown + counts.skipped,
                 "quarantined": counts.quarantined,
             },
         }
-    reports |= {name: {"ended": last} for name, last in planned.ended.items()}
+    reports |= {name: {"ended": last} for name, last in ended.items()}
     reports |= {name: failed_report(code, message) for name, (code, message) in failed.items()}
     return reports

@@ -12,19 +12,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, hide_secrets
+from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.job.job import Job
 from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
-from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
-from counton.privacy.contribution import Relation, known_unit
-from counton.privacy.ledger import Spend, totals
+from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
+from counton.privacy.ledger import Spend
 from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
@@ -80,7 +78,6 @@ class PlannedJob:
     """The planned releases of one job.
 
     Attributes:
-        name: name of the job.
         definition: definition of the job's stream (columns, windows, groups and guarantee), as it
             would be made.
         steps: steps that errors are planned for: first, middle and last; a single one for a table
@@ -92,12 +89,10 @@ class PlannedJob:
             which is not stated.
         state: path or URL of the job's state.
         spend: the job's entry in the ledger of its state: guarantee and protected unit.
-        shown: the numbers of its statistic that the job shows.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """
 
-    name: str
     definition: Definition
     steps: tuple[int, ...]
     level: float
@@ -105,7 +100,6 @@ class PlannedJob:
     needs_size: bool
     state: str
     spend: Spend
-    shown: View
     sizes: tuple[int, int] | None = None
 
     @property
@@ -157,80 +151,32 @@ class PlannedJob:
         }
 
 
-class Account(NamedTuple):
-    """Planned spending in a ledger (record of spent privacy loss), for one kind of protected unit.
-
-    Attributes:
-        unit: the protected unit.
-        relation: how neighbouring datasets differ: a unit added or removed, or replaced.
-        spent: privacy loss of all jobs together; None if their guarantees cannot be added.
-        limit: largest loss allowed; None: there is no limit.
-        left: rest of the limit; None: nothing is left, or there is no limit.
-        shares: by name of a job, the fraction of the limit that it spends; without a limit, the
-            fraction of ``spent``.
-    """
-
-    unit: str
-    relation: Relation
-    spent: Guarantee | None
-    limit: Guarantee | None
-    left: Guarantee | None
-    shares: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class PlannedFile:
-    """The plans of a file's jobs.
-
-    Attributes:
-        jobs: jobs that can be planned, by name.
-        failed: errors of jobs that cannot be planned or do not fit a limit, by name.
-        ended: last step of each job whose stream has ended, by name.
-        accounts: planned spending by kind of unit, for each state.
-    """
-
-    jobs: Mapping[str, PlannedJob]
-    failed: Mapping[str, CountonError | OSError]
-    ended: Mapping[str, int]
-    accounts: Mapping[str, tuple[Account, ...]]
-
-
 class _Book:
-    """The ledger (record of spent privacy loss) of a state (database): its existing entries, and
-    entries of planned jobs.
+    """The ledger (record of spent privacy loss) of a state (database) with the entries of planned
+    jobs, which a job that does not fit the limit is refused by.
 
     Args:
-        label: name of the state, for messages.
         store: the state; None if it does not exist yet.
         limit: privacy limit of the state, if it has none yet.
         about: kind of unit that the limit protects; None: the unit of each job.
     """
 
     def __init__(
-        self,
-        label: str,
-        store: Store | None,
-        limit: PureDP | ApproxDP | ZCDP | None,
-        about: str | None,
+        self, store: Store | None, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
     ) -> None:
-        self.label = label
-        self.spends: list[Spend] = [] if store is None else [*store.spends]
         if store is not None:
-            self.ledger = ledger_within(store, limit, about)
+            self._ledger = ledger_within(store, limit, about)
         else:
-            self.ledger = None if limit is None else Ledger(limit, unit=about)
+            self._ledger = None if limit is None else Ledger(limit, unit=about)
         has_limit = store is not None and store.ledger is not None
         self.units: list[SpentUnit] = [] if has_limit else [*of_limit(about)]
 
     def enter(self, settled: SettledJob) -> None:
-        """Add the guarantee of a planned job as an entry of the ledger (the record of spent privacy
-        loss), unless its stream has one already.
-        """
+        """Add the guarantee of a planned job as an entry, unless its stream has one already."""
         if settled.saved is None:
             spend = settled.spend
-            if self.ledger is not None:
-                self.ledger.spend(**spend._asdict())
-            self.spends.append(spend)
+            if self._ledger is not None:
+                self._ledger.spend(**spend._asdict())
             of_people = settled.job.people.user is not None
             kind = "user" if of_people else protects(settled.definition.statistic)
             self.units.append(SpentUnit(spend.name, spend.unit, kind))
@@ -241,17 +187,18 @@ def planned_jobs(
     limit: PureDP | ApproxDP | ZCDP | None = None,
     *,
     about: str | None = None,
-    level: float | None = None,
     size: int | None = None,
-) -> PlannedFile:
-    """Plan each job, and the privacy loss of all of them together.
+) -> dict[str, PlannedJob | CountonError | OSError]:
+    """Plan each job; a job that does not fit a limit beside those before it is refused.
 
     Args:
         jobs: jobs by name.
         limit: limit of each state that has none yet.
         about: kind of unit that the limit protects, such as "reader"; None: the unit of each job.
-        level: probability with which intervals hold; None: the level of each job.
         size: public number of rows by the last step; None: the number of each job.
+
+    Returns:
+        By name of a job its plan, or the error that says why it has none.
 
     Raises:
         InvalidInput: a state has another limit, or one job would overwrite files of another.
@@ -260,14 +207,10 @@ def planned_jobs(
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=52, epsilon=1)
     >>> found = planned_jobs({"visits": job}, PureDP(4), size=5000)
-    >>> [round(half, 1) for half in found.jobs["visits"].numbers[0].halfwidths]
+    >>> [round(half, 1) for half in found["visits"].numbers[0].halfwidths]
     [6.1, 10.5, 12.4]
-    >>> found.accounts["visits.db"][0].shares
-    {'visits': 0.25}
     """
-    planned: dict[str, PlannedJob] = {}
-    failed: dict[str, CountonError | OSError] = {}
-    ended: dict[str, int] = {}
+    found: dict[str, PlannedJob | CountonError | OSError] = {}
     books: dict[str, _Book] = {}
     with JobStates(jobs) as states:
         refuse_shared(states.jobs)
@@ -275,8 +218,7 @@ def planned_jobs(
         def book_of(job: Job) -> _Book:
             where = state_of(job)
             if where not in books:
-                label = hide_secrets(os.fspath(job.keeping.state))
-                books[where] = _Book(label, states.at(job.keeping.state), limit, about)
+                books[where] = _Book(states.at(job.keeping.state), limit, about)
             return books[where]
 
         if limit is not None:  # as a run sets it, before its first job
@@ -287,32 +229,17 @@ def planned_jobs(
             try:
                 book = book_of(job)
                 with _before_rows(job, book.units) as (settled, shown):
-                    one = _plan_of(settled, shown, name, level, size)
+                    found[name] = _plan_of(settled, shown, size)
                     book.enter(settled)
-                planned[name] = one
-            except AlreadyEnded as error:
-                ended[name] = error.step
             except (CountonError, OSError) as error:
-                failed[name] = error
-    streams = {
-        name: (state_of(job), job.keeping.name) for name, job in jobs.items() if name in planned
-    }
-    accounts = {
-        book.label: _accounts(
-            book.ledger,
-            book.spends,
-            {stream: name for name, (state, stream) in streams.items() if state == where},
-        )
-        for where, book in books.items()
-    }
-    return PlannedFile(planned, failed, ended, accounts)
+                found[name] = error
+    return found
 
 
-def planned_job(job: Job, name: str | None = None, *, size: int | None = None) -> PlannedJob:
+def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
     """Plan one job: what it would release, with its errors and its privacy cost.
 
     Args:
-        name: name of the job in the plan.
         size: public number of rows by the last step; None: as the job states.
 
     Raises:
@@ -321,7 +248,7 @@ def planned_job(job: Job, name: str | None = None, *, size: int | None = None) -
         BudgetExceeded: the job does not fit the limit of its state.
     """
     with _before_rows(job) as (settled, shown):
-        return _plan_of(settled, shown, job.keeping.name if name is None else name, None, size)
+        return _plan_of(settled, shown, size)
 
 
 @contextmanager
@@ -344,12 +271,10 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         yield settled, shown_by(settled.job.having(known=None))
 
 
-def _plan_of(
-    settled: SettledJob, shown: View, name: str, level: float | None, size: int | None
-) -> PlannedJob:
+def _plan_of(settled: SettledJob, shown: View, size: int | None) -> PlannedJob:
     definition, job = settled.definition, settled.job
     size = job.promise.size if size is None else size
-    level = check_level(job.view.level if level is None else level, usual=LEVEL)
+    level = check_level(job.view.level, usual=LEVEL)
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(
@@ -363,7 +288,6 @@ def _plan_of(
     found = [_with_share_and_percent(one, definition, size, ranks) for one in numbers]
     terms = design_of(definition, definition.shape)
     return PlannedJob(
-        name=name,
         definition=definition,
         steps=steps,
         level=level,
@@ -371,7 +295,6 @@ def _plan_of(
         needs_size=needs_size,
         state=hide_secrets(os.fspath(job.keeping.state)),
         spend=settled.spend,
-        shown=shown,
         sizes=definition.cells.sizes(terms),
     )
 
@@ -410,51 +333,6 @@ def _with_share_and_percent(
     if size is None or not counts or one.what == EACH_WINDOW:
         return one
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
-
-
-def _accounts(
-    ledger: Ledger | None, spends: Sequence[Spend], jobs: Mapping[str, str]
-) -> tuple[Account, ...]:
-    """Return the planned spending of privacy loss, one account for each kind of protected unit.
-
-    Args:
-        ledger: ledger (record of spent privacy loss) with a limit; None: there is no limit.
-        spends: entries to add up if there is no ledger.
-        jobs: by name of a stream, the name of its planned job.
-    """
-    found = []
-    if ledger is None:
-        for unit, (relation, spent) in totals(spends).items():
-            shares = {
-                jobs[one.name]: _part(one.guarantee, spent)
-                for one in spends
-                if one.name in jobs and known_unit(one.unit, [unit]) == unit
-            }
-            found.append(Account(unit, relation, spent, None, None, shares))
-        return tuple(found)
-    for unit, relation in ledger.units.items():
-        shares = {
-            jobs[one.name]: _part(as_what, ledger.limit)
-            for one, as_what in ledger.entries_with_costs()
-            if one.name in jobs and unit in (ledger.unit, one.unit)
-        }
-        spent, left = ledger.cost(unit=unit), ledger.remaining(unit=unit)
-        found.append(Account(unit, relation, spent, ledger.limit, left, shares))
-    return tuple(found)
-
-
-def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Return the ratio of a guarantee's rho, or epsilon, to that of a larger guarantee (``whole``);
-    0 for no guarantee.
-
-    The result is NaN if the two guarantees are of different kinds, or there is no larger one.
-    """
-    if one is None or whole is None:
-        return float("nan") if whole is None else 0.0
-    for name in ("rho", "epsilon"):
-        if hasattr(one, name) and hasattr(whole, name):
-            return float(Fraction(getattr(one, name)) / Fraction(getattr(whole, name)))
-    return float("nan")
 
 
 def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
