@@ -11,13 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from counton import plan
+from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.strategies import KAry, Metric, Norm, StreamStrategy
 from counton.strategies.participation import sensitivity
+from counton.tables.optimal import laplace_rows
+from counton.tables.workloads import Prefixes
 from papers.evidence import Comparison, ErrorRow
 from papers.less_noise.numbers import BOUND, GUARANTEES, METRICS, PLANNED
 from papers.less_noise.numbers import PUBLISHED as ELSEWHERE
+from papers.survey.indexed import indexed_tree
 
 #: A year of days, a year of hours, and a million.
 HORIZONS = (365, 8760, 10**6)
@@ -162,17 +166,49 @@ def _dense(horizon: int, guarantee: str) -> Errors | None:
         return None
     from counton.strategies import LeastSquaresFactorization
     from counton.tables.optimal import optimal_gaussian
-    from counton.tables.workloads import Prefixes
 
     strategy = LeastSquaresFactorization(optimal_gaussian(Prefixes(horizon)), norm=2)
     return _of_stream(lambda *_: strategy)(horizon, guarantee)
 
 
-def _searched(
-    make: Callable[[int, Norm, Metric], StreamStrategy],
-) -> Callable[[int, str], Errors | None]:
-    of = _of_stream(make, norms=(1,))
-    return lambda horizon, guarantee: of(horizon, guarantee) if horizon <= _LARGEST_DENSE else None
+def hdmm_variances(horizon: int) -> Floats:
+    """Variances of all totals by the rows that HDMM's search finds, in units of a node's noise.
+
+    With rows R beside the identity, columns are scaled by D = 1 + the column sums of R, so that
+    (C^T C)^-1 = D (I - R^T (I + R R^T)^-1 R) D.
+
+    >>> round(float(np.sqrt(2 * hdmm_variances(128).mean())), 2)
+    6.31
+    """
+    rows = laplace_rows(Prefixes(horizon))
+    sizes = 1 + rows.sum(axis=0)
+    read = np.cumsum(rows * sizes, axis=1)
+    saved = np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, read)
+    return np.asarray(np.cumsum(sizes**2) - (read * saved).sum(axis=0))
+
+
+def _hdmm(horizon: int, guarantee: str) -> Errors | None:
+    if guarantee != _ONE or horizon > _LARGEST_DENSE:
+        return None
+    return _on_a_lattice(1, hdmm_variances(horizon))
+
+
+def _on_a_lattice(norm: Norm, variances: Floats) -> Errors:
+    """With weights that are no integers: noise is drawn on a fine lattice."""
+    unit = 2.0 if norm == 1 else 1.0
+    return {
+        "mean": math.sqrt(unit * float(variances.mean())),
+        "max": math.sqrt(unit * float(variances.max())),
+    }
+
+
+def _indexed(norm: Norm, *, spare: bool = False) -> Callable[[int, str], Errors | None]:
+    def errors(horizon: int, guarantee: str) -> Errors | None:
+        if GUARANTEES[guarantee][1] != norm:
+            return None
+        return _on_a_lattice(norm, indexed_tree(horizon, norm, spare=spare))
+
+    return errors
 
 
 _MAKE = {one.name: one for one in ELSEWHERE}
@@ -185,6 +221,7 @@ def _as_there(name: str) -> Callable[[int, str], Errors | None]:
 #: What takes a search.
 SEARCHED = ("HDMM", "dense optimum")
 _ELDERS = "Andersson, Pagh, Steiner, Torkamani"
+_CAI = "Cai, Liu, Ye, Liu, Wang"
 PUBLISHED: tuple[Published, ...] = (
     Published(
         "noise for each count",
@@ -230,6 +267,9 @@ PUBLISHED: tuple[Published, ...] = (
         "FORC 2025",
         _as_there("k-ary with subtraction"),
     ),
+    Published("FDA", "Cai, Wu, Wang", "J. Front. Comput. Sci. Technol. 2016", _indexed(1)),
+    Published("BCRG", _CAI, "dpcrpy 1.0.0, October 2025", _indexed(2)),
+    Published("ABCRG", _CAI, "dpcrpy 1.0.0, October 2025", _indexed(2, spare=True)),
     Published(
         "square root", "Fichtenberger, Henzinger, Upadhyay", "ICML 2023", _as_there("square root")
     ),
@@ -269,7 +309,7 @@ PUBLISHED: tuple[Published, ...] = (
         "HDMM, drawn ahead",
         "McKenna, Miklau, Hay, Machanavajjhala",
         "PVLDB 2018",
-        _searched(_MAKE["HDMM"].make),
+        _hdmm,
     ),
 )
 

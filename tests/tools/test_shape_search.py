@@ -12,7 +12,16 @@ import pytest
 from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, shapes
 from tools import shape_search
-from tools.shape_search import Levels, Problem, Slots, inside, run, search, variances
+from tools.shape_search import (
+    Levels,
+    Problem,
+    Slots,
+    inside,
+    run,
+    search,
+    search_again,
+    variances,
+)
 
 
 def hats(rng: np.random.Generator, cells: int, levels: int) -> tuple[Slots, np.ndarray]:
@@ -101,6 +110,17 @@ def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> Non
     ours, theirs = (one.serving(cells).overall_variance(metric) for one in (shape, shipped))
     assert ours == pytest.approx(theirs, rel=2e-3)
     assert found.error <= theirs * 1.001  # the largest variance is smoothed, to a little less
+
+
+def test_a_weak_shape_is_mended_from_its_neighbours() -> None:
+    """The shape of 76 steps, all of whose hats are lower than they should be."""
+    known = {one.horizon: one for one in shapes() if 69 < one.horizon < 84}
+    weak = known[76]._replace(amplitudes=tuple(row * 3 // 4 for row in known[76].amplitudes))
+    problem = Problem(76)
+    assert Levels.of(weak, problem).error > 1.01 * Levels.of(known[76], problem).error
+    found = search_again(problem, [weak, known[70], known[83]], trials=3)
+    assert Levels.of(found, problem).error < 1.002 * Levels.of(known[76], problem).error
+    assert search_again(problem, [*known.values()], trials=0) is known[76]
 
 
 def test_the_search_goes_on_where_it_was(

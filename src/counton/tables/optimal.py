@@ -94,6 +94,17 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     3.21e+04
     """
     _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
+    rows = laplace_rows(workload)
+    own = 1 / (1 + rows.sum(axis=0))
+    matrix = _rounded_columns(np.vstack([np.diag(own), rows * own]), 1, bits)
+    return Dense(matrix[matrix.any(axis=1)], "optimal")
+
+
+def laplace_rows(workload: Workload) -> Floats:
+    """Return the rows that `optimal_laplace` measures beside single cells: shape (rows, cells).
+
+    A single cell has weight 1 here; columns are not scaled.
+    """
     with one_thread():
         trials = []
         for radices, weights in good_trees(workload, 1):
@@ -103,10 +114,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
             above = above if len(above) else np.zeros((1, tree.cells))
             trials.append(_improve(workload, above + _FIRST_SPRINKLE, _TRIAL_STEPS))
         best = min(trials, key=lambda trial: trial[0])[1]
-        _, rows = _improve(workload, np.maximum(best, _SPRINKLE), _STEPS)
-        own = 1 / (1 + rows.sum(axis=0))
-        matrix = _rounded_columns(np.vstack([np.diag(own), rows * own]), 1, bits)
-        return Dense(matrix[matrix.any(axis=1)], "optimal")
+        return _improve(workload, np.maximum(best, _SPRINKLE), _STEPS)[1]
 
 
 def gaussian_bound(workload: Workload) -> float:
