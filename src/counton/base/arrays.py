@@ -99,10 +99,7 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of the differences between rows: of all numbers the lowest, then the next.
-
-    Each array has shape ``(planes, numbers)``. ``blocks`` are processed one at a time.
-    """
+    """Yield the bytes of differences between rows, ``(planes, numbers)``, the lowest first."""
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)

@@ -94,10 +94,7 @@ def parse_time(text: str, timezone: str) -> datetime:
 def _calendar_edges(
     start: datetime, steps: int, timezone: str, amount: int, unit: str
 ) -> NDArray[np.int64]:
-    """Return the edges of windows of ``amount`` days, weeks or months, at local times.
-
-    They are microseconds since 1970, of shape ``(steps + 1,)``.
-    """
+    """Return the edges of days, weeks or months, at local times: ``(steps + 1,)``."""
     zone = load_zone(timezone)
     first = start.astimezone(zone)
     local = first.replace(tzinfo=None)
@@ -231,10 +228,7 @@ class Windows:
         return microseconds(self.start)
 
     def _edges(self) -> NDArray[np.int64]:
-        """The edges of calendar windows in microseconds since 1970, of shape ``(steps + 1,)``.
-
-        The array is cached, and shared by all objects whose windows have equal edges.
-        """
+        """The cached edges of calendar windows in microseconds since 1970: ``(steps + 1,)``."""
         return _calendar_edges(self.start, self.steps, self.timezone, *self._length)
 
     def local(self, time: int | datetime) -> datetime:
@@ -467,10 +461,7 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Days for which rows are remembered, so that a row delivered twice counts once.
-
-        It is longer than the time in which a window is released again.
-        """
+        """Days for which rows are remembered, so that a row delivered twice counts once."""
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
     @override

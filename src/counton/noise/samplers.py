@@ -186,10 +186,7 @@ class GaussianBlocks(CumulativeLaw):
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
-        """Return ``count`` numbers exp(-rate x^2) * 2**work, each with an error of at most 2.
-
-        The first x is ``offset``, and each further x is greater by 2**block_bits.
-        """
+        """Return ``count`` numbers exp(-rate x^2) * 2**work, at most 2 off, in steps of a block."""
         # The ratio of one weight to the previous one falls by a constant factor from step to step.
         # If two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So
         # the n-th ratio errs by 2 n + 3 units of 2**-(work + 64), and the n-th weight by (n + 2)^2:

@@ -116,10 +116,7 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """Return a weighted sum of released cells as a `Formula`.
-
-    ``total`` returns the released total of a cell and a step.
-    """
+    """Return a weighted sum of cells as a `Formula`, by ``total(cell, step)``."""
     if not parts:
         raise InvalidInput("no cell is named; give at least one group and its weight")
     for part in parts:

@@ -300,10 +300,7 @@ class Design(Generic[S]):
         )
 
     def public(self) -> dict[str, Any]:
-        """Return the design as JSON values for readers, which `from_dict` reads too.
-
-        Parameters of the noise distribution are in data units.
-        """
+        """Return the design as JSON values with noise in data units; `from_dict` reads it too."""
         found = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
         return found if self.noise_id is None else found | {"noise_id": self.noise_id}
 

@@ -515,10 +515,7 @@ class TableNumbers(NamedTuple):
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Stack tables below each other, described by the columns ``about``.
-
-        Their columns ``beside`` must have the same names; their columns ``about`` are ignored.
-        """
+        """Stack tables below each other, described by ``about``, with all columns ``beside``."""
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
             found = [part.beside(level) for part in parts]
@@ -830,11 +827,7 @@ class _Noise:
         return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
-        """Return the half-width of a weighted sum's interval, in data units.
-
-        It is computed like `counton.numbers.window_halfwidths` for fractional weights. ``full`` is
-        as in `_Law.half`.
-        """
+        """Return the half-width of a weighted sum's interval in data units, as in `_Law.half`."""
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
         # together have the variance, each with the largest weight of any node.
         if not weights.any():

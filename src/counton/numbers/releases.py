@@ -342,10 +342,7 @@ def window_of(
     level: float,
     weights: Any = None,
 ) -> Window:
-    """Return the private count of steps start + 1 to stop, with its interval.
-
-    ``read(a, b)`` returns the released values of steps a to b - 1.
-    """
+    """Return the private count of steps start + 1 to stop, by values ``read(a, b)``."""
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
     if terms.strategy.facts.workload == "windows":

@@ -145,10 +145,7 @@ class Filter:
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
     def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
-        """Return the filter after one more guarantee, perhaps ``instead_of`` an earlier one.
-
-        The result may exceed the limit.
-        """
+        """Return the filter after one more guarantee, even beyond the limit."""
         if instead_of is None:
             return self._plus(guarantee)
         gone = replace(

@@ -118,10 +118,7 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
-    """Return delta of continuous Gaussian noise at l2 sensitivity 1, correct to about 12 digits.
-
-    It is never below the true value.
-    """
+    """Return delta of continuous Gaussian noise, to about 12 digits, never below the true one."""
     # With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
     # Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
     # the size of e^epsilon.
@@ -183,10 +180,7 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the standard deviation for (epsilon, delta) around any centre, rounded up.
-
-    It is a multiple of the 2-norm of the change by one unit.
-    """
+    """Return the std for (epsilon, delta) around any centre, over the change, rounded up."""
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
         tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)

@@ -157,11 +157,7 @@ class _Account:
     largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
     def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """Return the account after one more entry.
-
-        ``count`` converts an entry's guarantee to this relation, or returns None if it costs
-        nothing.
-        """
+        """Return the account after one more entry, which ``count`` converts to this relation."""
         counted = count(entry)
         if counted is None:
             return self
@@ -608,10 +604,7 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return whether the guarantee is of a larger unit and has to be converted.
-
-        If units are replaced, it needs no conversion.
-        """
+        """Return whether the guarantee is of a larger unit and has to be converted."""
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:

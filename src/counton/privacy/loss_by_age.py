@@ -205,10 +205,7 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return, by level, the epsilon of an interval's noisy count if the count changes by 1.
-
-    Laplace noise has scale 1 on level 0.
-    """
+    """Return, by level, the epsilon of an interval's noisy count, with scale 1 on level 0."""
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
 

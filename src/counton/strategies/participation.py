@@ -788,10 +788,7 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the largest 1-norm by which a unit moves a tree.
-
-    Each step adds the 1-norm of its column.
-    """
+    """Return the largest sum of the 1-norms of a unit's columns in a tree."""
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
 

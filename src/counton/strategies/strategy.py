@@ -64,10 +64,7 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn the rows of an array into running sums, in place, and return the last row.
-
-    ``before``, of the shape of one row, is added to every sum.
-    """
+    """Turn rows into running sums that begin at ``before``, in place, and return the last."""
     # Wide rows are added one by one, because numpy's cumsum adds up each coordinate separately,
     # which is slower for them.
     if before is not None:
@@ -404,10 +401,7 @@ class StreamStrategy(Strategy):
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes the noise of one running stream, window after window.
-
-        A strategy that overrides it keeps numbers between windows; `noise` uses it too.
-        """
+        """Return the object that computes the noise of one running stream, window after window."""
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
@@ -822,10 +816,7 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one running stream, computed window after window.
-
-    ``parts`` yields the noise of a checked window in parts; None: it is computed at once.
-    """
+    """The noise of one running stream, window after window, by ``parts`` or at once."""
 
     def __init__(
         self,

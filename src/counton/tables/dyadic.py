@@ -178,10 +178,7 @@ class Dyadic(LineStrategy):
         return self._pieces(covering)
 
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
-        """Return how many nodes are added up in all answers together.
-
-        ``covering(first, end)`` is how many queries contain all these cells of each node.
-        """
+        """Return how many nodes all answers add up, by how many queries cover each node."""
         # A query uses a node if it contains all cells of the node, but not all of its parent.
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
@@ -195,10 +192,7 @@ class Dyadic(LineStrategy):
 
     @override
     def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error among all answers, for one draw of the noise.
-
-        For all ranges its time is linear in the number of cells.
-        """
+        """Return the largest error among all answers, for one draw of the noise."""
         drawn = noise.run(0, range(self.measurements))
         if isinstance(workload, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))

@@ -48,10 +48,7 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return the most binary digits for the weights of one of ``axes`` axes.
-
-    A weight of the table is a product of one of each axis, so more axes allow fewer.
-    """
+    """Return the most binary digits for the weights of one of ``axes`` axes."""
     return min(LATTICE_BITS, _BITS_OF_ALL_AXES // axes)
 
 

@@ -86,10 +86,7 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """Weights of draws in the running total of all cells, beginning with the latest.
-
-        The total of the first t cells has the first t of these weights.
-        """
+        """Weights of draws in the running total of t cells: the first t, the latest first."""
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
         return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.facts.lattice_bits)

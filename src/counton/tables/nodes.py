@@ -192,10 +192,7 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the 1-norm or squared 2-norm of the change if a unit moves.
-
-        The root's sum does not change.
-        """
+        """Return a bound on the 1-norm or squared 2-norm of the change if a unit moves."""
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property

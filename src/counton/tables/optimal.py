@@ -184,10 +184,7 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _gap(cells: int) -> float:
-    """Return the relative gap to the lower bound at which `_fixed_point` ends.
-
-    It is larger for more ``cells``, where an iteration takes longer.
-    """
+    """Return the relative gap to the bound at which `_fixed_point` ends, larger for many cells."""
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 
@@ -231,10 +228,7 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Search by L-BFGS for rows of less error; return its logarithm, and the rows.
-
-    The strategy measures each cell and these rows, shape (rows, cells).
-    """
+    """Search by L-BFGS for rows beside all cells of less error; return its logarithm, and them."""
     squares = workload.gram_diagonal()
 
     def value(flat: Floats) -> tuple[float, Floats]:

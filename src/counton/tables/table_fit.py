@@ -119,11 +119,7 @@ def adjusted_hierarchy(
     halves: Halves,
     fit: Fit,
 ) -> AdjustedHierarchy:
-    """Adjust a released tree of counts to public constraints; see `HierarchyReading.adjust`.
-
-    ``halves`` gives half-widths of standard deviations and a level; counts are multiples of
-    ``grain``.
-    """
+    """Adjust a released tree of counts to public constraints; see `HierarchyReading.adjust`."""
     tree = law.tree
     stated, bounds = check_known(tree, fit)
     centres, variances = _condition(law, list(released), stated)

@@ -129,10 +129,7 @@ class TreeLaw:
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield each level's part, leaves first, in the summed variance of queries.
-
-        ``weights`` has shape (queries, cells).
-        """
+        """Yield each level's part, leaves first, in the summed variance of (queries, cells)."""
         counts = self.counts()
         shares = weights.T
         for level, radix in enumerate(self.radices):
@@ -241,10 +238,7 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node, and what they add to the variances of prefixes that end there.
-
-    ``children`` has the sums of each child's mean weights, ``own`` its number b.
-    """
+    """The children of one node, and what they add to the variances of prefixes that end there."""
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:
         weight = np.array(own)

@@ -52,10 +52,7 @@ class Measuring:
         return sum(map(len, self.tree.leaves))
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
-        """Return the sums below every node by level: ``(steps, leaves)`` to ``(steps, nodes)``.
-
-        Counts are in the order of `Tree.leaves`.
-        """
+        """Return the sums below every node by level: ``(steps, leaves)`` to ``(steps, nodes)``."""
         tree, steps = self.tree, len(leaves)
         ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
         found = []
@@ -139,10 +136,7 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return by level each estimate minus the mean of its parent's children.
-
-        Shape (steps, size) becomes (steps, nodes).
-        """
+        """Return by level, ``(steps, nodes)``, each estimate minus the mean of its siblings."""
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
             parents, children = tree.parents[level], tree.children[level]

@@ -209,10 +209,7 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return ``rows`` times the matrix of ``first[min(i, j)] * (n - max(i, j))``, not built.
-
-    It is the Gram matrix of intervals or prefixes.
-    """
+    """Return ``rows`` times the matrix of ``first[min(i, j)] * (n - max(i, j))``, not built."""
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
     beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)

@@ -239,10 +239,7 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For d = 0, 1, ..., the largest absolute inner product of columns at least d cells apart.
-
-        Rows that measure one cell alone are left out.
-        """
+        """For d = 0, 1, ..., the largest `overlap` of columns at least d cells apart."""
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
         largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]

@@ -182,10 +182,7 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight with which each cell is measured alone, in units of ``2**-bits``.
-
-        It is the largest for which the cell's column has norm at most 1.
-        """
+        """Return the largest weight of each cell alone for which its column has norm at most 1."""
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
             spent += (level.falls**self.norm) + (level.rises**self.norm)
@@ -392,10 +389,7 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return the intervals between the knots of a level, and the weights of its hats.
-
-    ``first`` is the index of its first hat among those of all levels.
-    """
+    """Return the intervals between a level's knots, and the weights of its hats from ``first``."""
     # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
     starts = knots[:-1].copy()
     starts[0] = 0
@@ -460,11 +454,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0.
-
-        ``of_level`` and ``number`` are the level of each hat that ends within the line, and its
-        index.
-        """
+        """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
         segments = len(number) + 1
@@ -595,10 +585,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
-        """Return K^-1 ``right`` for a single column, faster than the arrays of `solve`.
-
-        ``own`` has the hats in the order in which they were eliminated; ``right`` is overwritten.
-        """
+        """Return K^-1 ``right`` (overwritten) for a single column, faster than `solve`."""
         others = self._others.tolist()
         ratios = self._ratios.tolist()
         for hat, theirs, each in zip(own, others, ratios, strict=True):
@@ -641,10 +628,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level, running sums of falling and rising hats' weights / ``precision``.
-
-        They have the shape (cells + 1,) and begin with 0.
-        """
+        """By level, running sums from 0 of falling and rising hats' weights / ``precision``."""
         found = []
         for level in self._levels:
             both = []
@@ -655,10 +639,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return H D^-1 w, shape (hats, ends), for the sum of the cells from 0 to each real end.
-
-        w has the weight of each cell in the sum.
-        """
+        """Return H D^-1 w, shape (hats, ends), for the sum of the cells from 0 to each real end."""
         # For hats whose interval lies wholly before a position, running sums over whole intervals
         # are used.
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)

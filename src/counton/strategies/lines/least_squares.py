@@ -298,7 +298,4 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the equations for estimating the cells from the rows H and separate estimates.
-
-        ``precision`` is 1 / variance of these: shape (cells,).
-        """
+        """Return the equations for estimating the cells from H and separate estimates."""

@@ -99,10 +99,7 @@ class LineStrategy(TableStrategy):
 
     @property
     def least_inner(self) -> int:
-        """Lower bound of the inner product of any two columns; 0 if C has no negative entry.
-
-        `largest_move` bounds the difference of two columns with it.
-        """
+        """Lower bound of the inner product of any two columns, for `largest_move`."""
         return 0
 
     @override

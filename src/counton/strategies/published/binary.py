@@ -49,10 +49,7 @@ class Binary(DigitTree):
 
     @override
     def _field_by_last_step(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of the same noise by last step: index j on level l ends at j 2^l.
-
-        Even indices stand for no node, and have noise 0.
-        """
+        """Return a source of the same noise by last step: index j on level l ends at j 2^l."""
 
         def run(level: int, nodes: range) -> Integers:
             found = np.zeros((len(nodes), *field.shape), np.int64)

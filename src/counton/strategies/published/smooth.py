@@ -174,10 +174,7 @@ class SmoothBinary(StreamStrategy):
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
     def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
-        """Yield, for each bit from the highest down, a mask of the leaves with a 1 there.
-
-        A leaf is given by its rank, the number of smaller leaves.
-        """
+        """Yield, from the highest bit, a mask of the leaves, given by rank, with a 1 there."""
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
             with_zero = _ways_below(bit, self.zeros)[zeros]
@@ -339,10 +336,7 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for n = 0 .. ``zeros``, how many strings of 0 and ``bits`` bits have n zeros.
-
-    Numbers above 2^62 are cut to 2^62.
-    """
+    """Return, for n = 0 .. ``zeros``, the strings of 0 and ``bits`` bits with n zeros, to 2^62."""
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 
 

@@ -226,10 +226,7 @@ class BlockTree:
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield by level the step's node among siblings, its complete part, and its variance.
-
-        ``place`` counts the steps of a block from 0.
-        """
+        """Yield by level the node among siblings, complete part and variance at ``place``."""
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
             child = place // self.widths[level] % radix
@@ -305,10 +302,7 @@ class BlockTree:
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add what nodes inside the step's block contribute to a release, beside the total.
-
-        ``taken`` is 1 / weight of the block.
-        """
+        """Add what nodes inside the step's block contribute to a release, beside the total."""
         part = Fraction(1)
         for level, radix in enumerate(self.radices):
             node = step // self.widths[level]

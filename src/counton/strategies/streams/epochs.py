@@ -54,10 +54,7 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree of measurements over one epoch, whose root, its total, is measured too.
-
-    A node is estimated from its own measurement and its children's measurements.
-    """
+    """The tree of measurements over one epoch, whose root, its total, is measured too."""
 
     def __init__(self, radix: int, number: int) -> None:
         radices = (radix,) * number + (radix - 1 if number else radix,)
@@ -342,10 +339,7 @@ class Epochs(EndlessStrategy):
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding of the counts of the steps first + 1 .. last, in 2^-16.
-
-        It adds up over the epochs of these steps.
-        """
+        """Return a bound on rounding of the counts of the steps first + 1 .. last, in 2^-16."""
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):

@@ -238,10 +238,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The matrix square root over the first nodes, with column i divided by a norm d_i.
-
-    As in `_weights_of`; nodes after ``singles`` are blocks of steps.
-    """
+    """The matrix square root over the first nodes, with columns weighted as in `_weights_of`."""
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
@@ -472,10 +469,7 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _totals_at(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the running totals at the ends of some nodes.
-
-        If they come before those of the last call, everything is computed again.
-        """
+        """Return the noise of the running totals at the ends of some nodes."""
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
         parts = [self._kept]
@@ -675,10 +669,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, a bound on the weight of a node's noise times its width.
-
-        The width is its std, relative to the first node's.
-        """
+        """Return, for each of ``stops``, a bound on a node's weight times its relative std."""
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
         firsts = [first_of(level, self._equal) for level in classes]

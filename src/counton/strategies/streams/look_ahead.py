@@ -370,10 +370,7 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield, from the lowest level, what the variances of the releases at ``ends`` need.
-
-        Step 0 stands for an empty running total.
-        """
+        """Yield, from the lowest level, what the variances of the releases at ``ends`` need."""
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
         part: Floats = (ends > 0).astype(np.float64)

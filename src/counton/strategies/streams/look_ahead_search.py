@@ -93,10 +93,7 @@ _Parabola = tuple[float, float, float]
 
 
 class _Peaks:
-    """Branch and bound for the largest variance over the steps of a tree `LookAhead`.
-
-    Parts whose upper bound is below a variance already found are left out.
-    """
+    """Branch and bound for the largest variance over the steps of a tree `LookAhead`."""
 
     # Proof that the result is the largest variance. Let p_l be the fraction of the estimate of the
     # level-l node around a step that is in the release. The variance is the sum over levels of
@@ -149,9 +146,8 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return (a, b, c): the node and all above it add a + b p + c p^2 to a release.
-
-        p is the part of the node's estimate in the release; ``last``: it is the last of its level.
+        """Return (a, b, c): with its part p in a release, all from the node up add a + b p + c
+        p^2.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess

@@ -297,10 +297,7 @@ class OctaveColumns:
         return Norms(self.largest(1), self.largest(2))
 
     def largest(self, norm: int, start: int = 0) -> int:
-        """Return an upper bound of the norm of any column, over the levels from ``start`` on.
-
-        It is the 1-norm in units of 2^-lattice_bits, or the squared 2-norm in squared units.
-        """
+        """Return a bound of the norm (2: squared) of any column over levels from ``start`` on."""
         upper = sum((np.abs(column) ** norm).sum(axis=0) for column in self._upper)
         return int((upper + self.below(norm, start)).max())
 
@@ -348,10 +345,7 @@ def matrix(below: range, above: range) -> Floats:
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of the noise of several levels, interpolated to the lowest.
-
-    ``variances`` are of the nodes' own noise, lowest level first.
-    """
+    """Return the covariance of the noise of several levels, interpolated to the lowest."""
     covariance = np.diag(variances[-1])
     for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
         up = matrix(below, above)

@@ -357,10 +357,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The sum of the rises of weights from cell to cell, and the largest, by measurement.
-
-        The weight before the first cell and after the last is 0.
-        """
+        """By measurement, the rises of weights from cell to cell, from 0 to 0, and the largest."""
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
         latest: dict[int, tuple[int, int]] = {}
@@ -430,10 +427,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """The right side's factors for measurements over several blocks, and by block, and bits.
-
-        Sums of the equations' solution are rounded to that many fraction bits.
-        """
+        """The right side's factors, for several blocks and by block, and fraction bits of sums."""
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
             return 1, own, self.facts.fraction_bits
@@ -722,10 +716,7 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Noise of the totals of the first 0, 1, ... blocks: shape ``(blocks + 1, coordinates)``.
-
-        The unit is 2^-10, or 2^-14 with trees inside blocks.
-        """
+        """Noise of the totals of 0, 1, ... blocks, in 2^-10, or 2^-14 with trees inside."""
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)

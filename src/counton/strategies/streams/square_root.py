@@ -137,10 +137,7 @@ def by_blocks(
 def floor_all(
     cells: Floats, guard: Floats, released: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Write the floors of ``cells``, transposed, and yield the places of uncertain ones.
-
-    A floor is uncertain if a change of the number by ``guard`` or less can change it.
-    """
+    """Write floors of ``cells``, transposed, and yield places that ``guard`` makes uncertain."""
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
     for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
@@ -304,10 +301,7 @@ class RootStrategy(StreamStrategy):
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
-        """Write the rounded noise of releases into ``released``, for some coordinates.
-
-        It is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise.
-        """
+        """Write floor(2^fraction_bits s + `OFFSET`) of the exact noise s into ``released``."""
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
         total, error = self.root.sums(reals, steps if few else None)

@@ -146,10 +146,7 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Divide numbers by 2^bits, rounded down, in halves: shape (steps, 2, cells).
-
-        The unit of the low part is 2^-half times that of the high part.
-        """
+        """Divide numbers by 2^bits, rounded down, in halves: shape (steps, 2, cells)."""
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)
         rest = (sums[:, 0] - whole / unit) * (2.0**self._stairs.half * unit)

@@ -187,10 +187,7 @@ class Subtrees:
         ]
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the noise of estimates, read-only, ``(len(nodes), *shape)``, in units of 2^-16.
-
-        An estimate combines measurements up to ``depth`` levels below the node.
-        """
+        """Return the noise of estimates ``depth`` levels deep, read-only, in units of 2^-16."""
         # The difference between measurement and children's sum does not change with the data, so it
         # may be rounded.
         own = drawn.run(level, nodes)
