@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 
 from counton import ZCDP, Contribution, PureDP, plan, plan_expiring
 from counton.base.errors import InvalidInput
-from counton.charts import plot_loss, plot_over, plot_plan
+from counton.charts import plot_loss, plot_plan
 from counton.planning import StreamPlan
 from counton.statistics import Distinct
 from counton.strategies import noise_variance
@@ -75,20 +74,3 @@ def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float
     for figure, name in zip(figures, ("last step known", "this plan"), strict=True):
         texts = [*figure.texts, *figure.axes[0].texts]
         assert any(name in text.get_text() for text in texts)
-
-
-@pytest.mark.parametrize("width", [3.5, 7.5])
-def test_a_chart_over_numbers_of_steps_names_each_strategy(width: float) -> None:
-    names = ("smooth-paper", "kary")
-    plans = {
-        name: {many: plan(many, epsilon=1, strategies=[name]) for many in (16, 64)}
-        for name in names
-    }
-    figure = plot_over({**plans, "none": {16: None}}, "Trees", width=width)
-    (ax,) = figure.axes
-    for line, by in zip(ax.lines, plans.values(), strict=True):
-        assert np.array_equal(line.get_ydata(), [one.best.errors.mean_std for one in by.values()])
-    figure.draw_without_rendering()
-    told = {text.get_text() for text in figure.findobj(Text)}
-    assert {*names, "16", "64"} <= told
-    assert "none" not in told

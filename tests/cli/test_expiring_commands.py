@@ -146,10 +146,6 @@ def test_ages_are_read_in_steps() -> None:
         ("--steps 9 --epsilon 1 --around 9", "--around 9 plans a stream without an end"),
         ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
         ("--epsilon 1", "--steps is missing"),
-        ("--over 8:16 --steps 9 --epsilon 1", "--steps 9 does not go with --over 8:16"),
-        ("--over 8:16 --within 9", "--within 9 does not go with --over 8:16"),
-        ("--over 16:8 --epsilon 1", "ends before it begins: write the smaller number first, 8:16"),
-        ("--over many --epsilon 1", "--over many is not a range"),
         ("--steps 9 --epsilon 1 --strategy smoth", "--strategy smoth is not known"),
     ],
 )

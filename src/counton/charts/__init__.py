@@ -8,7 +8,6 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.charts.plan_charts import plot_loss as plot_loss
-    from counton.charts.plan_charts import plot_over as plot_over
     from counton.charts.plan_charts import plot_plan as plot_plan
     from counton.charts.style import Caption as Caption
     from counton.charts.totals import Curves as Curves

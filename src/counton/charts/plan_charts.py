@@ -21,7 +21,6 @@ from counton.charts.style import (
     Caption,
     check_width,
     clean,
-    colours_at,
     drawing,
     foot_inches,
     frame,
@@ -135,66 +134,6 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
         return figure
     highest = float(ax.get_ylim()[1])
     name_ends(ax, [(name, end / highest, colour) for name, end, colour in ends], 10)
-    return figure
-
-
-@drawing
-def plot_over(
-    plans: Mapping[str, Mapping[int, StreamPlan | None]], title: str, *, width: float | None = None
-) -> Figure:
-    """Draw how the error of each kind of strategy depends on the number of steps.
-
-    Args:
-        plans: for each kind of strategy, by name, the plan for each number of steps; None: the
-            strategy cannot serve so many steps. A plan's best design is drawn.
-        title: the title of the chart.
-        width: width in inches, such as 4 for a telephone.
-
-    >>> from counton import plan
-    >>> steps = (16, 64, 256)
-    >>> kary = {many: plan(many, epsilon=1, strategies=["kary"]) for many in steps}
-    >>> float(plot_over({"kary": kary}, "Trees").get_figwidth())
-    7.5
-    """
-    found = {
-        name: {many: one.best.errors.by(one.metric) for many, one in by.items() if one is not None}
-        for name, by in plans.items()
-    }
-    some = next(one for by in plans.values() for one in by.values() if one is not None)
-    curves = {name: errors for name, errors in found.items() if errors}
-    of = dict(zip(curves, colours_at(range(len(curves))), strict=True))
-    width = check_width(width)
-    below = [(name, of[name]) for name in curves]
-    names = names_inches(below, width)
-    subtitle = f"{some.guarantee}; protected: {some.contribution}"
-    words, right = Caption(title, subtitle, width=width), 0.2 if names else 0.21 * WIDTH
-    figure, ax = _axes(words, 3.6, above=0.3, below=0.62 + names, left=0.675, right=right)
-    for name, errors in curves.items():
-        ax.plot([*errors], [*errors.values()], color=of[name], linewidth=1.8, marker="o", ms=3)
-    ax.set_xscale("log")
-    ends = [error for errors in curves.values() for error in errors.values()]
-    if max(ends) > _WIDE * min(ends) > 0:
-        ax.set_yscale("log")
-    else:
-        ax.set_ylim(0, 1.08 * max(ends))
-    steps = sorted({many for errors in curves.values() for many in errors})
-    ax.set_xticks(steps[:: -(-len(steps) // (4 if names else 6))])
-    ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
-    ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
-    ax.minorticks_off()
-    which = "mean" if some.metric == "mean" else "largest"
-    ax.set_title(
-        f"{which} standard deviation of a release", loc="left", size=10, color=FAINT, pad=5
-    )
-    ax.set_xlabel("steps", size=10, color=FAINT)
-    clean(ax, grid="y")
-    ax.tick_params(labelsize=10)
-    if names:
-        names_below(figure, below, 0.0)
-        return figure
-    place = ax.transData + ax.transAxes.inverted()
-    heights = (float(place.transform(max(errors.items()))[1]) for errors in curves.values())
-    name_ends(ax, list(zip(curves, heights, of.values(), strict=True)), 10)
     return figure
 
 

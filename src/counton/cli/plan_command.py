@@ -12,7 +12,6 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.lengths import PERIODS
 from counton.cli.plan_options import PlanOptions
-from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import check_most, check_most_a_window, require_guarantee
 from counton.job.kinds import KINDS, refuse_other_kinds, refuse_stated
@@ -83,11 +82,6 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 f"{field(name, options.option(name))} needs {field('most')}; give it, or leave "
                 f"{field(name)} out"
             )
-    if options.over is not None:
-        from counton.cli.plan_over_command import print_over
-
-        print_over(options, {**arguments, **_target(options)})
-        return
     if options.steps is None and options.around is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? If it has no end, "
@@ -101,7 +95,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         )
     ranked = plan(
         options.steps,
-        strategies=strategies_named(options.strategy),
+        strategies=_strategies_named(options.strategy),
         around=options.around,
         **arguments,
         **_target(options),
@@ -176,6 +170,11 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     if options.full:
         _write_limits(console, ranked)
     console.write_files(None, options.plot)
+
+
+def _strategies_named(text: str | None) -> tuple[str, ...] | None:
+    """Return the strategies that ``--strategy`` names, without repetitions; None if none."""
+    return None if text is None else tuple(dict.fromkeys(one.strip() for one in text.split(",")))
 
 
 def _write_strategies(

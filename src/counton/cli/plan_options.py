@@ -81,14 +81,9 @@ class PlanOptions(JobWords):
         "their papers, such as smooth-paper; auto: all",
         often=True,
     )
-    over: str | None = option(
-        None,
-        "compare strategies at several numbers of windows: 10,100, or 16:4096, which "
-        "doubles from 16 to 4096",
-    )
     plot: Path | None = option(
         None,
-        "file for a chart of the errors over time, or with --over by number of windows",
+        "file for a chart of the errors over time",
         often=True,
     )
     width: float | None = of_job("width")
