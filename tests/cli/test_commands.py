@@ -93,7 +93,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
     done = place(
         *("sum", place.write("e.csv", rows, "time,group,value"), *place.new(epsilon="1000")),
         *("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5"),
-        *("--out", str(out)),
+        *("--append", "--out", str(out)),
     )
     assert done.code == 0, done.err
     table = pl.read_parquet(out)

@@ -32,14 +32,23 @@ def test_a_file_of_all_events_is_no_file_of_new_ones(copied: bool, place: Any) -
     if copied:
         events = shutil.copy(events, f"{place.folder}/copy.csv")
     done = again(place, events, "--append")
+    assert done.code != 0
+    assert "said to hold new rows (--append), but the inputs of stream 'count'" in done.err
+    assert again(place, events, "--until", "2013-01-01T04:00").code == 0
+    assert place.estimates() == [*TOTALS, [2, 2]]
+
+
+def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events, "--append")
+    done = again(place, shutil.copy(events, f"{place.folder}/copy.csv"), "--append")
     assert (done.code, place.estimates()) == (0, TOTALS)
     assert "an earlier run has counted these events" in done.err
     done = again(place, events, "--append", "--until", "2013-01-01T05:00")
     assert done.code == 2
     assert "has been counted already" in done.err
-    assert "leave --append out if the file holds everything" in done.err
-    assert again(place, events, "--until", "2013-01-01T04:00").code == 0
-    assert place.estimates() == [*TOTALS, [2, 2]]
+    done = again(place, events, "--until", "2013-01-01T05:00")
+    assert "hold all rows of windows (without --append), but the inputs of stream" in done.err
 
 
 def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +60,7 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         return "-"
 
     request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
-    request["until"] = "newest"
+    request |= {"until": "newest", "append": True}
     run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
     with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
         assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
@@ -59,40 +68,12 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
-def test_a_grown_file_of_all_events_is_counted_on_and_none_of_its_states_appended(
-    place: Any,
-) -> None:
+def test_a_grown_file_of_all_events_is_counted_on(place: Any) -> None:
     small, grown = place.write("1.csv", EVENTS), place.write("2.csv", [*EVENTS, "04:10,a"])
     assert place.count(small).code == 0
     for events in (grown, grown, small):  # the last: an hour has lost rows that nobody has counted
         assert again(place, events).code == 0
         assert place.estimates() == [*TOTALS, [2, 2]]
-    for events in (small, grown):
-        assert again(place, events, "--append").code == 0
-        assert place.estimates() == [*TOTALS, [2, 2]]
-    new = place.write("3.csv", ["05:00,b"])  # the last file of all events has no 04:10
-    assert again(place, new, "--append").code == 0
-    assert place.estimates() == [*TOTALS, [2, 2], [2, 2]]
-
-
-def test_a_file_that_contains_what_was_appended_may_follow(place: Any) -> None:
-    part, whole = place.write("1.csv", EVENTS), place.write("2.csv", [*EVENTS, "05:00,a"])
-    place.count(part, "--append")
-    assert again(place, part, "--append").code == 0
-    assert again(place, part).code == 0
-    assert again(place, whole).code == 0
-    for events in (whole, part):
-        assert again(place, events, "--append").code == 0
-        assert place.estimates() == [*TOTALS, [2, 2], [2, 2]]
-
-
-def test_rows_of_windows_that_had_not_ended_are_not_lost_to_files_of_new_events(place: Any) -> None:
-    events = place.write("e.csv", ["00:10,a", "00:20,b"])
-    assert "no window has ended yet" in place.count(events).out
-    more = place.write("more.csv", ["00:30,a", "01:10,b"])  # after rows that wait in the state
-    assert again(place, events, "--append", "--until", "2013-01-01T01:00").code == 2
-    assert again(place, more, "--append").code == 0
-    assert place.estimates() == [[2, 1]]
 
 
 def test_a_file_is_known_though_its_run_was_killed_half_way(
@@ -117,7 +98,6 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     with pytest.raises(KeyboardInterrupt):
         run(request)
     monkeypatch.setattr(Stream, "take", take)
-    assert again(place, events, "--append").code == 2
     assert again(place, events).code == 0
     assert place.estimates() == TOTALS
 
@@ -137,7 +117,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
         return found
 
     monkeypatch.setattr(unordered_rows, what, grows)
-    done = place.count(events)
+    done = place.count(events, *["--append"] * (what == "_mark"))
     assert done.code == 2
     assert "changed while it was read" in done.err
     assert set(contents()) == {"e.csv"}

@@ -168,7 +168,6 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
     ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
-    ("run/unordered_rows.py: added_rows", "len(source.parts)"): "how many files there are",
     ("run/unordered_rows.py: AddedRows._counted_labels", "len(known)"): "in an addition, closed",
     ("run/unordered_rows.py: AddedRows._counted_labels", "len(used)"): "of an array of places",
     ("run/unordered_rows.py: AddedRows.beside", "len(labels[1])"): "how wide an input is, closed",

@@ -93,7 +93,7 @@ def test_what_makes_no_sense_is_refused(
 def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
     counted: int, request_: Job, tmp_path: Path
 ) -> None:
-    totals(request_.having(unknown="drop", until="2013-01-01T01:00"))
+    totals(request_.having(unknown="drop", append=True, until="2013-01-01T01:00"))
     write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
     new = later(request_, 2, unknown="drop", append=True).having(events=tmp_path / "new.csv")
     totals(new)

@@ -521,7 +521,7 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
         assert outcome.read().numbers.largest(3).groups == ()
-    none = asked(tmp_path, [], name="empty", unit="event")
+    none = asked(tmp_path, [], name="empty", unit="event", append=True)
     assert table(none).height == 0
     later = START + timedelta(days=13)
     more = asked(tmp_path, visits(), name="empty", until=later, append=True)

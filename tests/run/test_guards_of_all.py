@@ -166,7 +166,7 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
             job(folder, **{**NEW, "steps": steps})
     assert not (folder / "s.db").exists()
     yesterday = datetime.now(UTC) - timedelta(days=1)
-    for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)], []):
+    for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)]):
         lines = "".join(f"{row:%Y-%m-%dT00:00},a,x,y\n" for row in rows)
         (folder / "visits.csv").write_text(f"time,page,node,other\n{lines}")
         start = f"{yesterday - timedelta(days=2):%Y-%m-%d}"

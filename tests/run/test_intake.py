@@ -50,7 +50,7 @@ def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int
     """Late windows are released together at the next step, and each other window by itself."""
     intake = compare(
         *({}, cells(events)), released=released, target=5, groups=GROUPS,
-        measures=("rows", "total"), append=True,
+        measures=("rows", "total"), covered=None,
     )  # fmt: skip
     waiting = intake.inputs(range(released + 1, 6))
     together, alone = intake.largest_sums(1), intake.largest_sums(1, alone=True)
@@ -79,7 +79,7 @@ def inputs_of(
             target=target,
             groups=GROUPS,
             measures=("rows", "total"),
-            append=append,
+            covered=None if append else range(1, target + 1),
         )
         if intake.target == released:
             kept |= seen(intake, range(0))
@@ -144,7 +144,7 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
             rows += [(0, step, group, value)] * (with_row and there[night])
             intake = compare(
                 kept, cells(rows), released=before, target=target, groups=GROUPS,
-                measures=("rows", "total"), append=False,
+                measures=("rows", "total"), covered=range(1, target + 1),
             )  # fmt: skip
             told.append((intake.gone, intake.shut))
             if intake.target > before:
@@ -167,14 +167,14 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
     then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
-    new = compare({}, cells(first), released=0, target=1, append=False, **common)
+    new = compare({}, cells(first), released=0, target=1, covered=range(1, 2), **common)
     kept = seen(new, range(1, 2))
-    found = compare(kept, cells(then), released=1, target=2, append=False, **common)
+    found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3), **common)
     assert (found.gone, found.shut, found.late_rows) == (1, 1, 0)
     assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed == (2,)
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now
-    found = compare(kept, cells(changed), released=1, target=1, append=False, **common)
+    found = compare(kept, cells(changed), released=1, target=1, covered=range(1, 2), **common)
     assert (found.gone, found.shut, found.changed) == (1, 1, ())
 
 
@@ -201,99 +201,20 @@ def test_transactions_of_any_size_give_the_same_inputs(
 def test_a_window_without_a_row_is_closed_too() -> None:
     common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     late = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
-    found = compare({}, late, released=2, target=3, append=False, **common)
+    found = compare({}, late, released=2, target=3, covered=range(1, 4), **common)
     assert found.inputs(range(3, 4)).tolist() == [[0, 4]]
     assert found.shut == 1
-    found = compare({}, late, released=2, target=3, append=True, **common)
+    found = compare({}, late, released=2, target=3, covered=None, **common)
     assert found.inputs(range(3, 4)).tolist() == [[3, 4]]
 
 
-def test_files_of_both_kinds_fit_together() -> None:
-    first = [(0, 1, 0, 3), (0, 2, 1, 4)]
+def test_an_input_without_a_new_step_is_not_kept() -> None:
     common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
-    parts = compare({}, cells(first), released=0, target=1, append=True, **common)
-    kept = seen(parts, range(1, 2))
-    whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
-    assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
-    assert whole.late_rows == 0
-
-
-def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_next_whole_file() -> (
-    None
-):
-    """Whole files and files of new events take turns; windows 3 and up have not ended."""
-
-    def run(
-        kept: dict[int, NDArray[np.int64]], rows: int, append: bool, target: int
-    ) -> tuple[dict[int, NDArray[np.int64]], Any]:
-        found = pl.DataFrame({"step": [3], "group": [0], "rows": [rows], "total": [rows]})
-        intake = compare(
-            kept, found.filter(pl.col("rows") > 0), released=2, target=target, groups=GROUPS,
-            measures=("rows",), append=append,
-        )  # fmt: skip
-        return kept | seen(intake, range(0)), intake
-
-    kept, _ = run({}, 7, False, 2)
-    assert kept[3].tolist() == [[[7, 0]], [[-7, 0]]]
-    for rows in (5, 0, 6):  # a whole file says it anew
-        kept, _ = run(kept, rows, False, 2)
-        assert kept[3][0].tolist() == [[rows, 0]]
-    _, intake = run(kept, 2, False, 3)
-    assert intake.inputs(range(3, 4)).tolist() == [[2, 0]]
-    kept, _ = run(kept, 2, True, 2)  # new events come on top
-    assert kept[3].tolist() == [[[8, 0]], [[-6, 0]]]
-    _, intake = run(kept, 0, True, 3)
-    assert intake.inputs(range(3, 4)).tolist() == [[8, 0]]
-    for end in (2, 3):  # and the next whole file says anew what it holds, all in all
-        _, intake = run(kept, 7, False, end)
-        assert intake.cells["seen_rows"].tolist() == [7]
-
-
-@FEW
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.lists(st.tuples(STEP, GROUP, VALUE), max_size=9)),
-        min_size=2,
-        max_size=5,
-    ),
-    st.integers(0, 4),
-    st.tuples(STEP, GROUP, VALUE),
-)
-def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
-    runs: list[tuple[bool, list[tuple[int, int, int]]]],
-    place: int,
-    event: tuple[int, int, int],
-) -> None:
-    """Rows of windows that never are released before the last run, which a file may correct."""
-
-    def counted(runs: list[tuple[bool, list[tuple[int, int, int]]]]) -> NDArray[np.int64]:
-        kept: dict[int, NDArray[np.int64]] = {}
-        for number, (append, rows) in enumerate(runs):
-            intake = compare(
-                kept, cells([(0, *row) for row in rows]), released=0, groups=GROUPS,
-                target=5 if number == len(runs) - 1 else 0,
-                measures=("rows", "total"), append=append,
-            )  # fmt: skip
-            kept |= seen(intake, range(0))
-        return intake.inputs(range(1, 6))
-
-    place %= len(runs)
-    append, rows = runs[place]
-    change = counted([*runs[:place], (append, [*rows, event]), *runs[place + 1 :]])
-    change = change - counted(runs)
-    assert np.count_nonzero(change) <= 1
-    assert change.sum() in (0, event[2])
-
-
-def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
-    """New rows are in the state alone; once a file of all rows has them, it brings them again."""
-    rows = cells([(0, 3, 0, 3)])
-    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
-    new = compare({}, rows, released=0, target=1, append=True, **common)
-    kept = seen(new, range(1, 2))
-    again = compare(kept, rows, released=1, target=1, append=False, **common)
-    assert again.changed == (3,)
-    assert seen(again, range(0))[3][1, 0].tolist() == [-1, 0]
+    waiting = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
+    found = compare({}, waiting, released=2, target=2, covered=range(1, 3), **common)
+    assert (found.changed, found.shut, seen(found, range(0))) == ((), 1, {})
+    found = compare({}, waiting, released=1, target=2, covered=range(1, 3), **common)
+    assert seen(found, range(2, 3)) == {}
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -142,12 +142,13 @@ def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Jo
 
 
 def test_rows_are_checked_without_being_counted(request_: Job) -> None:
+    request_ = request_.having(append=True)
     run(request_).close()
     with Store(request_.keeping.state) as store:
         before = store.summary()
     with resolve(request_) as settled:
         _check(settled)
-    again = request_.having(append=True, until="2013-01-01T05:00")
+    again = request_.having(until="2013-01-01T05:00")
     with resolve(again) as settled, pytest.raises(InvalidInput, match="has been counted already"):
         _check(settled)
     with Store(request_.keeping.state) as store:

@@ -33,6 +33,7 @@ VALUES: dict[str, Any] = {
     "state": "others.db",
     "timezone": "Europe/Berlin",
     "until": "newest",
+    "covers": "7d",
 }
 STREAM: dict[str, Any] = {
     "time": "time", "every": "1h", "start": "2013-10-27", "steps": 3, "by": "place",

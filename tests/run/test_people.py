@@ -18,7 +18,7 @@ from databases import looked_into
 from numpy.typing import NDArray
 
 from counton import Key
-from counton.base.errors import InvalidInput, StateError, WrongKey
+from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
 from counton.released.counting import Bounded
@@ -358,16 +358,11 @@ def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: 
     assert totals(tmp_path, options, *runs)[0] == [[1, 0], [2, 0]]
 
 
-def test_a_user_who_is_known_from_new_events_is_known_in_a_file_of_all(tmp_path: Path) -> None:
-    released, _ = totals(
-        tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]), ("03-02", FLOOD[1:3])
-    )
-    assert released == [[1, 0], [1, 0]]
+def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
+    totals(tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]))
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
-    for rows, expected in ((FLOOD[:3], [1, 1]), (FLOOD, [1, 1])):
-        events = write(tmp_path / "all.csv", rows)
-        with run(asked.having(events=events, until="2013-03-03")) as outcome:
-            assert outcome.stream.releases().values[-1].tolist() == expected
+    with pytest.raises(RequestMismatch, match=r"hold all rows of windows .* hold new rows"):
+        run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
 def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_path: Path) -> None:

@@ -226,22 +226,6 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
 # ----------------------------------------------------------------------------- what is refused
 
 
-def test_a_file_of_all_events_without_ids_is_refused(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
-    with pytest.raises(InvalidInput, match=r"file of all events.*append=True.*id"):
-        run(
-            Job(
-                "count",
-                frame(OTHERS[0], 1),
-                tmp_path / "s.db",
-                until="2024-03-02",
-                epsilon=1,
-                **told,
-            )
-        )
-    assert not (tmp_path / "s.db").exists()
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -184,7 +184,7 @@ def test_a_night_on_which_no_row_has_a_column_is_one_of_rows_without(tmp_path: P
     file.write_bytes(GOOD["jsonl"] + b'{"time":"2024-03-01T00:10"}\n' * 2)
     assert released(asked(file, "count", tmp_path, missing="skip"))[1].skipped == 2
     file.write_bytes(b'{"time":"2024-03-01T04:10"}\n')
-    job = asked(file, "count", tmp_path, missing="skip", append=True, until="2024-03-01T05:00")
+    job = asked(file, "count", tmp_path, missing="skip", until="2024-03-01T05:00")
     assert released(job)[1].skipped == 1
 
 

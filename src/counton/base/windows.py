@@ -10,6 +10,7 @@ day the clocks change); windows of days, weeks and months follow the local calen
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
@@ -32,6 +33,7 @@ NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
 _PIECES = 31  # most pieces of a calendar window
@@ -101,14 +103,7 @@ def _calendar_edges(
     edges = np.empty(steps + 1, np.int64)
     for k in range(steps + 1):
         try:
-            if unit != "mo":
-                later = local + timedelta(days=k * amount * (7 if unit == "w" else 1))
-            else:
-                months = local.year * 12 + local.month - 1 + k * amount
-                month = date(months // 12, months % 12 + 1, 1)
-                following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
-                day = min(local.day, (following - month).days)
-                later = local.replace(year=month.year, month=month.month, day=day)
+            later = _by_calendar(local, k * amount, unit)
         except (OverflowError, ValueError) as error:
             raise InvalidInput(
                 f"window {k:,} of {amount}{unit} from {first.isoformat()} ends after the year "
@@ -117,6 +112,17 @@ def _calendar_edges(
         edges[k] = microseconds(_first_moment(later, zone))
     edges.setflags(write=False)
     return edges
+
+
+def _by_calendar(local: datetime, amount: int, unit: str) -> datetime:
+    """Add days, weeks or months to a local time; a day that a month lacks becomes its last."""
+    if unit != "mo":
+        return local + timedelta(days=amount * (7 if unit == "w" else 1))
+    months = local.year * 12 + local.month - 1 + amount
+    month = date(months // 12, months % 12 + 1, 1)
+    following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
+    day = min(local.day, (following - month).days)
+    return local.replace(year=month.year, month=month.month, day=day)
 
 
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
@@ -345,6 +351,36 @@ class Windows:
         """Return how many windows have ended at a moment, in microseconds since 1970."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
+    def within(self, length: str, last: int) -> range:
+        """Return the numbers of the windows that lie wholly within a length of time (``7d``) before
+        the end of window ``last``.
+
+        Days, weeks and months are those of the calendar. Where clocks change, windows of hours or
+        less must lie within so many times 24 hours, too, because either may be meant.
+
+        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
+        >>> days.within("7d", 10), days.within("36h", 10), days.within("5h", 10)
+        (range(4, 11), range(10, 11), range(11, 11))
+        """
+        found = LENGTH.fullmatch(length)
+        if found is None:
+            raise InvalidInput(
+                f"{length!r} is not a length of time: write a whole number above 0 and a unit, as "
+                "in 7d"
+            )
+        amount, unit = int(found[1]), found[2]
+        end, begin = int(self.ends(range(last, last + 1))[0]), self._origin
+        zone, fixed = load_zone(self.timezone), _FIXED | {"d": _DAY, "w": 7 * _DAY}
+        with suppress(OverflowError, ValueError):  # else it is before the year 1
+            if unit not in _FIXED:
+                local = self.local(end).replace(tzinfo=None)
+                moment_then = _first_moment(_by_calendar(local, -amount, unit), zone)
+                begin = max(begin, microseconds(moment_then))
+            if unit in _FIXED or (self.length is not None and unit != "mo"):
+                begin = max(begin, end - amount * fixed[unit])
+        first = int(self.step_of(np.array([begin - 1], np.int64))[0]) + 1
+        return range(max(first, 1), last + 1)
+
     @property
     def lags(self) -> int:
         """Number of later windows until a number is final; 0 if each is released once."""
@@ -525,7 +561,7 @@ def lags_in(revise: str, every: str) -> int:
             "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
         )
     (long, large), (short, small) = ((int(one[1]), one[2]) for one in found if one is not None)
-    units = _FIXED | {"d": 86_400_000_000, "w": 7 * 86_400_000_000}
+    units = _FIXED | {"d": _DAY, "w": 7 * _DAY}
     if "mo" in (large, small):
         whole, rest = divmod(long, short) if large == small else (0, 1)
     else:

@@ -18,7 +18,9 @@ from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
+    from counton.base.windows import Windows
     from counton.run import Definition, Job, Outcome
+    from counton.run.changes import WindowRows
     from counton.run.dry_run import DryRun
 
 
@@ -83,10 +85,11 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
         (closed, counts.closed),
+        ("rows of windows that this input does not cover, left out of this run", counts.outside),
         (_SHUT, counts.shut),
         gone,
     ]
-    lines = _as_notes(notes)
+    lines = [*_as_notes(notes), *_differing_windows(windows, counts.differing)]
     if counts.unknown or counts.others:
         lines += notes_on_names(outcome, outcome.definition)
     if counts.late_by and not windows.lags:
@@ -94,6 +97,23 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     if outcome.again:  # a file without a row is never known again, so that one row shows
         lines.insert(0, "an earlier run has counted these events, which add nothing")
     return lines
+
+
+def _differing_windows(windows: Windows, found: Sequence[WindowRows]) -> list[str]:
+    """Return a sentence for each of the newest windows of which this input says something else than
+    the last one. Exact, for the operator only.
+    """
+    lines = [
+        f"{windows.span(range(one.step, one.step + 1))}: {one.now:,} rows for {one.before:,} "
+        f"before ({one.more:,} new, {one.fewer:,} gone), {'' if one.counts else 'not '}counted"
+        for one in found[: -_TOLD - 1 : -1]
+    ]
+    rest = len(found) - len(lines)
+    return [*lines, *[f"{rest:,} earlier windows differ, too"] * (rest > 0)]
+
+
+#: Most windows of which is told that they differ.
+_TOLD = 7
 
 
 def notes_on_names(found: Outcome | DryRun, definition: Definition) -> list[str]:

@@ -751,8 +751,18 @@ class RowPolicies(JobPart):
     )
     append: bool = option(
         False,
-        "each file holds only new events, and is counted once; without append, one file holds "
-        "all events since start, and grows",
+        "each file holds only new events, and is counted once; without append, a run's files hold "
+        "all events since start, or of the windows that covers states",
+        of=_TIMED,
+    )
+    covers: str | None = option(
+        None,
+        "the windows of which a run's files hold all rows, as in 7d: those of the last 7 days up "
+        "to until; default: all since start",
+        words="length",
+        kept="policy",
+        served=False,
+        often=True,
         of=_TIMED,
     )
 

@@ -100,6 +100,7 @@ class JobFields(RowFields, total=False):
     id: str | None
     query: str | None
     append: bool
+    covers: str | timedelta | None
     out: str | os.PathLike[str] | None
     plot: str | os.PathLike[str] | None
     title: str | None

@@ -165,8 +165,9 @@ def _refuse_impossible(
 ) -> None:
     """Refuse totals that no data has: negative counts, or sums on the wrong side of 0."""
     unit = terms.contribution
-    if terms.strategy.facts.corrections:  # corrections take counts back
-        return
+    if terms.strategy.facts.versions > 1:  # a later version may take rows back
+        totals = totals[..., 0]
+        smallest, largest = extremes(totals)
     if smallest < 0 and not unit.signed:
         remedy = (
             "a negative count: counts are at least 0; for sums that may be negative use "

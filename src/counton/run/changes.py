@@ -1,17 +1,19 @@
-"""The changes of a run to a stream: new windows, and late rows of files of new events.
+"""The changes of a run to a stream: new windows, and late rows of files of new rows.
 
-For each window the state keeps how many rows (and, for sums, what total) it has *seen* and how many
-of them it has *counted*, that is, released. In a file of new events each row is new. A late row is
-seen in a window that was released without it, and is counted once, at the next release. So one row
-still changes one step by at most its own contribution. So it is in a file of all events whose rows
-are known one by one, by ids or users. In any other file of all events a released window is closed:
-later rows of it do not count, and vanished rows change nothing. The operator is told how many there
-are. No decision depends on that number: one vanished row and one new row would cancel in it.
+Each input of a stream is of one kind, which its definition says.
 
-The content of windows that are not released yet is the last file of all events, plus all later
-files of new events. So only two things decide which rows count: the kind of each run (a file of all
-events, or of new ones), and the window. Both are public. The content of a cell never decides, so no
-row decides whether another row counts.
+**Whole windows.** An input holds all rows of the windows that it covers. What is covered hangs on
+the job, the clock and the released step, never on the rows (`counton.run.clock.covered_windows`).
+Rows outside are left out, each by itself. A window that was released is closed: later rows of it do
+not count, and vanished rows change nothing. The operator is told how many there are. No decision
+depends on that number. A run that releases no step keeps nothing of its input, and what an input
+says of a window is kept only in the transaction that releases a step.
+
+**New rows.** Each row of an input is new: its file says so, or its id or user, by which known rows
+are told. For each window the state keeps how many rows (and, for sums, what total) it has *seen*
+and how many of them it has *counted*, that is, released. A late row is seen in a window that was
+released without it, and is counted once, at the next release. So one row changes one step by at
+most its own contribution.
 
 If windows are revised (`counton.base.windows.RevisedWindows`), a late row is also counted at the
 next release, but in a new version of its own window. The next release, and so the delay, is equal
@@ -42,12 +44,12 @@ from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
 from counton.rows.bad_rows import change_error
-from counton.rows.paths import moments_named
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally
 from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
+from counton.run.input_kinds import repeats_all_rows
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable
@@ -79,6 +81,7 @@ class Counts:
         gone: rows counted earlier that have vanished from a file of all events (each such file
             repeats all events since the first window); they stay counted.
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
+        outside: rows of windows that the input does not cover, counted nowhere.
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
         empty: number of released windows after the newest row.
@@ -86,6 +89,7 @@ class Counts:
             some may be outside the windows or beyond a user's bound. In a remote source, at most
             1,000 such rows are looked at.
         unlisted: the commonest names of undeclared groups, each with its number of rows.
+        differing: released windows of which an input of all rows says something else than before.
     """
 
     rows: int
@@ -100,10 +104,30 @@ class Counts:
     closed: int = 0
     gone: int = 0
     shut: int = 0
+    outside: int = 0
     late_by: int = 0
     empty: int = 0
     others: int = 0
     unlisted: Sequence[tuple[str, int]] = ()
+    differing: Sequence[WindowRows] = ()
+
+
+class WindowRows(NamedTuple):
+    """The rows of a released window in an input that holds all of them. Exact: for the operator.
+
+    Attributes:
+        step: number of the window.
+        before, now: numbers of its rows by the last input that counted, and by this one.
+        more, fewer: how many rows are new and gone, at least: in one group they cancel.
+        counts: True if the window is open, so that the difference counts.
+    """
+
+    step: int
+    before: int
+    now: int
+    more: int
+    fewer: int
+    counts: bool
 
 
 @dataclass(frozen=True)
@@ -218,7 +242,8 @@ def ended_steps(
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
     last = _last_moment(tally.moments, now)
-    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last)
+    none = not (tally.rows or definition.new_rows)
+    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     until, ended = clock.windows_ended(
@@ -256,17 +281,6 @@ def _last_moment(moments: ArrayLike, now: datetime | None) -> int | None:
     known = np.asarray(moments, np.int64)
     past = known[known <= microseconds(datetime.now(UTC) if now is None else now)]
     return int(past.max()) if len(past) else None
-
-
-def repeats_all_rows(job: Job) -> bool:
-    """Return True if a job's events are all rows since the first window, False if they are new rows
-    only.
-
-    Files with new events (``append``) have new rows only. So has the result of a query with
-    ``{since}``, which leaves out the rows of released windows.
-    """
-    query = job.rows.query
-    return not (job.rows.append or (query is not None and "since" in moments_named(query)))
 
 
 def refuse_inexact_rows(
@@ -433,7 +447,7 @@ def counts_of(
 
 
 _KEY = ("step", "group")
-_KEPT = ("seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
+_KEPT = ("seen_rows", "seen_total", "counted_rows", "counted_total")
 _COLUMNS = (*_KEY, *_KEPT)
 #: Totals that the state keeps: by window, or in blocks, each after the numbers of its windows.
 Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -450,8 +464,7 @@ class Intake:
             sorted by both. Only pairs are listed that have uncounted rows, or whose window changes
             in this run. ``seen_rows`` and ``seen_total`` are the number and the total of the rows
             read so far. ``counted_rows`` and ``counted_total`` are the number and the total of the
-            rows released so far. ``whole`` is the number of rows in the last file, if that file had
-            all events since the first window, and none of these rows is counted yet; otherwise 0.
+            rows released so far.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step; a cell is one of the sums that a statistic keeps for
@@ -483,6 +496,7 @@ class Intake:
     arrived: int = 0
     late: int = 0
     late_by: int = 0
+    differing: tuple[WindowRows, ...] = ()
 
     @property
     def newest(self) -> int:
@@ -568,7 +582,7 @@ class Intake:
         if not those.all():
             cells = {name: column[those] for name, column in cells.items()}
         sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
-        ends = [0, *chain(*map(extremes, (*sizes, -cells["whole"])))]
+        ends = [0, *chain(*map(extremes, sizes))]
         kind = narrowest(min(ends), max(ends))
         packed = np.zeros((len(changed), 2, len(self.measures), self.groups), kind)
         rows, groups = np.searchsorted(changed, cells["step"]), cells["group"]
@@ -576,9 +590,6 @@ class Intake:
         for index, measure in enumerate(self.measures):
             seen, before = cells[f"seen_{measure}"], cells[f"counted_{measure}"]
             packed[rows, 0, index, groups] = seen
-            if measure == "rows":
-                whole = cells["whole"]
-                before = np.where(whole > 0, -whole, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
         return dict(zip(changed, packed, strict=True))
 
@@ -591,7 +602,7 @@ def compare(
     target: int,
     groups: int,
     measures: tuple[str, ...],
-    append: bool,
+    covered: range | None,
     cut: Windows | None = None,
 ) -> Intake:
     """Compare the totals of a run's rows with the totals that the state (database) has kept.
@@ -603,15 +614,15 @@ def compare(
         target: number of windows that have ended.
         groups: number of groups.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
-        append: True if the rows are new events only, not all events since the first window.
+        covered: numbers of the windows of which the rows are all; None if the rows are new.
         cut: rule that assigns each row to a step; None if each window is released only once.
     """
-    target, gone, shut = max(target, released), 0, 0
-    late, late_by = 0, 0
-    too_late, versions = 0, 1
-    if cut is not None and cut.lags:
-        final = pl.col("step") < cut.first_open(released)
-        too_late, versions = int(found.filter(final)["rows"].sum()), cut.lags + 1
+    target, lags = max(target, released), 0 if cut is None else cut.lags
+    gone, shut, late, late_by, too_late = 0, 0, 0, 0, 0
+    differing = tuple[WindowRows, ...]()
+    if lags and covered is None:
+        final = pl.col("step") < released + 1 - lags
+        too_late = int(found.filter(final)["rows"].sum())
         found = found.filter(~final)
     before = unpack_observed(kept, measures)
     known = not before.is_empty()
@@ -622,21 +633,20 @@ def compare(
     for name in _KEPT:
         cells[name] = found[name].to_numpy() if known else nothing
     step, arrived = cells["step"], int(cells["rows"].sum())
-    if append:
+    if covered is None:
         late, late_by = _late(step, cells["rows"], released)
         cells["rows"] = cells["rows"] + cells["seen_rows"]
         cells["total"] = cells["total"] + cells["seen_total"]
-    elif released:  # this file replaces the content of unreleased windows
-        closed = step <= released
-        gone, shut = _come_and_gone(cells, closed)
+    else:  # all rows of the covered windows: they replace the content of those that are open
+        inside = (step >= covered.start) & (step < covered.stop)
+        closed = step <= (released - lags if target > released else target)
+        differing = _differing(cells, inside & (step <= released), ~closed)
+        gone, shut = (sum(one[place] for one in differing if not one.counts) for place in (4, 3))
         late = shut
         for name in ("rows", "total"):
-            cells[name] = np.where(closed, cells[f"seen_{name}"], cells[name])
-    rows, total, before_whole = cells["rows"], cells["total"], cells["whole"]
-    if not append:
-        cells["whole"] = np.where(step > target, rows, 0)
+            cells[name] = np.where(inside & ~closed, cells[name], cells[f"seen_{name}"])
+    rows, total = cells["rows"], cells["total"]
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
-    moved |= cells["whole"] != before_whole
     # A file of all events may change values of rows, and not their number.
     waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
     changed = step[moved | (waits & (step <= target))]
@@ -652,11 +662,12 @@ def compare(
         changed=tuple(changed.tolist()),
         gone=gone,
         shut=shut,
-        versions=versions,
+        versions=lags + 1,
         closed=too_late,
         arrived=max(arrived, 0),
         late=late,
         late_by=late_by,
+        differing=differing,
     )
 
 
@@ -680,19 +691,33 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
     return int(came[-1]), int(lags[order][np.searchsorted(came, _MOST_LATE * came[-1])])
 
 
-def _come_and_gone(
-    cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Return lower bounds on the numbers of rows of released windows that have vanished, and that
-    have been added.
+def _differing(
+    cells: Mapping[str, NDArray[np.int64]], known: NDArray[np.bool_], opened: NDArray[np.bool_]
+) -> tuple[WindowRows, ...]:
+    """Return the released windows of which an input of all rows says something else than before.
 
-    Only totals by window and group are known, so an added row and a vanished row of the same window
-    and group cancel. ``closed`` is a mask: True for the entries of ``cells`` whose windows are
-    released.
+    Only totals by window and group are known, so a new row and a vanished one of the same window
+    and group cancel, unless the sum of their values tells them apart.
+
+    Args:
+        cells: totals of this input (``rows``) and before (``seen_rows``), by window and group.
+        known: mask of the entries of released, covered windows.
+        opened: mask of the entries of windows in which the input counts.
     """
-    more = (cells["rows"] - cells["seen_rows"])[closed]
-    changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
-    return int((-more).clip(0).sum() + changed.sum()), int(more.clip(0).sum() + changed.sum())
+    now, before = cells["rows"][known], cells["seen_rows"][known]
+    more = now - before
+    other = (more == 0) & (cells["total"] != cells["seen_total"])[known]
+    differs = np.zeros_like(known)
+    differs[known] = (more != 0) | other
+    found = []
+    for step in np.unique(cells["step"][differs]):
+        those = cells["step"][known] == step
+        changed = int(other[those].sum())
+        sums = (before, now, more.clip(0), (-more).clip(0))
+        numbers = [int(each[those].sum()) for each in sums]
+        told = (numbers[0], numbers[1], numbers[2] + changed, numbers[3] + changed)
+        found.append(WindowRows(int(step), *told, bool(opened[known][those].any())))
+    return tuple(found)
 
 
 def place_sums(cells: pl.DataFrame, places: int) -> NDArray[np.float64]:
@@ -751,9 +776,7 @@ def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     for steps, packed in kept:  # windows, seen or counted, measures, groups
         row, group = np.nonzero(packed.any(axis=(1, 2)))
         seen, counted = (packed[row, at, :, group].astype(np.int64) for at in (0, 1))
-        whole = np.maximum(-counted[:, 0], 0)  # so `Intake` keeps them
-        counted = np.where(whole[:, None] > 0, 0, counted)
         ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
-        columns = (steps[row], group, *ends, whole)
+        columns = (steps[row], group, *ends)
         found.append(pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema))
     return pl.concat(found)

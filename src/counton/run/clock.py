@@ -36,6 +36,7 @@ class ClockFacts(NamedTuple):
         last: time of the newest event that is neither after the last window nor in the future; None
             if there is none. By it missing nights are noticed.
         all_of_them: True if these are all events since the first window, not only new ones.
+        none: True if these are all rows of windows, and there is no row.
     """
 
     events: str
@@ -44,6 +45,7 @@ class ClockFacts(NamedTuple):
     released: int | None
     all_of_them: bool = True
     last: int | None = None
+    none: bool = False
 
 
 def windows_ended(
@@ -171,7 +173,7 @@ def _refuse_quiet(
     If only new events are given, windows that are released already do not count as empty.
     """
     new, since = _quiet_windows(count, windows, seen)
-    if new <= 0 or since <= most:
+    if new <= 0 or (since <= most and not seen.none):
         return
     last = "there is no event"
     if seen.last is not None:

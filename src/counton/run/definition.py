@@ -122,6 +122,8 @@ class Definition(Description):
         columns: columns of the rows.
         other: group that counts the rows of all groups that are not declared; None if there is
             none. It stands after the declared groups.
+        new_rows: True if inputs hold new rows; False if they hold all rows of the windows that they
+            cover.
         course: whether the stream has ended, and whether its numbers are
             withdrawn.
 
@@ -140,6 +142,7 @@ class Definition(Description):
     record: Mapping[str, Any]
     columns: StreamColumns
     other: str | None
+    new_rows: bool
     course: Course
 
     @classmethod
@@ -157,7 +160,8 @@ class Definition(Description):
         Args:
             details: public facts of the stream, by name. ``what`` is the name of its statistic,
                 ``parts`` are its columns, ``domain`` its groups. ``once`` is True for a table that
-                is released once. ``discovery`` says how groups are found. ``ended`` is the step at
+                is released once. ``new_rows`` is True if inputs hold new rows. ``discovery`` says
+                how groups are found. ``ended`` is the step at
                 which the stream ended. ``withdrawn``, left out for valid numbers, says why numbers
                 are withdrawn. ``record`` has the options that jobs stated: those that define the
                 stream, and policies and outputs of the last job. Further
@@ -198,6 +202,7 @@ class Definition(Description):
             record=record,
             columns=columns,
             other=record.get("other"),
+            new_rows=details["new_rows"],
             course=Course(details["ended"], details.get("withdrawn")),
         )
 

@@ -153,6 +153,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         "record": record,
         "domain": request.groups,
         "once": not cut.goes_on,
+        "new_rows": job.rows.append or job.rows.id is not None,
         "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
         "ended": None,

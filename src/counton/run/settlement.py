@@ -48,6 +48,7 @@ from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
 from counton.run.definition import Definition
+from counton.run.input_kinds import covered_windows, refuse_other_kind
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.progress import Progress, silent
 from counton.state import Store
@@ -193,6 +194,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
         definition = before
         refuse_other(job, definition)
+    refuse_other_kind(job, definition)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
@@ -288,9 +290,9 @@ def moments_of(
     """Return the time at which a database query is asked, and the values for ``{since}`` and
     ``{until}`` in it.
 
-    Rows from ``since`` to before ``until`` belong to the windows that are released now. So if a
-    query of new events uses both, each event is selected once. The time is None if the query names
-    neither.
+    Rows from ``since`` to before ``until`` belong to the windows that are covered (``covers``), or
+    else to those that are released now. So if a query of new events uses both, each event is
+    selected once. The time is None if the query names neither.
     """
     if not (named := moments_named(query)):
         return None, {}
@@ -299,7 +301,7 @@ def moments_of(
             f"{field('query', query[:40])} uses {{{min(named)}}}, a time between windows, and "
             f"{definition.what} has no windows here; leave it out"
         )
-    if job.rows.append and len(named) == 1:
+    if definition.new_rows and len(named) == 1:
         raise InvalidInput(
             f"{field('query', query[:40])} uses only {{{min(named)}}}, so the next run would "
             "select some of these new events again, and count them twice; use both {since} and "
@@ -311,12 +313,15 @@ def moments_of(
             "only after the rows are read; leave one of them out"
         )
     now, windows = datetime.now(UTC), definition.windows
-    steps = {"since": released}
-    if "until" in named:
+    steps = {"since": released if definition.new_rows else max(released - windows.lags, 0)}
+    if "until" in named or job.rows.covers is not None:
         facts = ClockFacts("", None, False, released, all_of_them=False)
         until, late = job.times.until, job.lateness.watermark
         ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)[1]
-        steps["until"] = max(ended, released)
+        steps |= {name: max(ended, released) for name in named if name == "until"}
+        if job.rows.covers is not None:
+            covered = covered_windows(job.rows.covers, windows, released, ended)
+            steps["since"] = covered.start - 1
     ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
     return now, {name: windows.local(ends[name]).isoformat() for name in named}
 

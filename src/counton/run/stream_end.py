@@ -50,7 +50,7 @@ def waiting_in(reader: JournalReader) -> Private[int]:
     and are not released yet.
     """
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
-    return Private(int((cells["seen_rows"] - cells["counted_rows"] - cells["whole"]).sum()))
+    return Private(int((cells["seen_rows"] - cells["counted_rows"]).sum()))
 
 
 def end_stream(

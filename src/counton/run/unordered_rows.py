@@ -2,13 +2,14 @@
 
 If groups are not declared, the names (labels) of groups are secret until a group is shown.
 
-**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes. A data
-frame, and rows that a database or Spark counts in place, are recognised by the columns that are
-read. A file counts once, and each row in it is new: no row's content decides whether another row
-counts. A file of a folder or pattern that has the name of a counted file and other bytes is
-refused, because it may be a corrected copy, whose rows would count twice. Rows with ids are
-recognised one by one, and rows in the state itself are removed when they are counted, so for these
-the state records no files.
+**Repeated files.** Inputs that hold all rows of the windows they cover say each row anew, so
+nothing is recognised: several files of a run are one input. A file of new events is recognised by
+SHA-256 of its unpacked bytes. A data frame, and rows that a database or Spark counts in place, are
+recognised by the columns that are read. A file counts once, and each row in it is new: no row's
+content decides whether another row counts. A file of a folder or pattern that has the name of a
+counted file and other bytes is refused, because it may be a corrected copy, whose rows would count
+twice. Rows with ids are recognised one by one, and rows in the state itself are removed when they
+are counted, so for these the state records no files.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ from counton.run.changes import (
     ended_steps,
     read_whole,
     refuse_inexact_rows,
-    repeats_all_rows,
 )
 from counton.run.definition import Definition
+from counton.run.input_kinds import repeats_all_rows, windows_covered_by
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
 from counton.state import Stream
@@ -113,8 +114,8 @@ class AddedRows(ReadRows):
         labels: labels of groups that are found in the data; None if groups are declared.
         bounder: object that chooses the rows that count; None if users' contributions are not
             bounded and rows have no ids.
-        marks: digest of each file, by which later runs recognise it; empty if the source never
-            repeats rows.
+        marks: digest of each file, by which later runs recognise it; empty if files of the stream
+            are not recognised.
         counts: exact numbers of the rows as read.
         until: time up to which windows are released, in microseconds since 1970; None for a table
             released once.
@@ -151,13 +152,13 @@ class AddedRows(ReadRows):
         labels = None
         if self.labels is not None:
             cells, chosen, labels = self._counted_labels(stream, cells, chosen)
-        # Of users and ids the state knows which rows have counted; so late rows are new ones, also
-        # in a file of all events.
-        only_new = job.rows.append or chosen is not None
+        # Of users the state knows which rows have counted, so late rows are new ones in any file.
+        covered = windows_covered_by(job, definition, before, self.ended)
+        only_new = covered is None
         groups = len(definition.groups) * definition.sums.places
         if labels is not None:
             groups = max(1, labels[0] + len(labels[1])) * definition.sums.places
-        intake = self._intake(stream, cells, groups, new=only_new)
+        intake = self._intake(stream, cells, groups, covered)
         change = None
         if self.bounder is not None and chosen is not None:
             change = open_private(self.bounder.change(Private(chosen), max(self.ended, before)))
@@ -166,11 +167,25 @@ class AddedRows(ReadRows):
         known = chosen if job.rows.append else None  # of all events nearly all are known
         read = open_private(self.counts)
         gone = intake.gone // each if chosen is None else chosen.gone
+        outside = 0
+        if covered is not None and job.rows.covers is not None:
+            inside = pl.col("step").is_between(covered.start, covered.stop - 1)
+            outside = int(cells.filter(~inside)["rows"].sum()) // each
         counts = replace(
             read,
+            outside=outside,
             late=intake.late_rows // each,
             gone=gone if repeats_all_rows(job) else 0,
             shut=intake.shut // each,
+            differing=[
+                one._replace(
+                    **{
+                        name: getattr(one, name) // each
+                        for name in ("before", "now", "more", "fewer")
+                    }
+                )
+                for one in intake.differing
+            ],
             beyond_most=over if chosen is None else chosen.over,
             known=0 if known is None else known.known,
             closed=intake.closed // each if known is None else known.closed,
@@ -178,7 +193,7 @@ class AddedRows(ReadRows):
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
         arrivals = None
-        if definition.cut.goes_on:
+        if definition.cut.goes_on and (only_new or intake.target > intake.released):
             kept = Arrivals() if stream is None or not only_new else open_private(stream.arrivals)
             found = intake.arrived // each, intake.late // each
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
@@ -223,9 +238,8 @@ class AddedRows(ReadRows):
         """
         job, given = self.settled.job, open_private(self.marks)
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
-        once = job.rows.append and self.settled.definition.columns.id is None
         known = [mark for mark, _ in given if has(mark)]
-        again = once and bool(given) and len(known) == len(given)
+        again = bool(given) and len(known) == len(given)
         windows = self.ended - (0 if stream is None else stream.step)
         if again and windows > 0 and not job.times.yes:
             have = "has" if len(given) == 1 else "have"
@@ -233,13 +247,11 @@ class AddedRows(ReadRows):
             raise InvalidInput(
                 f"{open_private(self.settled.source).name} {have} been counted already, and "
                 f"{windows:,} more {would} be released without any new event; give the file of the "
-                f"new events, or {field('yes', True)} if nothing happened, or leave "
-                f"{field('append', True)} out if the file holds everything since the first window"
+                f"new events, or {field('yes', True)} if nothing happened"
             )
-        if once:
-            refuse_other_bytes(job, given, has)
+        refuse_other_bytes(job, given, has)
         nothing = again or not open_private(self.tally).rows
-        for mark, part in given if once and not nothing else ():
+        for mark, part in given if not nothing else ():
             if mark in known:
                 raise ReplayMismatch(
                     f"{part.name} has been counted already ({mark[:18]}...); {part.again}"
@@ -289,14 +301,13 @@ class AddedRows(ReadRows):
         return cells, chosen, (len(known), tuple(new[place - len(known)] for place in used))
 
     def _intake(
-        self, stream: Stream | None, cells: pl.DataFrame, groups: int, *, new: bool
+        self, stream: Stream | None, cells: pl.DataFrame, groups: int, covered: range | None
     ) -> Intake:
         """Compare the sums of the rows (``cells``, by window and group) with those that the stream
         has kept, and check that new sums stay exact.
 
         Args:
-            new: True if the rows are new events only; False if they are all rows since the first
-                window.
+            covered: windows of which the rows are all; None if the rows are new.
 
         Raises:
             SumOverflow: sums would not be exact.
@@ -304,8 +315,10 @@ class AddedRows(ReadRows):
         definition, kept = self.settled.definition, cast("Observed", {})
         if stream is not None:
             # New rows are compared with the totals of their own windows, and of waiting windows.
-            touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
-            kept = open_private(stream.observed_blocks(touched))
+            touched = cells["step"].unique().sort().to_numpy()
+            if covered is not None:
+                touched = np.arange(covered.start, covered.stop)
+            kept = open_private(stream.observed_blocks(Private(touched)))
         intake = compare(
             kept,
             cells,
@@ -313,7 +326,7 @@ class AddedRows(ReadRows):
             target=self.ended,
             groups=groups,
             measures=definition.sums.measures,
-            append=new,
+            covered=covered,
             cut=definition.cut,
         )
         if intake.cells["step"].any():  # sums without these were exact before
@@ -329,25 +342,8 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     """Read the rows of a completed job, and add them up by window and group."""
     job, definition, saved = settled.job, settled.definition, settled.saved
     source = open_private(settled.source)
-    if definition.columns.id is None:
-        # In a file of all events a row that comes, goes and comes again would count in several
-        # versions of its window.
-        if definition.cut.lags and not (job.rows.append or source.comes_once):
-            raise InvalidInput(
-                f"{source.name} is a file of all events, which does not tell late rows from "
-                f"changed rows, but {field('revise')} counts late rows in their own windows: give "
-                f"files that hold only new events, with {field('append', True)}, or name the "
-                f"column that tells one row from another ({field('id')})"
-            )
-        if definition.cut.goes_on and len(source.parts) > 1 and not job.rows.append:
-            raise InvalidInput(
-                f"{field('events')} are {len(source.parts):,} files, but a file of all events must "
-                "be a single one. If each file holds only new events, and no row is in two of "
-                f"them, give {field('append', True)}: each file then counts once, recognised by "
-                "its bytes. Otherwise put the rows into one file, or give each row an id "
-                f"({field('id')})"
-            )
-        counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
+    if _known_by_bytes(definition):
+        counted = (lambda _: False) if saved is None else saved.has_source
         if are_several(job.events) and not isinstance(source, Spread):
             given = [(_mark(part, definition), part) for part in source.parts]
             refuse_other_bytes(job, given, counted)
@@ -369,6 +365,11 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     columns = () if saved is not None else tuple(source.columns())
     counted_rows = Private(counts)
     return AddedRows(settled, found, labels, bounder, marks, counted_rows, until, ended, columns)
+
+
+def _known_by_bytes(definition: Definition) -> bool:
+    """Return True if each file holds new rows, which its bytes alone recognise."""
+    return definition.new_rows and definition.columns.id is None
 
 
 #: Function that returns whether a stream has counted the file with a digest.
@@ -454,7 +455,7 @@ def _read(
     told = None if progress is silent else watch
     found = tally(source, reading, by.domain, bound=held, watch=told)
     # Bytes are hashed here, so that the digest is that of the counted bytes.
-    parts = () if source.comes_once else source.parts
+    parts = () if source.comes_once or not _known_by_bytes(definition) else source.parts
     marks = Private([(_mark(part, definition), part) for part in parts])
     return labels, bounder, found, marks
 

@@ -101,7 +101,7 @@ class Batches:
         found = cls(job.having(until=NEWEST, append=True), check)
         # The job is checked before its query starts; nothing is read or stored.
         source: Any = SparkSource(frame)
-        with resolve(found.job.having(events=source, append=False)) as settled:
+        with resolve(found.job.having(events=source)) as settled:
             found.check(settled.definition)
             Outputs.of_run(settled)
             columns = settled.definition.columns

@@ -1,0 +1,329 @@
+"""Inputs that hold all rows of the windows that they cover: the last one is right.
+
+Whole jobs under one key: what differs with and without one event is what the event moves. It is 1
+if the event stays; each change costs two more if windows are revised, else one.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+from whole_nights import Night, Place, changes_of, draw_event, draw_nights, moved, released
+
+from counton.base.errors import InvalidInput
+from counton.base.private import open_private
+from counton.base.windows import Windows, microseconds, parse_time
+from counton.run import Job, input_kinds, run, unordered_rows
+from counton.run.changes import Intake, compare
+from counton.run.runs import read_rows
+from counton.run.settlement import resolve
+from counton.state import Store
+
+OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
+KINDS = ("stays", "vanishes", "comes, goes, moves")
+REVISED: dict[str, Any] = {"revise": "2d"}
+CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
+
+
+def beyond(seed: int, histories: int, *, revised: bool) -> Iterator[tuple[str, int]]:
+    """Kinds of events, and how much further than they may these move: 0 where it is attained."""
+    chance, options = random.Random(seed), REVISED if revised else CLOSED
+    for _ in range(histories):
+        nights = draw_nights(chance, 2 if revised else 0)
+        without = released(nights, **options)
+        for kind in KINDS:
+            event = draw_event(chance, nights, kind)
+            far = moved(without, released(nights, event, **options), revised=revised)
+            yield kind, far - 1 - (1 + revised) * changes_of(event, nights)
+
+
+@pytest.mark.parametrize("revised", [False, True])
+def test_an_event_moves_one_and_its_changes_move_what_is_said(revised: bool) -> None:
+    found = [*beyond(7, 3, revised=revised)]
+    assert max(far for _, far in found) == 0
+    assert ("stays", 0) in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("revised", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_an_event_of_any_nights_moves_what_is_said(seed: int, revised: bool) -> None:
+    assert max(far for _, far in beyond(100 + seed, 63, revised=revised)) == 0
+
+
+def keeps_what_it_does_not_release(*given: Any, **more: Any) -> Intake:
+    """A mistake: a run without a new step writes what its input says of open windows."""
+    last = more["released"]
+    if not last or more["target"] > last:
+        return compare(*given, **more)
+    found = compare(*given, **more | {"released": last - 1, "target": last})
+    seen = {f"counted_{name}": found.cells[f"seen_{name}"] for name in ("rows", "total")}
+    return replace(found, released=last, target=last, cells={**found.cells, **seen})
+
+
+def rounds_outwards(*given: Any) -> Any:
+    """A mistake: half a covered window is covered."""
+    found = COVERED(*given)
+    return range(max(found.start - 1, 1), found.stop)
+
+
+def covers_by_rows(*given: Any, **more: Any) -> Intake:
+    """A mistake: the windows that have rows are covered."""
+    covered, found = more["covered"], given[1]
+    if covered is None:
+        return compare(*given, **more)
+    days = set(found["step"].to_list())
+    kept = [(step, totals) for step, totals in _windows(given[0]) if step not in days]
+    again = [
+        {"step": step, "group": group, "rows": int(n), "total": int(n)}
+        for step, totals in kept
+        if step in covered
+        for group, n in enumerate(totals[0, 0])
+        if n
+    ]
+    schema = dict.fromkeys(("step", "group", "rows", "total"), pl.Int64)
+    found = pl.concat([found.select(*schema).cast(schema), pl.DataFrame(again, schema=schema)])
+    return compare(given[0], found, **more)
+
+
+def _windows(kept: Any) -> list[tuple[int, Any]]:
+    return [
+        (int(step), totals[row])
+        for steps, totals in (kept.items() if isinstance(kept, dict) else kept)
+        for row, step in enumerate(steps)
+    ]
+
+
+COVERED = input_kinds.covered_windows
+
+
+HERE: Place = (1, "a")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where", "nights", "event"),
+    [
+        (
+            keeps_what_it_does_not_release,
+            (unordered_rows, "compare"),
+            [Night(OTHERS, 1, 9), Night(OTHERS, 1, 9), Night(OTHERS, 2, 9)],
+            [HERE, None, HERE],
+        ),
+        (
+            rounds_outwards,
+            (input_kinds, "covered_windows"),
+            [Night(OTHERS, 1, 1), Night(OTHERS, 2, 1, short=True)],
+            [HERE, HERE],
+        ),
+        (
+            covers_by_rows,
+            (unordered_rows, "compare"),
+            [Night(OTHERS, 1, 9), Night(OTHERS[-1:], 2, 9)],
+            [None, HERE],
+        ),
+    ],
+)
+def test_a_wrong_rule_is_found(
+    wrong: Callable[..., Any],
+    where: tuple[Any, str],
+    nights: list[Night],
+    event: list[Place],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The event stays in all that is covered."""
+    assert changes_of(event, nights) == 0
+
+    def far() -> int:
+        return moved(released(nights, **REVISED), released(nights, event, **REVISED), revised=True)
+
+    assert far() == 1
+    monkeypatch.setattr(*where, wrong)
+    assert far() > 1
+
+
+# ------------------------------------------------------------------------------ what is covered
+
+
+def day(number: int) -> str:
+    return f"2024-03-{number:02}"
+
+
+def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any) -> Job:
+    """A job over rows of days and groups."""
+    frame = pl.DataFrame(rows, schema={"at": pl.Int64, "group": pl.String}, orient="row")
+    frame = frame.with_columns(at=pl.format("2024-03-{}T12:00", pl.col("at")))
+    frame = frame.with_columns(at=pl.col("at").str.replace("03-(.)T", "03-0${1}T"))
+    given = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
+        "epsilon": 10**6, "revise": "3d", **more,
+    }  # fmt: skip
+    return Job("count", frame, state, until=day(until + 1), **given)
+
+
+def now(job: Job) -> list[list[int]]:
+    """The newest counts of all days by group."""
+    with run(job) as outcome:
+        return outcome.read().numbers.series.estimates.round().astype(int).reshape(-1, 2).tolist()
+
+
+def test_the_last_input_is_right(tmp_path: Path) -> None:
+    """Late rows, duplicates, vanished and changed ones: one case."""
+    state = tmp_path / "s.db"
+    first = [(1, "a"), (1, "a"), (1, "b"), (2, "a")]
+    assert now(whole_job(state, first, 2, covers="2d")) == [[2, 1], [1, 0]]
+    other = [(1, "a"), (2, "b"), (2, "b"), (3, "a"), (4, "a")]
+    assert now(whole_job(state, other, 3)) == [[2, 1], [0, 2], [1, 0]]  # covered: 2 and 3
+    assert now(whole_job(state, other, 3)) == [[2, 1], [0, 2], [1, 0]]  # again, or other rows
+    assert now(whole_job(state, first, 3)) == [[2, 1], [0, 2], [1, 0]]
+    last = [(1, "b"), (2, "a"), (4, "b")]
+    assert now(whole_job(state, last, 4, covers="9d")) == [[0, 1], [1, 0], [0, 0], [0, 1]]
+    assert now(whole_job(state, first, 5, yes=True)) == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0]]
+
+
+def kept(state: Path) -> list[str]:
+    """All rows of a state's tables, but for the number by which a writer owns its stream."""
+    with sqlite3.connect(state) as connection:
+        return [re.sub(r"\d+,X'", "", line) for line in connection.iterdump()]
+
+
+def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    assert now(whole_job(state, [(1, "a")], 1, covers="2d")) == [[1, 0]]
+    with Store(state) as store:
+        before = store.summary()
+    content = kept(state)
+    assert now(whole_job(state, [(1, "b")] * 9 + [(2, "a")], 1, covers="2d")) == [[1, 0]]
+    assert kept(state) == content
+    with Store(state) as store:
+        assert store.summary() == before
+
+
+def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    now(whole_job(state, [(1, "a")], 1, covers="1d"))
+    with pytest.raises(
+        InvalidInput,
+        match=r"covers=2d covers the windows from 2024-03-03.* first window that is not released "
+        r"yet begins at 2024-03-02.*: give also the rows from 2024-03-02.* to 2024-03-03",
+    ):
+        run(whole_job(state, [(3, "a")], 4, covers="2d"))
+    assert now(whole_job(state, [(2, "a"), (4, "b")], 4, covers="3d"))[1:] == [
+        [1, 0],
+        [0, 0],
+        [0, 1],
+    ]
+    with pytest.raises(InvalidInput, match="covers=5h covers the windows"):
+        run(whole_job(state, [(5, "a")], 5, covers="5h"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"until": "newest"}, "until=newest a single row would move the windows"),
+        ({"append": True}, "says of which windows an input holds all rows"),
+        ({"group": "id", "id": "id"}, "says of which windows an input holds all rows"),
+        ({"user": "user", "most": 1}, r"does not go with people \(user\).*not proven.*append"),
+        (
+            {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
+            r"does not go with groups that nobody declared .*list the groups",
+        ),
+        ({"covers": "sometimes"}, "'sometimes' is not a length of time"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("revise", [None, "2d"])
+def test_what_is_not_proven_is_refused(
+    more: dict[str, Any], words: str, revise: str | None, tmp_path: Path
+) -> None:
+    frame = pl.DataFrame({"at": ["2024-03-01T12:00"], "group": ["a"], "user": ["u"], "id": ["1"]})
+    given: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "by": "group",
+        "domain": "a,b", "covers": "1d", "revise": revise, "until": "2024-03-02", "epsilon": 1,
+    }  # fmt: skip
+    more = {name: value for name, value in more.items() if name != "group"}
+    with pytest.raises(InvalidInput, match=words):
+        run(Job("count", frame, tmp_path / "s.db", **given | more))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_people_in_whole_inputs_are_not_revised(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"user": "group", "by": None, "domain": None, "most": 1}
+    with pytest.raises(InvalidInput, match=r"revise=3d does not go with people \(user\)"):
+        run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **more))
+
+
+@pytest.mark.parametrize(
+    ("every", "covers", "end", "first"),
+    [
+        ("1h", "1d", "2024-04-01", "2024-03-31"),  # 23 hours
+        ("1h", "24h", "2024-04-01", "2024-03-30T23:00"),
+        ("1h", "1d", "2024-10-28", "2024-10-27T01:00"),  # 25 hours, of which 24 may be meant
+        ("1d", "1d", "2024-10-28", "2024-10-27"),
+        ("1d", "24h", "2024-10-28", None),
+        ("1d", "47h", "2024-04-01", "2024-03-30"),
+        ("1d", "60h", "2024-03-20", "2024-03-18"),
+        ("1w", "13d", "2024-03-29", "2024-03-22"),
+        ("1mo", "2mo", "2024-06-01", "2024-04-01"),
+        ("1mo", "59d", "2024-06-01", "2024-05-01"),
+    ],
+)
+def test_whole_windows_of_the_zone_are_covered(
+    every: str, covers: str, end: str, first: str | None
+) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    windows = Windows(datetime(2024, 3, 1, tzinfo=zone), every, 9000, zone.key)
+    ended = windows.ended_by(microseconds(parse_time(end, zone.key)))
+    covered = windows.within(covers, ended)
+    assert covered.stop == ended + 1
+    if first is None:
+        assert not covered
+    else:
+        begin = int(windows.ends(range(covered.start - 1, covered.start))[0])
+        assert begin == microseconds(parse_time(first, zone.key))
+
+
+@pytest.mark.parametrize(
+    ("more", "edges"),
+    [
+        ({}, ("2024-03-03", "2024-03-05")),  # what is not released yet
+        ({"covers": "3d"}, ("2024-03-02", "2024-03-05")),
+        ({"revise": "1d"}, ("2024-03-02", "2024-03-05")),  # what is open
+        ({"revise": "1d", "covers": "36h"}, None),
+    ],
+    ids=str,
+)
+def test_a_query_is_told_what_is_covered(
+    more: dict[str, Any], edges: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    database = tmp_path / "e.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE e (at TEXT)")
+        rows = [(f"2024-03-0{n}T12:00:00",) for n in range(1, 7)]
+        connection.executemany("INSERT INTO e VALUES (?)", rows)
+    given: dict[str, Any] = {
+        "query": "SELECT at FROM e WHERE at >= {since} AND at < {until}", "yes": True,
+        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, **more,
+    }  # fmt: skip
+    if "revise" not in more:
+        given |= {"steps": 30, "release": "windows"}
+    job = Job("count", f"sqlite:///{database}", tmp_path / "s.db", **given)
+    run(job.having(until="2024-03-03", covers="9d" if "covers" in more else None)).close()
+    then = job.having(until="2024-03-05")
+    if edges is None:
+        with pytest.raises(InvalidInput, match="give also the rows"):
+            run(then)
+        return
+    with resolve(then) as settled:
+        found = read_rows(settled)
+        told = open_private(found.counts).rows
+    assert told == (date.fromisoformat(edges[1]) - date.fromisoformat(edges[0])).days
