@@ -16,10 +16,16 @@ until the blocks Y_i are the identity and the L_ss are equal within S_i. The pro
 the entries of L_i off the diagonal are no larger than those on it, this proves the optimum: at 512
 steps in 8 epochs they are at most 0.87 times as large. Every iterate is scaled to satisfy the
 constraint.
+
+*No matrix is below.* Let l_i be the largest magnitude of an entry of L_i. The sum of |X_st| over
+S_i x S_i is at least <L_i, X_i> / l_i, so an X that keeps the constraint has <L, X> <= sum l_i. For
+any X, trace(A^T A X^-1) <L, X> >= (trace (L^1/2 A^T A L^1/2)^1/2)^2. So every iterate gives a lower
+bound: this square, divided by the sum of all l_i.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -28,19 +34,22 @@ from counton.base.arrays import Floats
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
+from counton.training import SGD
 from counton.training.strategies import BandedOptimum, training_schedule
+from counton.training.strategies.sgd import weights_of
 
 _ROUNDS = 200
 _ENOUGH = 1e-6
 
 
-def dense_optimum(steps: int, epochs: int = 1) -> BandedOptimum:
+def dense_optimum(steps: int, epochs: int = 1, optimizer: SGD | None = None) -> BandedOptimum:
     """Return the strategy of least root mean squared error for examples that have the same place
     in each epoch; its C has all bands.
 
     Args:
         steps: number of steps, at most 4096; beyond 1024 it takes minutes.
         epochs: number of epochs of the run.
+        optimizer: the optimiser whose weights shall have the least error; None: running sums.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -50,23 +59,33 @@ def dense_optimum(steps: int, epochs: int = 1) -> BandedOptimum:
     """
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     schedule = training_schedule(steps, epochs)
-    return BandedOptimum(_optimal(steps, schedule), schedule)
+    return BandedOptimum(_optimal(steps, schedule, optimizer)[0], schedule).under(optimizer)
+
+
+def no_error_below(steps: int, epochs: int = 1, optimizer: SGD | None = None) -> float:
+    """Return a root mean squared error that no matrix goes below, for arguments as in
+    `dense_optimum`.
+
+    >>> dense_optimum(16, epochs=4).rmse / no_error_below(16, epochs=4) < 1.001
+    True
+    """
+    return math.sqrt(_optimal(steps, training_schedule(steps, epochs), optimizer)[1] / steps)
 
 
 @lru_cache(maxsize=2)
-def _optimal(steps: int, schedule: Schedule) -> Floats:
-    """Return the optimal measurement matrix C for examples on a fixed schedule: shape (steps,
-    steps).
+def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Floats, float]:
+    """Return the optimal measurement matrix C for examples on a fixed schedule, shape (steps,
+    steps), and a sum of variances that no matrix goes below.
     """
     members, apart = schedule.steps, schedule.apart
     order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
     back = np.argsort(order)
-    totals = np.tril(np.ones((steps, steps)))
+    totals = weights_of(np.eye(steps), optimizer)
     products = (totals.T @ totals)[np.ix_(order, order)]
     shares = np.full((apart, members), 1 / members)
     start = np.sqrt(products.diagonal()).reshape(apart, members)
     multiplier = np.einsum("is,st->ist", start, np.eye(members))
-    best, least = np.eye(steps), np.inf
+    best, least, below = np.eye(steps), np.inf, 0.0
     for _ in range(_ROUNDS):
         root_shares = np.sqrt(shares)
         flat = root_shares.reshape(-1)
@@ -77,12 +96,16 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
         inverse = np.einsum("iab,ib,icb->iac", vectors, 1 / np.sqrt(values), vectors)
         middle = _both_sides(root, wanted)
         spectrum, basis = np.linalg.eigh((middle + middle.T) / 2)
-        found = _both_sides(inverse, (basis * np.sqrt(np.maximum(spectrum, 0))) @ basis.T)
+        spectrum = np.sqrt(np.maximum(spectrum, 0))
+        found = _both_sides(inverse, (basis * spectrum) @ basis.T)
         blocks = found.reshape(apart, members, apart, members)
         own = blocks[np.arange(apart), :, np.arange(apart), :]
         costs = np.abs(own) * root_shares[:, :, None] * root_shares[:, None, :]
         squared = float(costs.sum((1, 2)).max())
-        error = squared * float(np.trace(np.linalg.solve(found, wanted)))
+        total = float(spectrum.sum())  # the trace of W Y^-1
+        error = squared * total
+        largest = np.abs(multiplier / root_shares[:, :, None] / root_shares[:, None, :])
+        below = max(below, total**2 / float(largest.max((1, 2)).sum()))
         if error < least:
             improved = 1 - error / least
             best, least = found * flat[:, None] * flat, error
@@ -94,7 +117,7 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
         shares /= shares.sum(axis=1, keepdims=True)
     gram = best[np.ix_(back, back)]
     flipped = np.linalg.cholesky(gram[::-1, ::-1])
-    return np.asarray(flipped.T[::-1, ::-1])
+    return np.asarray(flipped.T[::-1, ::-1]), below
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:

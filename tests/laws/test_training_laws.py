@@ -30,6 +30,7 @@ from counton.training.strategies import (
     public_training_strategies,
     training_schedule,
 )
+from counton.training.strategies.sgd import SGD
 from counton.training.strategies.training_strategy import Tap
 from papers.dense_optimum import dense_optimum
 
@@ -194,6 +195,7 @@ WRONG: dict[str, list[TrainingStrategy]] = {
         claiming(address={"strategy": "Wrong"}),
         claiming(address=RIGHT.address | {"theta": [0.9]}),
     ],
+    "optimizer": [claiming(optimizer=SGD(0.5))],
     "outputs": [claiming(outputs=property(lambda self: (0.1, 0.1), lambda self, value: None))],
     "parameters": [claiming(parameters={"steps": 3})],
     "rmse": [claiming(rmse=0.1)],
@@ -207,6 +209,10 @@ WRONG: dict[str, list[TrainingStrategy]] = {
     "to_dict": [
         claiming(to_dict=lambda self: {"strategy": "Wrong"}),
         claiming(to_dict=lambda self: self.address | {"scaling": "equal"}),
+    ],
+    "under": [
+        claiming(under=lambda self, optimizer: self),
+        claiming(under=lambda self, optimizer: RIGHT.with_scaling("equal")),
     ],
     "with_schedule": [
         claiming(with_schedule=lambda self, schedule: self),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from counton.training.batch_samplers import SecretPlaces as SecretPlaces
     from counton.training.fit import check_fit as check_fit
     from counton.training.noise import TrainingNoise as TrainingNoise
+    from counton.training.strategies.sgd import SGD as SGD
     from counton.training.training_plan import TrainingDesign as TrainingDesign
     from counton.training.training_plan import plan as plan
 

@@ -27,6 +27,7 @@ from counton.training.strategies import (
     OctaveTraining,
     TrainingStrategy,
 )
+from counton.training.strategies.sgd import SGD
 from counton.training.strategies.toeplitz import Scaling
 from counton.training.strategies.training_strategy import training_schedule
 
@@ -65,8 +66,8 @@ class TrainingDesign:
 
     @property
     def rmse(self) -> float:
-        """Root mean squared error of running sums of noise, for the guarantee rho = 1/2 and
-        clipping norm 1.
+        """Root mean squared error of running sums of noise, or of the weights under the strategy's
+        optimiser, for the guarantee rho = 1/2 and clipping norm 1.
 
         It does not include amplification by sampling.
         """
@@ -74,10 +75,11 @@ class TrainingDesign:
 
     @property
     def error(self) -> float:
-        """Root mean squared error of running sums of gradients, for each coordinate, under the
-        guarantee.
+        """Root mean squared error of running sums of gradients, or of the weights under the
+        strategy's optimiser, for each coordinate, under the guarantee.
 
-        It is in units of gradients and includes amplification by sampling. Plans print it.
+        It is in units of gradients, or of gradients times learning rates, and includes
+        amplification by sampling. Plans print it.
         """
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
@@ -145,10 +147,11 @@ class TrainingDesign:
 def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
     best = choices[0]
     unit = "example" if best.sampler is None else best.sampler.unit
+    of_what = "running sums of" if best.strategy.optimizer is None else "weights that SGD makes of"
     return Plan(
         choices=tuple(choices),
         words=(
-            f"errors of running sums of gradients clipped to {best.clip:g}, for each coordinate; "
+            f"errors of {of_what} gradients clipped to {best.clip:g}, for each coordinate; "
             f"{best.guarantee}, for one {unit} and the whole run",
         ),
         shown=("strategy", "error", "buffers", "normals", "ms/step"),
@@ -167,8 +170,10 @@ def plan(
     clip: Number = 1,
     buffers: int = 3,
     draws: Number = 64,
+    optimizer: SGD | None = None,
 ) -> Plan[TrainingDesign]:
-    """Rank strategies for a training run by the error of running sums of gradients.
+    """Rank strategies for a training run by the error of running sums of gradients, or of the
+    weights that an optimiser makes of them.
 
     Args:
         steps: number of steps of the whole run.
@@ -188,6 +193,9 @@ def plan(
         draws: largest mean number of normal numbers, for each coordinate and step, that
             `BandedOptimum` may use. If this is at least half the number of steps, a step may use
             the normal numbers of all steps so far.
+        optimizer: momentum, weight decay and learning rates, for at most 4096 steps. Strategies are
+            fitted for the weights that it makes of noisy gradients, and ranked by the error of the
+            weights; default: running sums.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -215,36 +223,48 @@ def plan(
     bound = float(check_positive("clip", clip, "the largest gradient norm"))
     most = float(check_positive("draws", draws, "the largest mean number of normals a step"))
     if sampler is not None and sampler.for_independent_noise:
-        independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
+        independent = BandedInverseSquareRoot(steps, 1, sampler.schedule).under(optimizer)
         multiplier(promised, independent, sampler)
         only = TrainingDesign(independent, promised, bound, dimension, sampler)
         return _plan([only])
     noise_multiplier(promised, steps)
+    if optimizer is not None:
+        if not isinstance(optimizer, SGD):
+            raise InvalidInput(
+                f"optimizer is of type {type(optimizer).__name__}; give counton.training.SGD with "
+                "its momentum, weight decay and learning rates, or leave it out"
+            )
+        optimizer.rates(steps)
 
     free: Scaling = "free" if schedule.fixed else "epochs"
     if steps > LARGEST_DENSE:
         free = "equal"
 
     place = (steps, epochs, order, separation)
-    tried: list[TrainingStrategy] = [BufferedToeplitz.fit(*place, buffers=buffers)]
+    plain = BufferedToeplitz.fit(*place, buffers=buffers, optimizer=optimizer)
+    tried: list[TrainingStrategy] = [plain]
     if epochs == 1 or steps <= LARGEST_DENSE:
-        tried.append(BufferedToeplitz.fit(*place, buffers=buffers, scaling=free))
-        tried.append(BandedInverseSquareRoot.fit(*place, scaling=free))
+        scaled = BufferedToeplitz.fit(*place, buffers=buffers, scaling=free, optimizer=optimizer)
+        tried.append(scaled)
+        tried.append(BandedInverseSquareRoot.fit(*place, scaling=free, optimizer=optimizer))
     if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
-        tried.append(Echo.fit(steps, epochs, min(buffers, 2), free))
+        tried.append(Echo.fit(steps, epochs, min(buffers, 2), free, optimizer))
     banded = min(most, steps / 2) >= _FEWEST_DRAWS and steps <= _MOST_FOR_BANDS
-    if not schedule.fixed and schedule.steps > 1 and banded:
-        tried.append(BandedOptimum.fit(steps, epochs, separation, most))
-    if steps <= _MOST_FOR_OCTAVE:
+    every = optimizer is not None and steps <= 2 * most  # as few steps as draws allow in all
+    if banded and (every or (not schedule.fixed and schedule.steps > 1)):
+        tried.append(BandedOptimum.fit(steps, epochs, separation, most, optimizer))
+    if steps <= _MOST_FOR_OCTAVE and optimizer is None:
         equal: Scaling = "free" if free == "free" else "equal"
         tried.append(OctaveTraining.fit(*place, scaling=equal))
     if sampler is not None and (places := sampler.secret_places) is not None:
         # Noise that is correlated over shorter times tells an attacker less about an example's
         # secret place in the epoch.
-        tried.append(BandedInverseSquareRoot(steps, 1, schedule))
+        tried.append(BandedInverseSquareRoot(steps, 1, schedule).under(optimizer))
+        constant = None if optimizer is None else SGD(optimizer.momentum)
         for reach in (places // 2, places, 2 * places):
             if 4 <= reach < steps <= LARGEST_DENSE:
-                tried.append(BufferedToeplitz.fit(reach, buffers=buffers).on(steps, schedule))
+                cut = BufferedToeplitz.fit(reach, buffers=buffers, optimizer=constant)
+                tried.append(cut.on(steps, schedule).under(optimizer))
     found = [TrainingDesign(made, promised, bound, dimension, sampler) for made in tried]
     ranked = sorted(found, key=lambda choice: choice.error)
     by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each

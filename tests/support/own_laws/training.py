@@ -22,6 +22,7 @@ from counton.laws.rows import (
 )
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
+from counton.training.strategies.sgd import SGD
 from counton.training.strategies.training_strategy import TrainingStrategy, training_schedule
 from own_laws.equality import require_equality
 
@@ -134,19 +135,27 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """Check the stated mean variance of running sums of noise against the matrix of noise
-    weights.
+    """Check the stated mean variance of running sums of noise, and of the weights that
+    momentum, weight decay and falling rates make of it, against the matrix of noise weights.
     """
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
-    true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
-    require(
-        abs(claimed / true - 1) < _NEAR,
-        f"the mean variance is stated as {claimed}, but it is {true}",
-    )
-    root = math.sqrt(strategy.squared_sensitivity() * claimed)
-    message = f"rmse is {strategy.rmse}, but sensitivity times root mean variance is {root}"
-    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), message)
+    moved, weights = np.zeros((2, increments.shape[1])), []
+    for step, noise in enumerate(increments, 1):
+        moved[0] = 0.5 * moved[0] + noise - 0.1 * moved[1]
+        moved[1] += moved[0] / step
+        weights.append(moved[1].copy())
+    under = strategy.under(SGD(0.5, 0.1, lambda step: 1 / step))
+    require(under == strategy, "under(optimizer) changes the noise; it may change only errors")
+    for one, made in ((strategy, sums), (under, np.array(weights))):
+        true, claimed = float((made**2).sum() / len(made)), one.mean_variance()
+        require(
+            abs(claimed / true - 1) < _NEAR,
+            f"the mean variance is stated as {claimed} under {one.optimizer}, but it is {true}",
+        )
+        root = math.sqrt(one.squared_sensitivity() * claimed)
+        message = f"rmse is {one.rmse}, but sensitivity times root mean variance is {root}"
+        require(math.isclose(one.rmse, root, rel_tol=_NEAR), message)
 
 
 @names_subject

@@ -18,6 +18,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
+from counton.training.strategies.sgd import SGD, series_of, unscaled_variance
 from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining, check_shares
 from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
@@ -39,6 +40,8 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         schedule: the steps in which one training example counts; see `training_schedule`.
         shares: one positive number for each step, from which step scaling computes the numbers that
             divide the steps' noise; None: noise is not scaled.
+        momentum: the momentum of the optimiser for whose weights the noise is made: C^-1 is the
+            series (1 - x)^(1/2) (1 - momentum x)^(1/2), cut off.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -51,12 +54,18 @@ class BandedInverseSquareRoot(ToeplitzTraining):
     """
 
     def __init__(
-        self, steps: int, band: int, schedule: Schedule | None = None, shares: Any = None
+        self,
+        steps: int,
+        band: int,
+        schedule: Schedule | None = None,
+        shares: Any = None,
+        momentum: float = 0.0,
     ) -> None:
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
         self.band = check_integer("band", band, 1, self.steps)
         self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
         self.shares = check_shares(self.steps, shares)
+        self.momentum = SGD(momentum=momentum).momentum
 
     @classmethod
     def fit(
@@ -67,6 +76,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         separation: int | None = None,
         most: int = 64,
         scaling: Scaling = "none",
+        optimizer: SGD | None = None,
     ) -> Self:
         """Return the strategy with the band of least root mean squared error, among bands up to
         ``most``.
@@ -76,6 +86,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
                 in `training_schedule`.
             most: largest number of normal numbers per step.
             scaling: the kind of step scaling, as in `with_scaling`.
+            optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -85,9 +96,15 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         """
         schedule = training_schedule(steps, epochs, order, separation)
         most = check_integer("most", most, 1)
+        momentum = 0.0 if optimizer is None else optimizer.momentum
+        series = series_of(optimizer, steps)
+
+        def error(one: Self) -> float:
+            return one.squared_sensitivity() * float(unscaled_variance(one.inverse(), series))
+
         bands = range(1, min(most, steps) + 1)
-        best = min((cls(steps, band, schedule) for band in bands), key=lambda one: one.rmse)
-        return best.with_scaling(scaling)
+        tried = (cls(steps, band, schedule, momentum=momentum) for band in bands)
+        return min(tried, key=error).under(optimizer).with_scaling(scaling)
 
     @property
     @override
@@ -98,12 +115,13 @@ class BandedInverseSquareRoot(ToeplitzTraining):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        return {"band": self.band, **super().parameters}
+        momentum = {"momentum": self.momentum} if self.momentum else {}
+        return {"band": self.band, **momentum, **super().parameters}
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
         self.check_step(step)
-        weights = _inverse_root(self.band)
+        weights = _inverse_root(self.band, self.momentum)
         return tuple(Tap(0, step - lag, float(weights[lag])) for lag in range(min(self.band, step)))
 
     @override
@@ -112,23 +130,25 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
         impulse = np.zeros(self.steps)
         impulse[0] = 1
-        return np.asarray(lfilter([1.0], _inverse_root(self.band), impulse))
+        return np.asarray(lfilter([1.0], _inverse_root(self.band, self.momentum), impulse))
 
     @override
     def inverse(self) -> Floats:
         g = np.zeros(self.steps)
-        g[: self.band] = _inverse_root(self.band)
+        g[: self.band] = _inverse_root(self.band, self.momentum)
         return g
 
 
 @lru_cache(maxsize=256)
-def _inverse_root(band: int) -> Floats:
-    """Return the first ``band`` coefficients of (1 - x)^(1/2): shape (band,).
-
-    They are g_0 = 1 and g_k = g_(k-1) (2k - 3) / (2k).
+def _inverse_root(band: int, momentum: float) -> Floats:
+    """Return the first ``band`` coefficients of (1 - x)^(1/2) (1 - momentum x)^(1/2): shape
+    (band,).
     """
+    # Those of (1 - x)^(1/2) are g_0 = 1 and g_k = g_(k-1) (2k - 3) / (2k).
     k = np.arange(1, band)
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
+    if momentum:
+        g = np.convolve(g, g * momentum ** np.arange(band))[:band]
     g.setflags(write=False)
     return g
 

@@ -49,6 +49,7 @@ from counton.training.strategies.sensitivity import (
     gram_of_matrix,
     separated_squared,
 )
+from counton.training.strategies.sgd import SGD, matrix_of, weights_of
 from counton.training.strategies.training_strategy import (
     SLACK,
     Tap,
@@ -131,6 +132,7 @@ class BandedOptimum(TrainingStrategy):
         epochs: int = 1,
         separation: int | None = None,
         draws: Number | None = None,
+        optimizer: SGD | None = None,
     ) -> Self:
         """Return the strategy of least root mean squared error if an example's steps have a least
         distance.
@@ -142,6 +144,7 @@ class BandedOptimum(TrainingStrategy):
                 epoch.
             draws: largest number of normal numbers per coordinate and step, on average; by default
                 all normal numbers of the run so far.
+            optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -159,7 +162,7 @@ class BandedOptimum(TrainingStrategy):
                 f"draws is {draws}; it must be at least 1: each step takes one normal or more"
             )
         if most >= (steps + 1) / 2:
-            return cls(_optimal_bands(steps, schedule), schedule)
+            return cls(_optimal_bands(steps, schedule, optimizer), schedule).under(optimizer)
         # The last normal numbers, and those an epoch before, as many as ``draws`` allows.
         apart = schedule.apart if schedule.steps > 1 else steps
         order = [lag for near in range(apart) for lag in (near, near + apart) if lag < steps]
@@ -167,7 +170,8 @@ class BandedOptimum(TrainingStrategy):
         lags = tuple(
             sorted(lag for lag, so_far in zip(order, taken, strict=True) if so_far <= most)
         )
-        return cls(_optimal_few(steps, schedule, lags), schedule, lags)
+        few = _optimal_few(steps, schedule, lags, optimizer)
+        return cls(few, schedule, lags).under(optimizer)
 
     @property
     def bands(self) -> int:
@@ -259,7 +263,8 @@ class BandedOptimum(TrainingStrategy):
 
     @override
     def mean_variance(self) -> float:
-        return float((np.cumsum(_inverse_of(self._matrix), axis=0) ** 2).sum() / self.steps)
+        noise = weights_of(_inverse_of(self._matrix), self.optimizer)
+        return float((noise**2).sum() / self.steps)
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
@@ -303,7 +308,7 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 @lru_cache(maxsize=4)
-def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
+def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Floats:
     """Return the optimal matrix C with as many bands as the schedule's least distance: shape
     (steps, steps).
     """
@@ -330,7 +335,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     def value(x: Floats) -> tuple[float, Floats]:
         matrix, norms, wanted, shares = columns(x)
         inverse = _inverse_of(matrix)
-        sums = np.cumsum(inverse, axis=0)
+        sums = weights_of(inverse, optimizer)
         slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
         along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
         by_entry = (slope - matrix * (along / wanted**2)) * (wanted / norms)
@@ -343,7 +348,9 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
+def _optimal_few(
+    steps: int, schedule: Schedule, lags: tuple[int, ...], optimizer: SGD | None
+) -> Floats:
     """Return the measurement matrix C of least error that a search finds, if only some diagonals of
     its inverse may have entries.
 
@@ -405,14 +412,17 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
 
     def value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         scales, increments = increments_of(x)
-        sums = np.cumsum(increments, axis=0)
+        sums = weights_of(increments, optimizer)
         squares = float((sums**2).sum())
         matrix = _inverse_of(increments)
         gram = matrix.T @ matrix
         logs, by_gram = sensitivity_bound(np.abs(gram), power, sharp)
         by_gram *= np.sign(gram)
         by_matrix = matrix @ (by_gram + by_gram.T)
-        slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
+        if optimizer is None:
+            slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
+        else:
+            slope = matrix_of(optimizer, steps).T @ sums * (2 / squares)
         slope -= matrix.T @ by_matrix @ matrix.T
         by_scale = (slope * increments).sum(axis=1)
         return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])

@@ -30,8 +30,9 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.descent import DIFFERENCE, descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
-from counton.training.strategies.scaling import balance
+from counton.training.strategies.scaling import balance, scaled_variance
 from counton.training.strategies.sensitivity import gram_of_schedules
+from counton.training.strategies.sgd import RUNNING_SUMS, SGD, series_of, unscaled_variance
 from counton.training.strategies.toeplitz import (
     Scaling,
     ToeplitzTraining,
@@ -44,6 +45,8 @@ from counton.training.strategies.training_strategy import LARGEST_STEPS, Tap, tr
 MOST_BUFFERS = 8
 #: Up to this many steps, a second search improves the parameters under step scaling.
 LARGEST_REFIT = 4096
+#: Up to this many steps, the same under an optimiser, which takes time quadratic in the steps.
+LARGEST_REFIT_UNDER = 512
 #: A buffer that lowers the error by less than this fraction is left out.
 _WORTH = 1e-5
 #: Zeros are multiples of this number, at least as far from 0 and 1; float32 holds all of them.
@@ -104,6 +107,7 @@ class BufferedToeplitz(ToeplitzTraining):
         separation: int | None = None,
         buffers: int = 3,
         scaling: Scaling = "none",
+        optimizer: SGD | None = None,
     ) -> Self:
         """Return the strategy whose theta and thetahat have the least root mean squared error
         found.
@@ -117,6 +121,7 @@ class BufferedToeplitz(ToeplitzTraining):
                 lower the error by less than 1/100,000.
             scaling: the kind of step scaling; up to 4096 steps, a second search improves the
                 parameters for it.
+            optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -132,22 +137,22 @@ class BufferedToeplitz(ToeplitzTraining):
         # the same moments (Gauss).
         buffers = min(buffers, max(1, steps // 2))
         check_scaling(scaling)
-        theta, thetahat = fit_buffers(steps, schedule, buffers)
-        strategy = cls(steps, theta, thetahat, schedule)
+        theta, thetahat = fit_buffers(steps, schedule, buffers, series_of(optimizer, steps))
+        strategy = cls(steps, theta, thetahat, schedule).under(optimizer)
         if scaling == "none":
             return strategy
         best = strategy.with_scaling(scaling)
-        if steps > LARGEST_REFIT:
+        if steps > (LARGEST_REFIT if optimizer is None else LARGEST_REFIT_UNDER):
             return best
         for _ in range(1 if scaling == "equal" else 2):
             assert best.shares is not None
             start = np.array(
                 [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
             )
-            found = interlace(_refit(steps, schedule, best.shares, start.reshape(-1)))
+            found = interlace(_refit(steps, schedule, best.shares, start.reshape(-1), optimizer))
             if not interlaces(*found):
                 break
-            other = cls(steps, *found, schedule).with_scaling(scaling)
+            other = cls(steps, *found, schedule).under(optimizer).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other
@@ -160,7 +165,8 @@ class BufferedToeplitz(ToeplitzTraining):
         >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
         <BLT-2: 64 steps, 4 for each example, fixed order>
         """
-        return BufferedToeplitz(steps, self.theta, self.thetahat, schedule)
+        made = BufferedToeplitz(steps, self.theta, self.thetahat, schedule)
+        return made.under(self.optimizer)
 
     @property
     @override
@@ -197,7 +203,7 @@ class BufferedToeplitz(ToeplitzTraining):
 
         The unit is the variance of one normal number; the time is O(steps).
         """
-        if self.divisors is None:
+        if self.divisors is None or self.optimizer is not None:
             return super().mean_variance()
         return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)
 
@@ -302,35 +308,39 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 @lru_cache(maxsize=256)
 def fit_buffers(
-    steps: int, schedule: Schedule, buffers: int
+    steps: int, schedule: Schedule, buffers: int, series: tuple[float, ...] = RUNNING_SUMS
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) with the
     least error without step scaling, at most ``buffers`` of each.
 
-    A buffer is left out if it lowers the error by less than 1/100,000.
+    A buffer is left out if it lowers the error by less than 1/100,000. ``series`` is the polynomial
+    of `series_of`; by default errors are those of running sums.
     """
     if buffers == 1:
-        found = _search(steps, schedule, 1)
+        found = _search(steps, schedule, 1, series)
         return found if interlaces(*found) else ((0.5,), (0.25,))
-    fewer = fit_buffers(steps, schedule, buffers - 1)
+    fewer = fit_buffers(steps, schedule, buffers - 1, series)
     if len(fewer[0]) < buffers - 1:
         return fewer
-    found = _search(steps, schedule, buffers)
-    worth = interlaces(*found) and _rmse(found, steps, schedule) < (
-        _rmse(fewer, steps, schedule) * (1 - _WORTH)
+    found = _search(steps, schedule, buffers, series)
+    worth = interlaces(*found) and _rmse(found, steps, schedule, series) < (
+        _rmse(fewer, steps, schedule, series) * (1 - _WORTH)
     )
     return found if worth else fewer
 
 
 def _rmse(
-    parameters: tuple[tuple[float, ...], tuple[float, ...]], steps: int, schedule: Schedule
+    parameters: tuple[tuple[float, ...], tuple[float, ...]],
+    steps: int,
+    schedule: Schedule,
+    series: tuple[float, ...],
 ) -> float:
     gaps = 1 - np.array(parameters).T.reshape(1, -1)
-    return math.sqrt(float(_errors(gaps, steps, schedule)[0]))
+    return math.sqrt(float(_errors(gaps, steps, schedule, series)[0]))
 
 
 def _search(
-    steps: int, schedule: Schedule, buffers: int
+    steps: int, schedule: Schedule, buffers: int, series: tuple[float, ...]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     shifts = DIFFERENCE * np.concatenate(
         [np.zeros((1, 2 * buffers)), np.eye(2 * buffers), -np.eye(2 * buffers)]
@@ -338,7 +348,7 @@ def _search(
 
     def value(x: Floats) -> tuple[float, Floats]:
         with np.errstate(all="ignore"):
-            logs = np.log(_errors(from_search(x + shifts), steps, schedule)) / 2
+            logs = np.log(_errors(from_search(x + shifts), steps, schedule, series)) / 2
         logs = np.where(np.isfinite(logs), logs, 1e3)
         up, down = logs[1 : 2 * buffers + 1], logs[2 * buffers + 1 :]
         return float(logs[0]), (up - down) / (2 * DIFFERENCE)
@@ -349,16 +359,20 @@ def _search(
     return interlace(from_search(min(found, key=lambda one: one[0])[1]))
 
 
-def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
+def _errors(v: Floats, steps: int, schedule: Schedule, series: tuple[float, ...]) -> Floats:
     """Return the squared error (squared sensitivity times mean variance) of buffered linear
     Toeplitz noise (BLT), for each row of ``v``.
 
     A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
     """
     poles, zeros = v[:, 0::2], v[:, 1::2]
-    return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
-        zeros, _residues(zeros, poles), np.prod(poles / zeros, axis=1), steps
-    )
+    squares = _squared_sums(poles, _residues(poles, zeros), steps, schedule)
+    outputs = _residues(zeros, poles)
+    if series == RUNNING_SUMS:
+        return squares * _variances(zeros, outputs, np.prod(poles / zeros, axis=1), steps)
+    powers = np.exp(np.log1p(-zeros)[..., None] * np.arange(steps - 1))
+    later = np.einsum("ri,rit->rt", outputs, powers)
+    return squares * unscaled_variance(np.insert(later, 0, 1.0, axis=1), series)
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
@@ -443,7 +457,9 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     return float(left @ added)
 
 
-def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
+def _refit(
+    steps: int, schedule: Schedule, shares: Floats, start: Floats, optimizer: SGD | None
+) -> Floats:
     """Search for poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) that have
     less error with step scaling.
 
@@ -455,6 +471,7 @@ def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Flo
         shares: one positive number for each step, from which step scaling computes the numbers that
             divide the steps' noise (`balance`): shape (steps,).
         start: the values 1 - theta_1, 1 - thetahat_1, ... at which the search begins.
+        optimizer: the optimiser whose weights shall have little error; None: running sums.
     """
 
     def logs(x: Floats) -> float:
@@ -464,7 +481,12 @@ def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Flo
             theta, thetahat = tuple((1 - poles).tolist()), tuple((1 - zeros).tolist())
             gram = gram_of_schedules(blt_coefficients(steps, theta, thetahat), schedule.apart)
             inverse = 1 / balance(gram, shares)
-            value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
+            if optimizer is None:
+                value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
+            else:
+                value = scaled_variance(
+                    blt_coefficients(steps, thetahat, theta), inverse, optimizer
+                )
             return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
 
     bounds = search_bounds(len(start) // 2)

@@ -44,6 +44,7 @@ from counton.training.strategies.buffered import (
 )
 from counton.training.strategies.scaling import balance, scaled_variance
 from counton.training.strategies.sensitivity import costs_of_schedules, gram_of_schedules
+from counton.training.strategies.sgd import SGD, series_of, unscaled_variance
 from counton.training.strategies.toeplitz import (
     Scaling,
     ToeplitzTraining,
@@ -120,7 +121,14 @@ class Echo(ToeplitzTraining):
         self.shares = check_shares(self.steps, shares)
 
     @classmethod
-    def fit(cls, steps: int, epochs: int, buffers: int = 2, scaling: Scaling = "none") -> Self:
+    def fit(
+        cls,
+        steps: int,
+        epochs: int,
+        buffers: int = 2,
+        scaling: Scaling = "none",
+        optimizer: SGD | None = None,
+    ) -> Self:
         """Return the strategy with the least root mean squared error that a search finds.
 
         Args:
@@ -130,6 +138,7 @@ class Echo(ToeplitzTraining):
                 lower the error.
             scaling: the kind of step scaling; up to 512 steps, a second search improves the
                 parameters for it.
+            optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -147,23 +156,29 @@ class Echo(ToeplitzTraining):
                 "BufferedToeplitz.fit"
             )
         check_scaling(scaling)
-        if scaling == "none":
-            return cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
-        return cls._fit_scaled(steps, schedule, buffers, scaling)
+        return cls._fit_scaled(steps, schedule, buffers, scaling, optimizer)
 
     @classmethod
     @lru_cache(maxsize=16)
-    def _fit_scaled(cls, steps: int, schedule: Schedule, buffers: int, scaling: Scaling) -> Self:
-        best = cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
-        best = best.with_scaling(scaling)
-        if steps > LARGEST_REFIT:
+    def _fit_scaled(
+        cls,
+        steps: int,
+        schedule: Schedule,
+        buffers: int,
+        scaling: Scaling,
+        optimizer: SGD | None,
+    ) -> Self:
+        found = _fit(steps, schedule, buffers, series_of(optimizer, steps))
+        best = cls._make(np.array(found), steps, schedule)
+        best = best.under(optimizer).with_scaling(scaling)
+        if scaling == "none" or steps > LARGEST_REFIT:
             return best
         for _ in range(2):
             assert best.shares is not None
             x = _refit(best, steps, schedule, best.shares)
             if not interlaces(*interlace(from_search(x[:-2]))):
                 break
-            other = cls._make(x, steps, schedule).with_scaling(scaling)
+            other = cls._make(x, steps, schedule).under(optimizer).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other
@@ -280,14 +295,14 @@ def _descend(
 
 
 @lru_cache(maxsize=64)
-def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
-    left = np.arange(steps, 0, -1) / steps
-
+def _fit(
+    steps: int, schedule: Schedule, buffers: int, series: tuple[float, ...]
+) -> tuple[float, ...]:
     def logs(x: Floats) -> float:
         with np.errstate(all="ignore"):
             c, inverse = _series(x, steps, schedule.apart)
             squared = float(costs_of_schedules(c, schedule.apart).max())
-            value = squared * float(left @ np.cumsum(inverse) ** 2)
+            value = squared * float(unscaled_variance(inverse, series))
         allowed = abs(x[-1]) < 1 and abs(x[-1] - x[-2]) < 1
         return math.log(value) / 2 if allowed and 0 < value < math.inf else 1e3
 
@@ -299,7 +314,7 @@ def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
     if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())
     if buffers > 1:  # two parameters coincided, or one vanished
-        return _fit(steps, schedule, buffers - 1)
+        return _fit(steps, schedule, buffers - 1, series)
     return (*to_search(np.array([0.5, 0.75])).tolist(), 0.1, 0.1)
 
 
@@ -311,7 +326,7 @@ def _refit(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) -> Fl
         with np.errstate(all="ignore"):
             c, inverse = _series(x, steps, schedule.apart)
             e = 1 / balance(gram_of_schedules(c, schedule.apart), shares)
-            value = scaled_variance(inverse, e)
+            value = scaled_variance(inverse, e, strategy.optimizer)
         return math.log(value) / 2 if 0 < value < math.inf else 1e3
 
     return _descend(logs, np.concatenate(start), strategy.buffers, 40, 1)[1]

@@ -28,6 +28,7 @@ from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend, on_grid
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.strategies.sensitivity import by_schedule, in_order
+from counton.training.strategies.sgd import SGD, gram_of
 
 _ITERATIONS = 200
 
@@ -50,9 +51,9 @@ def balance(gram: Floats, shares: Floats) -> Floats:
     return in_order(rows / np.sqrt(costs)[:, None], len(shares))
 
 
-def toeplitz_weights(inverse: Floats) -> Floats:
-    """Return the matrix F from which the mean variance of running sums of noise follows under step
-    scaling: shape (steps, steps).
+def toeplitz_weights(inverse: Floats, optimizer: SGD | None = None) -> Floats:
+    """Return the matrix F from which the mean variance of running sums of noise, or of the weights
+    under ``optimizer``, follows under step scaling: shape (steps, steps).
 
     If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
     ``inverse`` has the coefficients of the inverse of the Toeplitz matrix C: shape (steps,).
@@ -71,11 +72,12 @@ def toeplitz_weights(inverse: Floats) -> Floats:
     for row in range(1, steps):
         products[row, row:] = products[row - 1, row - 1 : -1] + inverse[row] * inverse[row:]
         products[row:, row] = products[row, row:]
-    return weighted_gram(products)
+    return weighted_gram(products, optimizer)
 
 
-def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
-    """Return the mean over all steps of the variance of running sums of noise.
+def scaled_variance(coefficients: Floats, inverse: Floats, optimizer: SGD | None = None) -> float:
+    """Return the mean over all steps of the variance of running sums of noise, or of the weights
+    under ``optimizer``.
 
     The noise of the steps is K z, where K = diag(inverse) Toeplitz(coefficients) and z has
     independent entries of variance 1. Both arguments have the shape (steps,).
@@ -83,6 +85,8 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
     >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
     2.5
     """
+    if optimizer is not None:
+        return float(inverse @ toeplitz_weights(coefficients, optimizer) @ inverse)
     steps = len(coefficients)
     behind = np.concatenate([np.zeros(steps - 1), coefficients])
     own = np.lib.stride_tricks.sliding_window_view(behind, steps)[::-1]  # [j, s] is g_(s-j)
@@ -90,15 +94,18 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
     return float(np.einsum("js,js->", sums, sums)) / steps
 
 
-def weighted_gram(products: Floats) -> Floats:
-    """Return the matrix F from which the mean variance of running sums of noise follows under step
-    scaling.
+def weighted_gram(products: Floats, optimizer: SGD | None = None) -> Floats:
+    """Return the matrix F from which the mean variance of running sums of noise, or of the weights
+    under ``optimizer``, follows under step scaling.
 
     If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t. The
     unscaled noise of steps is K z; ``products`` is K K^T, shape (steps, steps), and is overwritten.
     """
     at = np.arange(len(products))
-    products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
+    if optimizer is None:
+        products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
+    else:
+        products *= gram_of(optimizer, len(at))
     return products
 
 

@@ -24,6 +24,7 @@ from counton.training.strategies.sensitivity import (
     monotone_squared,
     separated_squared,
 )
+from counton.training.strategies.sgd import RUNNING_SUMS, unscaled_variance
 from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     SLACK,
@@ -129,7 +130,8 @@ class ToeplitzTraining(TrainingStrategy):
                 "(order='fixed')"
             )
         of = self._epoch_of_steps if scaling == "epochs" else None
-        shares = best_shares(self._gram, toeplitz_weights(self.inverse()), of)
+        weights = toeplitz_weights(self.inverse(), self.optimizer)
+        shares = best_shares(self._gram, weights, of)
         found = self._with_shares(shares)
         if scaling == "free":
             return found
@@ -175,13 +177,11 @@ class ToeplitzTraining(TrainingStrategy):
 
     @override
     def mean_variance(self) -> float:
-        sums = np.cumsum(self.inverse())
-        if self.divisors is None:
-            left = np.arange(self.steps, 0, -1) / self.steps
-            return float(left @ sums**2)
+        if self.divisors is None and self.optimizer is None:
+            return float(unscaled_variance(self.inverse(), RUNNING_SUMS))
         self.check_small()
-        inverse = 1 / self.divisors
-        return float(inverse @ toeplitz_weights(self.inverse()) @ inverse)
+        inverse = np.ones(self.steps) if self.divisors is None else 1 / self.divisors
+        return float(inverse @ toeplitz_weights(self.inverse(), self.optimizer) @ inverse)
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:

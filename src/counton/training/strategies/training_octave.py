@@ -175,16 +175,14 @@ class OctaveTraining(TrainingStrategy):
         if scaling not in ("equal", "free"):
             raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
         if scaling == "equal":
-            return type(self)(self.steps, self.weights, self.schedule)
+            return self._copy_with("_divisors", shares=np.ones(self.steps))
         if self.schedule.steps > 1 and not self.schedule.fixed:
             raise InvalidInput(
                 "scaling is 'free', but the schedule promises only a separation: use 'equal', or "
                 "enforce the order (order='fixed')"
             )
         gram = gram_of_matrix(self._full_gram, self.schedule.apart)
-        return type(self)(
-            self.steps, self.weights, self.schedule, best_shares(gram, self._scaling_matrix())
-        )
+        return self._copy_with("_divisors", shares=best_shares(gram, self._scaling_matrix()))
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -222,7 +220,7 @@ class OctaveTraining(TrainingStrategy):
 
         If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
         """
-        return weighted_gram(_differences(self._covariance))
+        return weighted_gram(_differences(self._covariance), self.optimizer)
 
     @override
     def squared_sensitivity(self) -> float:

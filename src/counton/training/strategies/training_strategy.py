@@ -32,6 +32,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, Strategy
+from counton.training.strategies.sgd import SGD
 
 #: Largest number of steps of a training run.
 LARGEST_STEPS = 2**24
@@ -109,10 +110,13 @@ class TrainingStrategy(Strategy):
     Attributes:
         steps: number of steps of the run.
         schedule: the steps in which one training example counts.
+        optimizer: the optimiser for whose weights errors are stated; None: errors are those of
+            running sums. The noise does not depend on it.
     """
 
     steps: int
     schedule: Schedule
+    optimizer: SGD | None = None
 
     @property
     def address(self) -> dict[str, Any]:
@@ -140,6 +144,19 @@ class TrainingStrategy(Strategy):
     def name(self) -> str:
         """The name under which the strategy is shown, such as "BLT-3"."""
         return self.saved_name
+
+    def under(self, optimizer: SGD | None) -> Self:
+        """Return the strategy with the same noise, and errors of the weights under ``optimizer``;
+        None: errors of running sums.
+
+        >>> from counton.training import SGD
+        >>> from counton.training.strategies import BufferedToeplitz
+        >>> momentum = SGD(momentum=0.9)
+        >>> strategy = BufferedToeplitz.fit(64)
+        >>> round(strategy.rmse, 1), round(strategy.under(momentum).rmse, 1)
+        (2.2, 13.7)
+        """
+        return self._copy_with(optimizer=optimizer)
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
         """Return a copy of the strategy with the attributes ``changes``, and without the cached
@@ -243,15 +260,16 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def mean_variance(self) -> float:
-        """Return the mean over all steps of the variance of the running sums of noise.
+        """Return the mean over all steps of the variance of the running sums of noise, or of the
+        weights under ``optimizer``.
 
         The unit is the variance of one normal number.
         """
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of running sums, if noise is calibrated to zCDP with rho = 1/2
-        and to gradients of norm at most 1.
+        """Root mean squared error of running sums, or of the weights under ``optimizer``, if noise
+        is calibrated to zCDP with rho = 1/2 and to gradients of norm at most 1.
         """
         # The sensitivity times the root of the mean variance.
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
