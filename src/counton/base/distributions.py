@@ -122,11 +122,7 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     unit = Fraction(1) if grid is None else grid
     if isinstance(law, DiscreteLaplace):
         return {"law": "discrete Laplace", "scale": str(law.scale * unit), **told}
-    return {
-        "law": "discrete Gaussian",
-        "sigma_squared": str(law.sigma_squared * unit**2),
-        **told,
-    }
+    return {"law": "discrete Gaussian", "sigma_squared": str(law.sigma_squared * unit**2), **told}
 
 
 def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:

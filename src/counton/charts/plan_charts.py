@@ -246,11 +246,7 @@ def plot_loss(
     every = f"restarted every\n{habit.window:,} steps:\ntypical error"
     # The loss by the paper's analysis rises and falls with age: drawn behind the others.
     curves = {
-        f"{every} {plan.baseline_rmse:,.1f}": (
-            habit.loss(shown.tolist()),
-            PALETTE[1],
-            1.7,
-        ),
+        f"{every} {plan.baseline_rmse:,.1f}": (habit.loss(shown.tolist()), PALETTE[1], 1.7),
         "the paper's analysis\nof this plan": (
             plan.best.errors.loss(shown.tolist(), "paper"),
             shade(PALETTE[0], 1.45),

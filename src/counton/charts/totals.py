@@ -344,11 +344,7 @@ def _one_chart(
     ends = [abs(end) for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
     left = max(0.5 if below else 0.8, 0.3 + VALUE_INCHES * len(f"{max(ends):,.0f}"))
     figure.subplots_adjust(
-        left=left / wide,
-        right=1 - room / wide,
-        bottom=bottom,
-        top=top,
-        hspace=0.16,
+        left=left / wide, right=1 - room / wide, bottom=bottom, top=top, hspace=0.16
     )
     shades = curves.colours
     for place, (ax, panel) in enumerate(zip(axes, panels, strict=True)):
@@ -501,12 +497,7 @@ def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tu
 
 
 def _draw_panel(
-    ax: Axes,
-    curves: Curves,
-    panel: list[int],
-    shades: dict[int, str],
-    *,
-    from_zero: bool = True,
+    ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str], *, from_zero: bool = True
 ) -> None:
     low, high = reach(curves, panel, from_zero=from_zero)
     ax.set_ylim(low, high)

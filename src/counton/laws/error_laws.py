@@ -14,17 +14,9 @@ from counton.base.distributions import (
     DiscreteLaplace,
     NoiseDistribution,
 )
-from counton.laws.rows import (
-    accepts,
-    count_steps,
-    names_subject,
-    reads_of,
-    require,
-)
+from counton.laws.rows import accepts, count_steps, names_subject, reads_of, require
 from counton.strategies import StreamStrategy, noise_variance
-from counton.strategies.strategy import (
-    node_law,
-)
+from counton.strategies.strategy import node_law
 
 #: Noise distributions under which errors are compared: wide ones, and ones on a few integers.
 WIDE: tuple[NoiseDistribution, ...] = (
@@ -86,12 +78,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _compare(
-    what: str,
-    found: Any,
-    exact: Floats,
-    more: Floats,
-    stops: Integers,
-    starts: Integers,
+    what: str, found: Any, exact: Floats, more: Floats, stops: Integers, starts: Integers
 ) -> None:
     found = np.asarray(found)
     room = NEAR * np.abs(exact) + 1e-13 * float(exact.max(initial=0.0))

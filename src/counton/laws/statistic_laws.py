@@ -22,11 +22,7 @@ from counton.privacy import ZCDP, Contribution, PureDP
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
 from counton.statistics.readings import place_of_name, read_release
-from counton.statistics.statistic import (
-    NamedCells,
-    Statistic,
-    restore,
-)
+from counton.statistics.statistic import NamedCells, Statistic, restore
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Independent, StreamStrategy, matrices
 
@@ -41,10 +37,7 @@ Batches = Sequence[Sequence[Any]]
 
 @names_subject
 def check_statistic(
-    statistic: Statistic,
-    batches: Batches,
-    *,
-    unit_of: Callable[[Any], Hashable] | None = None,
+    statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
     """Check that a statistic keeps all laws, on events of a small stream.
 
@@ -281,10 +274,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
 
 @names_subject
 def check_statistic_neighbours(
-    statistic: Statistic,
-    batches: Batches,
-    *,
-    unit_of: Callable[[Any], Hashable] | None = None,
+    statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
     """Check that no unit changes cells, steps or measurements by more than ``contribution`` states.
 
@@ -301,10 +291,7 @@ def check_statistic_neighbours(
 
 
 def _check_neighbours(
-    statistic: Statistic,
-    batches: Batches,
-    batched: bool,
-    unit_of: Callable[[Any], Hashable] | None,
+    statistic: Statistic, batches: Batches, batched: bool, unit_of: Callable[[Any], Hashable] | None
 ) -> None:
     steps = len(batches)
     whole = cell_changes(statistic, batches).reshape(steps, -1)

@@ -19,14 +19,9 @@ import numpy as np
 from counton.base.arrays import Integers
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.laws.error_laws import (
-    check_noise_variance,
-)
+from counton.laws.error_laws import check_noise_variance
 from counton.laws.node_noise import HashedNoise, ShiftedNoise, noise_of
-from counton.laws.pattern_laws import (
-    check_pattern_sensitivity,
-    matrix_of,
-)
+from counton.laws.pattern_laws import check_pattern_sensitivity, matrix_of
 from counton.laws.rows import (
     Address,
     LawBroken,
@@ -72,12 +67,7 @@ from counton.strategies.strategy import (
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes in which a rebuilt strategy must be equal to the original.
-_STATED = (
-    "horizon",
-    "facts",
-    "_largest_read",
-    "sources",
-)
+_STATED = ("horizon", "facts", "_largest_read", "sources")
 #: Largest number of steps for which `counton.strategies.matrices` is compared.
 _ALL_MATRICES = 64
 #: Largest number of steps for which all sets of steps are tried.

@@ -126,13 +126,7 @@ class BlockSource(threading.local):
         skip = tile.first_column - first * per_block
         return words[:, skip : skip + tile.columns]
 
-    def refine(
-        self,
-        address: BlockAddress,
-        rows: Words,
-        columns: Words,
-        lane: int,
-    ) -> Words:
+    def refine(self, address: BlockAddress, rows: Words, columns: Words, lane: int) -> Words:
         """Return 128 further random bits for each sample: uint64, shape ``(len(rows), 2)``."""
         blocks = len(rows)
         counters = self._reserve(blocks)

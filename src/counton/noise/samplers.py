@@ -127,10 +127,7 @@ class SignedGeometric(CumulativeLaw):
             low, high = self._below.bracket(-1 - value, bits)
             return (low << bits) // (one + q_high), -((-high << bits) // (one + q_low))
         low, high = self._above.bracket(value + 1, bits)
-        return (
-            one + ((-high << bits) // (one + q_low)),
-            one - (low << bits) // (one + q_high),
-        )
+        return (one + ((-high << bits) // (one + q_low)), one - (low << bits) // (one + q_high))
 
 
 class TruncatedGeometric(CumulativeLaw):

@@ -25,14 +25,7 @@ from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
 from counton.numbers.noise_address import noise_address
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    Guarantee,
-    guarantee_from_dict,
-    value_grid,
-)
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, guarantee_from_dict, value_grid
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
 

@@ -116,9 +116,7 @@ def _within(
 
 
 def _halfwidths_of_draws(
-    law: NoiseDistribution,
-    numbers: NDArray[np.int64],
-    level: float,
+    law: NoiseDistribution, numbers: NDArray[np.int64], level: float
 ) -> NDArray[np.float64]:
     """Return the half-widths of sums of n noise draws, for each n in ``numbers``."""
     # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths

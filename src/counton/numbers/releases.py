@@ -241,12 +241,7 @@ class Releases(PublicNumbers):
         return _around(self.values, half)
 
     def window(
-        self,
-        start: int,
-        stop: int,
-        cells: Any = None,
-        level: float = 0.95,
-        weights: Any = None,
+        self, start: int, stop: int, cells: Any = None, level: float = 0.95, weights: Any = None
     ) -> Window:
         """Return the private count of steps start + 1 to stop, with its interval.
 

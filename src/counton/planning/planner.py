@@ -1102,10 +1102,7 @@ def candidates(
         if (family.simple if simple else not family.only_simple)
         and (
             wanted := family.norms_wanted(
-                norms,
-                compare=compare,
-                several=several,
-                everything=everything or horizon < _SHORT,
+                norms, compare=compare, several=several, everything=everything or horizon < _SHORT
             )
         )
     )

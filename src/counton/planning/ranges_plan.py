@@ -66,11 +66,7 @@ class CellsDesign:
 
     def row(self) -> dict[str, Any]:
         """Return this design's row in the table of a plan."""
-        return {
-            "strategy": self.name,
-            "noise": self.family,
-            "expected_error": self.expected_error,
-        }
+        return {"strategy": self.name, "noise": self.family, "expected_error": self.expected_error}
 
 
 @known_arguments

@@ -130,11 +130,7 @@ class Split(NamedTuple):
 
 
 def split(
-    costs: Sequence[Cost],
-    guarantee: Guarantee,
-    noise: Noise | None = None,
-    *,
-    by: By = "shares",
+    costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None = None, *, by: By = "shares"
 ) -> Split:
     """Divide one guarantee among the parts of a report, by integer weights of their cells.
 
@@ -180,8 +176,7 @@ def split(
         raise _error_of_bounds(costs, guarantee, noise)
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     return min(
-        found,
-        key=lambda one: sum(v * e**2 for v, e in zip(weights, one.errors or (), strict=True)),
+        found, key=lambda one: sum(v * e**2 for v, e in zip(weights, one.errors or (), strict=True))
     )
 
 

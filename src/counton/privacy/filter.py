@@ -98,10 +98,7 @@ class Filter:
 
     @classmethod
     def start(
-        cls,
-        limit: Limit,
-        known: Iterable[Limit] = (),
-        approximate_delta: Number | None = None,
+        cls, limit: Limit, known: Iterable[Limit] = (), approximate_delta: Number | None = None
     ) -> Self:
         """Return a filter with nothing spent yet.
 

@@ -15,14 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import (
-    Number,
-    check_positive,
-    exact,
-    float_above,
-    readable,
-    text,
-)
+from counton.base.exact import Number, check_positive, exact, float_above, readable, text
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation

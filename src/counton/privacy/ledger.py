@@ -69,12 +69,7 @@ class Spend(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the entry."""
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "relation": self.relation,
-            **self.promise(),
-        }
+        return {"name": self.name, "unit": self.unit, "relation": self.relation, **self.promise()}
 
     def promise(self) -> dict[str, Any]:
         """Return the guarantee as JSON values, and the name of the entry that it follows."""

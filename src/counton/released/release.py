@@ -28,13 +28,7 @@ from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_o
 from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
-from counton.released.periods import (
-    WEEK,
-    WEEKDAYS,
-    check_delay,
-    occurrences_of,
-    patterns_of,
-)
+from counton.released.periods import WEEK, WEEKDAYS, check_delay, occurrences_of, patterns_of
 from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps

@@ -109,10 +109,7 @@ def about(
         **({} if people is None else {"people": people}),
         "guarantee": str(guarantee),
         "meaning": guarantee.meaning_for(unit.unit, unit.relation),
-        "terms": {
-            "guarantee": guarantee.to_dict(),
-            "contribution": unit.to_dict(),
-        },
+        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
         "strategy": repr(terms.strategy),
         "noise": noise,
         "level": level,
@@ -182,10 +179,4 @@ def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the description in a file as JSON values; ``own`` is from `own_facts_of`."""
-    return {
-        "format": FORMAT,
-        "terms": terms.public(),
-        **definition.public(),
-        "level": level,
-        **own,
-    }
+    return {"format": FORMAT, "terms": terms.public(), **definition.public(), "level": level, **own}

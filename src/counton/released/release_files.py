@@ -33,13 +33,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.read_options import View, with_shown_groups
 from counton.released.release import Release
-from counton.released.release_facts import (
-    ATTRS,
-    FORMAT,
-    MOST_CELLS,
-    TABLES,
-    unpack,
-)
+from counton.released.release_facts import ATTRS, FORMAT, MOST_CELLS, TABLES, unpack
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
 
@@ -133,8 +127,7 @@ def read(
         whole = None
         if like is not None:
             whole = max(
-                (_read_one(place, name, databases) for place in _places(like)),
-                key=_File.last,
+                (_read_one(place, name, databases) for place in _places(like)), key=_File.last
             )
         files = [_read_one(place, name, databases, whole) for place in _places(source)]
     newest = max(files, key=_File.last)
@@ -220,10 +213,7 @@ def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]
 
 
 def _read_one(
-    place: str,
-    name: str | None,
-    databases: Databases | None,
-    like: _File | None = None,
+    place: str, name: str | None, databases: Databases | None, like: _File | None = None
 ) -> _File:
     """Read one stream from a file or a database; ``like`` has the description that it lacks."""
     if is_database(place):
@@ -549,10 +539,7 @@ def _cell_values(
     return unpack(cells, (-1,))
 
 
-def _rows_there(
-    files: Sequence[_File],
-    released: ReleasedNumbers,
-) -> pl.DataFrame | None:
+def _rows_there(files: Sequence[_File], released: ReleasedNumbers) -> pl.DataFrame | None:
     """Return the rows that files contain, as columns that identify them; None: none is missing."""
     if all(one.whole for one in files):
         return None

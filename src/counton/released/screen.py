@@ -173,10 +173,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         stds.append(f"{figures(windows.std[-1])} of window {step} by itself")
     noise = [
         ("error", f"standard deviation {', '.join(stds)}"),
-        (
-            "",
-            "each estimate is the true number plus random noise, so a small one can be below 0",
-        ),
+        ("", "each estimate is the true number plus random noise, so a small one can be below 0"),
         (
             "intervals",
             f"each by itself holds the true number with probability {percent(released.level)}%",

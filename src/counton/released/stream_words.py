@@ -27,10 +27,7 @@ from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
-from counton.strategies import (
-    Independent,
-    StreamStrategy,
-)
+from counton.strategies import Independent, StreamStrategy
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -328,13 +325,7 @@ def account_of(
         before=_people_in_words(definition),
         unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
         sources=definition.statistic.card.sources,
-        constants=[
-            (
-                f"least of {one.holds_for}",
-                one.source,
-            )
-            for one in factors
-        ],
+        constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
 
 

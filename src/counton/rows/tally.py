@@ -43,10 +43,7 @@ MANY_GROUPS = 2**22
 
 
 def cells_of(
-    rows: Rows,
-    reading: RowReading,
-    domain: Sequence[str] | None,
-    alike: pl.DataFrame | None = None,
+    rows: Rows, reading: RowReading, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
 
@@ -169,10 +166,7 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
 
 
 def sums_by_label(
-    rows: pl.LazyFrame,
-    reading: RowReading,
-    domain: Sequence[str] | None,
-    source: Source,
+    rows: pl.LazyFrame, reading: RowReading, domain: Sequence[str] | None, source: Source
 ) -> pl.DataFrame:
     """Add up rows by window and label, then by position in ``domain``.
 

@@ -474,7 +474,5 @@ def _parse(text: pl.Expr, form: str) -> pl.Expr:
 
 def _local_to_utc(local: pl.Expr, timezone: str, clock_change: ClockChange) -> pl.Expr:
     return local.dt.replace_time_zone(
-        timezone,
-        ambiguous="null" if clock_change == "raise" else clock_change,
-        non_existent="null",
+        timezone, ambiguous="null" if clock_change == "raise" else clock_change, non_existent="null"
     ).dt.epoch("us")

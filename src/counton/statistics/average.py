@@ -124,8 +124,7 @@ class Average(ClippedValues):
         self.ordered = number is not None  # the number of values is checked at each step
         self.row_total = self.width if number is None else None
         self.card = replace(
-            self.card,
-            known_beforehand=("sum", "count") if number is None else None,
+            self.card, known_beforehand=("sum", "count") if number is None else None
         )
 
     @property

@@ -253,11 +253,7 @@ class Contingency(GridCells):
                 "in the data would reveal whose rows are in them: list the values of all columns, "
                 f"as in {field('domain')} '{example}'"
             )
-        return cls(
-            {name: values[name] for name in names},
-            equal=bool(stated["equal"]),
-            **asked,
-        )
+        return cls({name: values[name] for name in names}, equal=bool(stated["equal"]), **asked)
 
     @property
     @override

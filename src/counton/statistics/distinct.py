@@ -109,10 +109,7 @@ class Distinct(Statistic):
                 given[name] = check_integer(name, number, 1, _MOST)
         self.window, self.windows, self.changes, self.stay = given.values()
         if changes is not None:
-            self.card = replace(
-                self.card,
-                phrase="number of {units} who are there",
-            )
+            self.card = replace(self.card, phrase="number of {units} who are there")
         if window is None and windows is not None:
             raise InvalidInput(
                 f"windows is {windows}, but the length of a window is missing: give window too, as "

@@ -290,9 +290,7 @@ class Report(TallyStatistic):
         named = [source for one in self.statistics.values() for source in one.card.sources]
         known = any(one.card.known_beforehand is not None for one in self.statistics.values())
         self.card = replace(
-            self.card,
-            sources=tuple(dict.fromkeys(named)),
-            known_beforehand=() if known else None,
+            self.card, sources=tuple(dict.fromkeys(named)), known_beforehand=() if known else None
         )
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
         self.within = bounds_by_name(within, self.statistics, self.size)

@@ -28,10 +28,7 @@ MATRIX_DIGITS = 20
 
 
 def descend(
-    value: Value,
-    start: Floats,
-    bounds: Sequence[tuple[float, float]] | None = None,
-    **options: Any,
+    value: Value, start: Floats, bounds: Sequence[tuple[float, float]] | None = None, **options: Any
 ) -> tuple[float, Floats]:
     """Minimise a function by L-BFGS; return the least value, and where it was found.
 

@@ -261,11 +261,7 @@ class _StepNodes(Hashable, Protocol):
 
 
 def sensitivities(
-    strategy: _StepNodes,
-    *,
-    steps: int | None = None,
-    separation: int = 1,
-    every: int | None = None,
+    strategy: _StepNodes, *, steps: int | None = None, separation: int = 1, every: int | None = None
 ) -> Sensitivity:
     """Return the sensitivity of all measurements together: how far one unit moves them.
 

@@ -22,13 +22,7 @@ from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import NodeNoise, Norm
 from counton.tables.nodes import Nodes
-from counton.tables.workloads import (
-    AllRanges,
-    Queries,
-    RandomSubsets,
-    TreeNodes,
-    Workload,
-)
+from counton.tables.workloads import AllRanges, Queries, RandomSubsets, TreeNodes, Workload
 
 
 class Dyadic(LineStrategy):

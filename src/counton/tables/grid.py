@@ -23,11 +23,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.lines.line_strategy import (
-    LATTICE_BITS,
-    LineStrategy,
-    rounded_sums,
-)
+from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy, rounded_sums
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 from counton.tables.nodes import Nodes
 from counton.tables.saved_lines import line_strategy_from_dict

@@ -24,12 +24,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.lines.line_strategy import (
-    LATTICE_BITS,
-    check_cells,
-    check_name,
-    on_lattice,
-)
+from counton.strategies.lines.line_strategy import LATTICE_BITS, check_cells, check_name, on_lattice
 from counton.strategies.strategy import Norm
 from counton.tables.tree_law import TreeLaw, binary_radices
 from counton.tables.weighted_tree import WeightedTree

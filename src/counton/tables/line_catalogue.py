@@ -15,11 +15,7 @@ from counton.strategies.streams.square_root import LARGEST_HORIZON
 from counton.tables.haar import Haar
 from counton.tables.line_square_root import SquareRoot
 from counton.tables.nodes import Nodes
-from counton.tables.optimal import (
-    LARGEST_LAPLACE,
-    optimal_gaussian,
-    optimal_laplace,
-)
+from counton.tables.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
 from counton.tables.workloads import Prefixes, Workload
 
 if TYPE_CHECKING:

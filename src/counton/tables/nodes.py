@@ -24,12 +24,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend
-from counton.strategies.lines.line_strategy import (
-    LATTICE_BITS,
-    check_cells,
-    check_name,
-    on_lattice,
-)
+from counton.strategies.lines.line_strategy import LATTICE_BITS, check_cells, check_name, on_lattice
 from counton.strategies.strategy import Norm
 from counton.tables.tree_law import TreeLaw, binary_radices
 from counton.tables.weighted_tree import WeightedTree
@@ -64,11 +59,7 @@ class Nodes(WeightedTree):
     sources = ("consistency",)
 
     def __init__(
-        self,
-        cells: int,
-        radices: Sequence[int],
-        weights: Sequence[int],
-        name: str = "hierarchy",
+        self, cells: int, radices: Sequence[int], weights: Sequence[int], name: str = "hierarchy"
     ) -> None:
         self.cells = check_cells(cells)
         self.radices = tuple(int(radix) for radix in radices)
@@ -113,11 +104,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def of(
-        cls,
-        workload: Workload,
-        radices: Sequence[int],
-        weights: Floats,
-        bits: int = LATTICE_BITS,
+        cls, workload: Workload, radices: Sequence[int], weights: Floats, bits: int = LATTICE_BITS
     ) -> Self:
         """Return the strategy with real weights, rounded to multiples of 2^-bits of the largest.
 

@@ -113,11 +113,7 @@ def all_levels(tree: Tree, parts: Sequence[TableNumbers]) -> TableNumbers:
 
 
 def adjusted_hierarchy(
-    law: HierarchyLaw,
-    released: Sequence[Floats],
-    grain: float,
-    halves: Halves,
-    fit: Fit,
+    law: HierarchyLaw, released: Sequence[Floats], grain: float, halves: Halves, fit: Fit
 ) -> AdjustedHierarchy:
     """Adjust a released tree of counts to public constraints; see `HierarchyReading.adjust`."""
     tree = law.tree

@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
-from counton.base.columns import (
-    codes_of,
-    columns_of,
-    labels_bytes,
-    refuse_added,
-)
+from counton.base.columns import codes_of, columns_of, labels_bytes, refuse_added
 from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]

@@ -254,7 +254,5 @@ class _Family:
         column = sums + later  # sum of c_i(t) over the prefixes that end in the family
         self.square_of_sum = math.fsum(weight * column**2) - math.fsum(weight * column) ** 2 / total
         self.profile = _Profile(
-            int(length.sum()),
-            math.fsum(covered) / total,
-            math.fsum(covered_squared) / total**2,
+            int(length.sum()), math.fsum(covered) / total, math.fsum(covered_squared) / total**2
         )

@@ -120,11 +120,7 @@ def whole_numbers(
 
 
 def _children(
-    totals: Integers,
-    parents: Integers,
-    estimates: Floats,
-    fixed: NDArray[np.bool_],
-    lowest: Floats,
+    totals: Integers, parents: Integers, estimates: Floats, fixed: NDArray[np.bool_], lowest: Floats
 ) -> Integers:
     """Return integers near the estimates of one level that add up to the parents' ``totals``."""
     size = len(totals)

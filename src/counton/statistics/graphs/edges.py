@@ -50,11 +50,7 @@ class Edges(Subgraphs):
     size, most = 1, 1
 
     def __init__(
-        self,
-        *,
-        changes: int = 1,
-        beyond: Beyond = "refuse",
-        neighbours: Relation = "add_remove",
+        self, *, changes: int = 1, beyond: Beyond = "refuse", neighbours: Relation = "add_remove"
     ) -> None:
         super().__init__(None, changes, beyond, neighbours)
         self.any_sightings = changes > 1  # else one sighting, or all of an edge

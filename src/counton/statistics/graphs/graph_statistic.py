@@ -408,12 +408,7 @@ class Graph(Exact):
         return changes, done
 
     def _one(
-        self,
-        index: _Index,
-        key: int,
-        comes: bool,
-        changes: NDArray[np.int64],
-        done: list[int],
+        self, index: _Index, key: int, comes: bool, changes: NDArray[np.int64], done: list[int]
     ) -> None:
         statistic = self._statistic
         made = index.did.get(key, 0)

@@ -31,12 +31,7 @@ class Words(NamedCells):
     Shorter words come first, words of equal length in the order of the alphabet.
     """
 
-    card = Card(
-        reading=OnDemandReading,
-        on_demand=True,
-        event="letter",
-        of_letters=True,
-    )
+    card = Card(reading=OnDemandReading, on_demand=True, event="letter", of_letters=True)
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()

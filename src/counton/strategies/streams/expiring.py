@@ -66,12 +66,7 @@ class Expiring(EndlessStrategy):
 
     sources = ("expiration",)
 
-    def __init__(
-        self,
-        growth: Number = 1,
-        delay: int = 0,
-        levels: int | None = None,
-    ) -> None:
+    def __init__(self, growth: Number = 1, delay: int = 0, levels: int | None = None) -> None:
         #: Growth, delay and levels, on which guarantees that expire and their calibration depend.
         self.expiry = Expiry(growth, delay, levels)
         self.delay = self.expiry.delay

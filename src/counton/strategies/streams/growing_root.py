@@ -40,11 +40,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import (
-    LARGEST_SPREAD,
-    DiscreteGaussian,
-    NoiseDistribution,
-)
+from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
@@ -638,9 +634,7 @@ class GrowingSquareRoot(EndlessStrategy):
         weight, unit = int(beginning.weights[at.node - 1]), 1 << self.facts.lattice_bits
         nodes = [
             Node(
-                quarter(at.node + k, self._equal),
-                at.node + k,
-                Fraction(weight * int(value), unit),
+                quarter(at.node + k, self._equal), at.node + k, Fraction(weight * int(value), unit)
             )
             for k, value in enumerate(beginning.root.numerators[: max(end.over - at.node + 1, 0)])
         ]

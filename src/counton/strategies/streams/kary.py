@@ -338,11 +338,7 @@ class KAry(DigitTree):
 
     @classmethod
     def best(
-        cls,
-        horizon: int,
-        metric: Metric = "mean",
-        subtraction: bool | None = True,
-        norm: Norm = 1,
+        cls, horizon: int, metric: Metric = "mean", subtraction: bool | None = True, norm: Norm = 1
     ) -> KAry:
         """Return the tree of least error for a horizon.
 

@@ -21,16 +21,8 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
-from counton.strategies.strategy import (
-    Node,
-    Steps,
-    check_step,
-    window_ends,
-)
-from counton.strategies.streams.power_series import (
-    convolve,
-    fft_length,
-)
+from counton.strategies.strategy import Node, Steps, check_step, window_ends
+from counton.strategies.streams.power_series import convolve, fft_length
 from counton.strategies.streams.square_root import RootStrategy, square_root_coefficients
 
 if TYPE_CHECKING:

@@ -35,13 +35,7 @@ import numpy as np
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
 from counton.base.exact import check_integer
 from counton.strategies.participation import check_norm
-from counton.strategies.strategy import (
-    Metric,
-    Norm,
-    ReleaseForm,
-    check_metric,
-    check_release_form,
-)
+from counton.strategies.strategy import Metric, Norm, ReleaseForm, check_metric, check_release_form
 
 if TYPE_CHECKING:
     from counton.strategies.streams.solved import LeastSquaresFactorization
