@@ -25,11 +25,7 @@ def draw(chance: random.Random) -> Case:
     if own.get("epsilon") == 10:
         own["epsilon"] = 1
     rows = [[chance.randrange(6), "g0", 7, 0, 1] for _ in range(5)]
-    return {
-        "key": chance.randrange(2**63),
-        "own": own,
-        "nights": [rows, []],
-    }
+    return {"key": chance.randrange(2**63), "own": own, "nights": [rows, []]}
 
 
 def run_alone(case: Case, folder: Path) -> str:

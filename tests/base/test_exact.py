@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import (
-    exact,
-    float_above,
-    float_below,
-    root_rounded_up,
-    rounded_up,
-    text,
-)
+from counton.base.exact import exact, float_above, float_below, root_rounded_up, rounded_up, text
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,7 @@ def curves(last: list[float], steps: int = 50) -> Curves:
     return Curves(times.astype("datetime64[us]"), names, estimates, estimates - 5, estimates + 5)
 
 
-@given(
-    st.lists(st.floats(0, 500), min_size=1, max_size=30),
-    st.floats(1, 30),
-)
+@given(st.lists(st.floats(0, 500), min_size=1, max_size=30), st.floats(1, 30))
 def test_labels_keep_their_distance_and_order(wanted: list[float], gap: float) -> None:
     height = 500.0
     places = spread(np.array(wanted), gap, height)

@@ -69,12 +69,7 @@ def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"count visits.csv {STREAM}",
-    ],
-)
+@pytest.mark.parametrize("words", [f"count visits.csv {STREAM}"])
 def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words: str) -> None:
     asked = [word.replace("~", " ") for word in words.split()]
     asked += ["--state", "s.db", "--out", "t.csv", "--plot", "c.png"]

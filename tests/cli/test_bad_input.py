@@ -43,10 +43,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
         {"by": None},
         r"--domain a,b lists groups, and the column of the groups is missing; give --by",
     ),
-    (
-        {"domain": "a"},
-        r"groups in column 'group' that are not listed: 'b' .*row 2.*--unknown drop",
-    ),
+    ({"domain": "a"}, r"groups in column 'group' that are not listed: 'b' .*row 2.*--unknown drop"),
     ({"domain": "a,b,a"}, r"names the group 'a' twice"),
     ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
     ({"steps": "six"}, r"'six' is not a whole number"),
@@ -274,9 +271,7 @@ def test_events_in_the_future_do_not_release_windows_ahead_of_time(
 ) -> None:
     (place.folder / "e.csv").write_text("time,group\n2013-01-01T00:00Z,a\n2999-01-01T00:00Z,a\n")
     before = contents()
-    done = place(
-        *("count", str(place.folder / "e.csv"), *place.new(every="24h", steps="400000")),
-    )
+    done = place(*("count", str(place.folder / "e.csv"), *place.new(every="24h", steps="400000")))
     assert done.code == 2
     assert "lies in the future" in done.err
     assert contents() == before

@@ -423,10 +423,7 @@ def test_events_without_groups_give_one_total(place: Any) -> None:
     ("stated", "rows"),
     [
         (["--unknown", "drop"], "rows of undeclared groups, not counted"),
-        (
-            ["--other", "rest"],
-            "rows seen of undeclared groups, which belong to group 'rest'",
-        ),
+        (["--other", "rest"], "rows seen of undeclared groups, which belong to group 'rest'"),
         (
             ["--other", "rest", "--user", "group", "--most", "9"],
             "rows seen of undeclared groups, which belong to group 'rest'",
@@ -478,7 +475,7 @@ def test_a_chart_is_drawn(place: Any) -> None:
 def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     done = place(
-        *("count", events, *place.new(rho="200", epsilon=None), "--strategy", kind, "--json"),
+        *("count", events, *place.new(rho="200", epsilon=None), "--strategy", kind, "--json")
     )
     assert done.code == 0, done.err
     names = {"binary": "Binary", "honaker": "Honaker", "kary": "KAry", "smooth": "Smooth"}

@@ -186,8 +186,7 @@ def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(
     os.rename(counted.state, counted.folder / "x.csv.json")
     before = contents()
     done = counted(
-        *("export", str(counted.folder / "x.csv.json")),
-        *("--out", str(counted.folder / "x.csv")),
+        *("export", str(counted.folder / "x.csv.json")), *("--out", str(counted.folder / "x.csv"))
     )
     assert done.code == 2
     assert "x.csv.json' is a file which the run reads or keeps" in done.err

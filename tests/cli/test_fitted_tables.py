@@ -239,10 +239,7 @@ CONTINGENCY = [
     ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),
     ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
     ({"domain": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
-    (
-        {"domain": "sex=m;smokes=no,yes"},
-        "that are not listed: ('no', 'f') (first in row 1)",
-    ),
+    ({"domain": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
     ({"value": "n"}, "no column 'n'"),
     ({"rho": "0"}, "rho"),
     ({"rho": "-1"}, "rho"),

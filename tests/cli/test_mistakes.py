@@ -337,9 +337,7 @@ def test_what_lives_longer_is_told_in_one_sentence(
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
-        (("--other", "r"), "--other is r, but stream 'count' was created without it"),
-    ],
+    [(("--other", "r"), "--other is r, but stream 'count' was created without it")],
 )
 def test_what_changes_later_is_told_in_one_sentence(
     place: Any, contents: Any, options: tuple[str, ...], words: str

@@ -14,17 +14,7 @@ import pytest
 from databases import rows_in
 
 from counton import PureDP, Stream
-from counton.run import (
-    Job,
-    commit,
-    export,
-    methods,
-    publish,
-    read_rows,
-    recall,
-    resolve,
-    run,
-)
+from counton.run import Job, commit, export, methods, publish, read_rows, recall, resolve, run
 from counton.run.outputs import Outputs
 from counton.strategies import Binary
 

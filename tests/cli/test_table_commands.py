@@ -146,11 +146,7 @@ def test_streams_and_tables_share_their_names(desk: Desk) -> None:
 def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
     out = str(desk.path("out.csv"))
     picture = str(desk.path("out.png"))
-    for words in (
-        ["--key", out],
-        ["--key", picture, "--plot", picture],
-        ["--plot", desk.leaves],
-    ):
+    for words in (["--key", out], ["--key", picture, "--plot", picture], ["--plot", desk.leaves]):
         for refused in (desk.hierarchy("--rho", "1", *words), desk.ranges("--rho", "1", *words)):
             assert refused.exit_code == 2, words
         assert not desk.path("out.csv").exists()

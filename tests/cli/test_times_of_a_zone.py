@@ -29,13 +29,7 @@ def asked(more: str) -> list[str]:
     return f"{words} --epsilon 1 --state s.db {more}".split()
 
 
-TOLD = [
-    "export s.db",
-    "export s.db --json",
-    "methods s.db",
-    "show s.db",
-    "show s.db --json",
-]
+TOLD = ["export s.db", "export s.db --json", "methods s.db", "show s.db", "show s.db --json"]
 
 
 def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None:
@@ -71,10 +65,7 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
         ("--steps 3", "the last window ended at 2024-03-04T00:00:00+01:00"),
         ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
         ("--steps 40 --until 2924-03-01", "lies in the future"),
-        (
-            "--steps 40 --until 2024-04-08",
-            "newest event is of 2024-03-08 23:30+01:00: 31 windows",
-        ),
+        ("--steps 40 --until 2024-04-08", "newest event is of 2024-03-08 23:30+01:00: 31 windows"),
     ],
 )
 def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, words: str) -> None:

@@ -123,10 +123,7 @@ def test_where_users_are_protected_none_of_this_is_said(
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
-        (
-            ("--most", "2", "--per", "1w"),
-            "those of late hours most: earlier rows count first",
-        ),
+        (("--most", "2", "--per", "1w"), "those of late hours most: earlier rows count first"),
         (("--most", "2"), "rows beyond 2 of each visit do not count, which makes numbers too low"),
         (("--most", "2", "--per", "1h"), None),  # a period is a window
         (("--most", "24", "--per", "1d", "--most-a-window", "1"), None),  # never reached

@@ -18,9 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from own_laws.streams import check_strategy
 
-from counton.base.distributions import (
-    Sensitivity,
-)
+from counton.base.distributions import Sensitivity
 from counton.base.expiry import Expiry
 from counton.laws import LawBroken
 from counton.strategies import (
@@ -266,7 +264,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
                 squared_sensitivity=times(MultiscaleInterpolation, "squared_sensitivity", 2),
             ),
             attained=True,
-        ),
+        )
     ],
     "facts.causal": [states(LookAhead, *_LOOKS_AHEAD, causal=True)],
     "column": [
@@ -369,7 +367,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Epochs, 3, variance=less_with_a_law),
     ],
     "_window_rounding": [
-        wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01)),
+        wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01))
     ],
     "facts.workload": [states(Binary, workload="windows")],
 }

@@ -90,9 +90,7 @@ WRONG: dict[str, list[LineStrategy]] = {
 }
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
-NO_LAW = {
-    "examples": "called by these laws and by nothing else: over which instances they run",
-}
+NO_LAW = {"examples": "called by these laws and by nothing else: over which instances they run"}
 
 
 def test_every_name_is_in_one_list() -> None:

@@ -163,7 +163,7 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
     ],
     "shared": [(check_tree_description, heavier("shared"))],
     "sensitivities": [
-        (columns, claiming(sensitivities=lambda self, *args, **when: Sensitivity(1, 1))),
+        (columns, claiming(sensitivities=lambda self, *args, **when: Sensitivity(1, 1)))
     ],
     "sources": [(check_tree_description, claiming(sources=("nobody",)))],
     "squared_sensitivity": [

@@ -15,9 +15,7 @@ from own_laws.errors import check_released_variance
 from own_laws.streams import check_node_law, check_noise_parts, check_reader, check_strategy
 
 from counton.base.arrays import Integers
-from counton.base.distributions import (
-    NoiseDistribution,
-)
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.laws import (
     LawBroken,
@@ -49,14 +47,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
-from counton.strategies.strategy import (
-    WIDE,
-    Reader,
-    Steps,
-    Workload,
-    reader_of,
-    window_ends,
-)
+from counton.strategies.strategy import WIDE, Reader, Steps, Workload, reader_of, window_ends
 from counton.strategies.streams.expiring import below_split
 
 

@@ -15,11 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counton.base.distributions import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    NoiseDistribution,
-)
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import NoiseAddressError
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource

@@ -36,12 +36,7 @@ ONE: dict[str, Any] = {
 }
 LINE = np.vstack([3 * np.eye(25, dtype=int), np.ones((2, 25), int)])
 SOLVED = LeastSquaresFactorization(Dense(LINE, "mine"), (4, 3), horizon=300)
-KEPT: list[StreamStrategy] = [
-    GrowingSquareRoot(),
-    NormalisedSqrt(300),
-    SOLVED,
-    SqrtToeplitz(300),
-]
+KEPT: list[StreamStrategy] = [GrowingSquareRoot(), NormalisedSqrt(300), SOLVED, SqrtToeplitz(300)]
 KEPT_OF_SEVERAL_CELLS = LookAhead(300, (7, 7), (4, 3, 2))
 CHEAP: list[StreamStrategy] = [KAry(300, 5), Independent(300)]
 

@@ -102,10 +102,7 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
 @pytest.mark.parametrize(("values", "shape"), [(False, (7,)), (True, (2, 3))], ids=str)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_a_step_of_many_cells_is_released_some_at_a_time(
-    strategy: StreamStrategy,
-    values: bool,
-    shape: tuple[int, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    strategy: StreamStrategy, values: bool, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contribution = Contribution.values(0, 50, "0.01") if values else Contribution.add_remove()
     xs, options = inputs(shape)[:20], {"shape": shape, "contribution": contribution}

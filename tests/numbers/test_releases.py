@@ -132,11 +132,7 @@ def test_windows_that_cannot_be_had_are_refused() -> None:
 
 def test_tables_have_a_row_for_each_step_and_cell() -> None:
     unit = Contribution.values(0, 10, resolution="0.5")
-    for shape, names in (
-        ((), []),
-        ((4,), ["cell"]),
-        ((2, 3), ["cell_0", "cell_1"]),
-    ):
+    for shape, names in (((), []), ((4,), ["cell"]), ((2, 3), ["cell_0", "cell_1"])):
         counter = counter_of(Binary(20), PureDP(1), shape=shape, contribution=unit)
         releases = counter.release_many(np.ones((5, *shape)))
         table = releases.table()

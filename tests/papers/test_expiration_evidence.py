@@ -68,9 +68,7 @@ def test_figure_4_shows_the_papers_budgets_beside_those_of_least_last_loss() -> 
 
 
 @pytest.mark.parametrize("row", NEAR_BEST_ROWS, ids=lambda row: f"{row.figure}, {row.window}")
-def test_figure_4_uses_budgets_near_the_least_last_loss(
-    row: HabitRow,
-) -> None:
+def test_figure_4_uses_budgets_near_the_least_last_loss(row: HabitRow) -> None:
     _, window, steps, current, past = row
     least = last_loss(habit_for(window, steps, share=None), steps)
     printed = float(current) + float(past) * (-(-steps // window) - 1)

@@ -163,14 +163,8 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
         ({"within": 20, "level": 2}, "level is 2"),
         ({"within": 20, "size": 0}, "size is 0"),
         ({"within": "mean=20"}, "one number, without a name"),
-        (
-            {"guarantee": PureDP(1), "level": 0.9},
-            "level=0.9 is only for a plan",
-        ),
-        (
-            {"guarantee": PureDP(1), "size": 10},
-            "size=10 is only for a plan",
-        ),
+        ({"guarantee": PureDP(1), "level": 0.9}, "level=0.9 is only for a plan"),
+        ({"guarantee": PureDP(1), "size": 10}, "size=10 is only for a plan"),
     ],
     ids=str,
 )

@@ -210,10 +210,7 @@ def test_what_is_usual_is_not_written_down() -> None:
         ),
         (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
         (Contribution.add_remove(unit="visitor"), "one visitor added or removed, counted in one"),
-        (
-            Contribution.values(0, 1, 1, steps=4),
-            "is added to one cell of each of up to 4 steps",
-        ),
+        (Contribution.values(0, 1, 1, steps=4), "is added to one cell of each of up to 4 steps"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -110,10 +110,7 @@ def test_capped_levels_agree_with_brute_force_too(levels: int) -> None:
 
 @pytest.mark.parametrize(
     ("levels", "analysis", "growth"),
-    in_turn(
-        product([None, 1, 3, 5], ["exact", "concentrated"], [0, 1, "3/2", 3, 5]),
-        3,
-    ),
+    in_turn(product([None, 1, 3, 5], ["exact", "concentrated"], [0, 1, "3/2", 3, 5]), 3),
 )
 def test_the_worst_position_is_the_worst_of_all(
     growth: int | str, analysis: Any, levels: int | None

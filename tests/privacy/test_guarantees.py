@@ -37,11 +37,7 @@ def test_parameters_are_the_fractions_their_text_says() -> None:
 @pytest.mark.parametrize("bad", [0, -1, -0.5, math.nan, math.inf, "nan", "x", True, None])
 @pytest.mark.parametrize(
     ("name", "make"),
-    [
-        ("epsilon", PureDP),
-        ("epsilon", lambda value: ApproxDP(value, 1e-6)),
-        ("rho", ZCDP),
-    ],
+    [("epsilon", PureDP), ("epsilon", lambda value: ApproxDP(value, 1e-6)), ("rho", ZCDP)],
 )
 def test_losses_must_be_finite_and_positive(name: str, make: Any, bad: Any) -> None:
     with pytest.raises(InvalidInput, match=f"{name} is .*; it must be"):

@@ -12,14 +12,7 @@ from scipy.special import ndtr
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
 from counton.numbers.node_law import law_for
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringZCDP,
-    PureDP,
-    calibrate,
-)
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringZCDP, PureDP, calibrate
 from counton.privacy.concentrated import renyi_by_pure
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import loss_of_many

@@ -199,10 +199,7 @@ def test_hdmm_is_ahead_at_one_length_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "says"),
-    [
-        ("people, not rows", r"(?s)--user.*--most.*--per"),
-        ("was it right?", r"computed again"),
-    ],
+    [("people, not rows", r"(?s)--user.*--most.*--per"), ("was it right?", r"computed again")],
 )
 def test_a_command_of_the_page_shows_what_the_row_says(
     row: str, says: str, shown: dict[str, str]
@@ -214,8 +211,4 @@ def test_a_command_of_the_page_shows_what_the_row_says(
 
 def test_no_row_with_a_command_is_left_out() -> None:
     rows = {row for row, _ in commands("counton")}
-    assert rows == {
-        "totals of a year of hours, ε = 1",
-        "people, not rows",
-        "was it right?",
-    }
+    assert rows == {"totals of a year of hours, ε = 1", "people, not rows", "was it right?"}

@@ -282,10 +282,7 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 # --------------------------------------------------------------------------- what may not import
 
 FACES = {
-    "a table on the screen": (
-        "counton.cli.run_statistic",
-        "counton.cli.print_forms",
-    ),
+    "a table on the screen": ("counton.cli.run_statistic", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_statistic",),
     "a file": (
         "counton.released.release_files",

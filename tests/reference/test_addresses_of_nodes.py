@@ -106,10 +106,7 @@ class OneEpoch(reference.Epochs):
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [
-        (reference.KAry(STEPS, 3), OneLevel(STEPS, 3)),
-        (reference.Epochs(4), OneEpoch(4)),
-    ],
+    [(reference.KAry(STEPS, 3), OneLevel(STEPS, 3)), (reference.Epochs(4), OneEpoch(4))],
     ids=["levels", "epochs"],
 )
 def test_a_strategy_with_one_address_for_two_nodes_is_found(

@@ -16,12 +16,7 @@ from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution, Guarantee
-from counton.strategies import (
-    KAry,
-    MultiscaleInterpolation,
-    StreamStrategy,
-    public_strategies,
-)
+from counton.strategies import KAry, MultiscaleInterpolation, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until
 from proofs import reference
 

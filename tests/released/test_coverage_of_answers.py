@@ -89,7 +89,7 @@ ALIKE: dict[str, Any] = {
     "statistics": {
         "paid": {"statistic": "average", **VALUE, "resolution": 1},
         "spent": {"statistic": "average", **VALUE, "resolution": 1, "value": "spent"},
-    },
+    }
 }
 CASES = {
     "count": Case(BY, "home", "shop", share=True),

@@ -164,10 +164,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
             _answers_alike(found, own)
 
 
-@pytest.mark.parametrize(
-    "name",
-    in_turn([name for name in JOBS if "once" not in name], 2),
-)
+@pytest.mark.parametrize("name", in_turn([name for name in JOBS if "once" not in name], 2))
 def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_path: Path) -> None:
     """Neither its table nor all that its file carries."""
     found = []

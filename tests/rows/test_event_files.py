@@ -575,11 +575,7 @@ def test_two_columns_of_one_name_are_refused(write: Write) -> None:
         ("csv", "01.09.2026 09:17,a,1\n", r"row 4 of .*\(time_format='%d\.%m\.%Y %H:%M'\)"),
         ("csv", "\nnoon,a,1\n", r"line 5 of .* \(it is blank\)"),
         ("csv", '"noon,a\n', r"line 5 of .* \(it opens a quotation mark that is not closed"),
-        (
-            "csv",
-            b"2013-01-01T00:00Z,caf\xe9,1\n",
-            r"line 5 of .* bytes that are not UTF-8",
-        ),
+        ("csv", b"2013-01-01T00:00Z,caf\xe9,1\n", r"line 5 of .* bytes that are not UTF-8"),
         ("csv", f"{'x' * 9000},a,1\n", r"row 4 of .*time that cannot be read.*x\.\.\.\)"),
         ("jsonl", '{"time": "2013-01-01", \n', r"line 4 of .* \(it is no JSON object\)"),
         ("jsonl", '{"time": 1e400}\n', r"row 4 of .*time that cannot be read .*'1e400'"),

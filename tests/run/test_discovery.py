@@ -137,12 +137,7 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     """As many groups as there are cells, each brought by one unit at the first step."""
     delta, cells, key = Fraction(1, 50), 200_000, Key.generate()
     counter = Counter(
-        strategy,
-        ApproxDP(1, delta),
-        key=key,
-        name="pages",
-        shape=(2**31,),
-        counters=PureDP(1),
+        strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
     )
     law = counter.design.law
     assert isinstance(law, DiscreteLaplace)

@@ -132,9 +132,7 @@ def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
 PHI = 0x9E3779B97F4A7C15
 
 
-def test_rows_with_chosen_microseconds_decide_nothing_about_those_of_others(
-    tmp_path: Path,
-) -> None:
+def test_rows_with_chosen_microseconds_decide_nothing_about_those_of_others(tmp_path: Path) -> None:
     """One user could own what a file was known by, and have the next night's left out."""
     begin = int((datetime(2024, 3, 1) - datetime(1970, 1, 1)).total_seconds()) * 10**6
     us = begin + np.random.default_rng(0).integers(0, 86400 * 10**6, 300_000)

@@ -14,16 +14,7 @@ import pytest
 from once import hierarchy, line, released
 
 import counton
-from counton import (
-    ZCDP,
-    Average,
-    Counter,
-    Key,
-    PureDP,
-    Running,
-    plan,
-    release,
-)
+from counton import ZCDP, Average, Counter, Key, PureDP, Running, plan, release
 from counton.privacy import Ledger
 from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
@@ -91,10 +82,7 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
         frozenset({"methods", "interval", "std"}),
     ),
     "window": (lambda _: a_counter().release_many([[3, 4]] * 3).window(1, 3), frozenset({"std"})),
-    "line": (
-        lambda _: line([31, 7, 4], ZCDP(2), Key.generate()),
-        frozenset({"methods", "std"}),
-    ),
+    "line": (lambda _: line([31, 7, 4], ZCDP(2), Key.generate()), frozenset({"methods", "std"})),
     "hierarchy": (
         lambda _: hierarchy([31, 4], TREE, ZCDP(2), Key.generate()),
         frozenset({"methods", "std"}),

@@ -158,10 +158,7 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
 @each_job
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
-    for steps, words in (
-        (2, "so the data are of the past"),
-        (9999, "until=newest"),
-    ):
+    for steps, words in ((2, "so the data are of the past"), (9999, "until=newest")):
         with pytest.raises(InvalidInput, match=words):
             job(folder, **{**NEW, "steps": steps})
     assert not (folder / "s.db").exists()

@@ -45,11 +45,7 @@ COUNT = Job(
     ],
 )
 def test_a_field_of_a_wrong_type_is_named(
-    field: str,
-    value: Any,
-    words: str,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    field: str, value: Any, words: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")

@@ -22,12 +22,7 @@ from typer.testing import CliRunner
 
 import counton
 from counton.base.distributions import BoundedChange
-from counton.base.errors import (
-    BudgetExceeded,
-    InvalidInput,
-    RequestMismatch,
-    StateError,
-)
+from counton.base.errors import BudgetExceeded, InvalidInput, RequestMismatch, StateError
 from counton.cli.app import app
 from counton.job.job import fields_of
 from counton.job.jobfile import save
@@ -35,17 +30,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
-from counton.run import (
-    Job,
-    commit,
-    export,
-    methods,
-    publish,
-    read_rows,
-    recall,
-    resolve,
-    run,
-)
+from counton.run import Job, commit, export, methods, publish, read_rows, recall, resolve, run
 from counton.run.outputs import Outputs
 from counton.run.stream_end import end_stream
 from counton.state import Store, verify

@@ -338,11 +338,7 @@ def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
             "batch": "a",
             "rows": 11,
             "counted": 2,
-            "counted_nowhere": {
-                "after_last_window": 1,
-                "of_undeclared_groups": 1,
-                "set_aside": 7,
-            },
+            "counted_nowhere": {"after_last_window": 1, "of_undeclared_groups": 1, "set_aside": 7},
         }
         assert service.send("b", lines[9]).json()["counted_nowhere"] == {"set_aside": 1}
         assert service.send("c", lines[1]).json()["counted_nowhere"] == {"set_aside": 1}

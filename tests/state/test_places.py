@@ -61,12 +61,7 @@ class TwoInputs(AssertionError):
 class World:
     """A state in a folder with its key, two homes, two other places, and what was shown."""
 
-    def __init__(
-        self,
-        folder: Path,
-        patch: pytest.MonkeyPatch,
-        place: Place | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, place: Place | None = None) -> None:
         self.folder, self.patch = folder, patch
         self.beside = folder / "beside"
         self.beside.mkdir(parents=True)

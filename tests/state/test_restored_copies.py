@@ -94,9 +94,7 @@ def _discovered(state: Path, name: str, key: Any = None) -> object:
     return _job(state, name, key, domain=None, unknown="discover", delta="1e-6")
 
 
-MAKERS = [
-    *(_stream, _expiring, _statistic, _top, _line, _tree, _contingency, _job, _discovered),
-]
+MAKERS = [*(_stream, _expiring, _statistic, _top, _line, _tree, _contingency, _job, _discovered)]
 
 #: Those that say where their key is kept.
 JOBS = (_line, _tree, _contingency, _job, _discovered)

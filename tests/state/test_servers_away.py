@@ -124,10 +124,7 @@ class Rows:
         """As they are."""
         with looked_into(self._state) as connection:
             return [
-                (
-                    table,
-                    [row._asdict() for row in connection.rows(_every(table), name=self._name)],
-                )
+                (table, [row._asdict() for row in connection.rows(_every(table), name=self._name)])
                 for table in _TABLES
             ]
 

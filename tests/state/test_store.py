@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from once import kept_line, kept_margins, kept_tree
 
-from counton import (
-    ZCDP,
-    ApproxDP,
-    Key,
-    PureDP,
-    Stream,
-)
+from counton import ZCDP, ApproxDP, Key, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.privacy import Contribution, Guarantee, Spend
 from counton.state import Store, sqlite_file, state_summary

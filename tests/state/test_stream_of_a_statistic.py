@@ -71,12 +71,7 @@ def test_it_releases_what_a_running_statistic_does(
 def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
     of_users = Contribution.events(3, unit="user")
     with Stream.create(
-        file,
-        "s",
-        Binary(7),
-        PureDP(1),
-        statistic=TopK(["a", "b"]),
-        contribution=of_users,
+        file, "s", Binary(7), PureDP(1), statistic=TopK(["a", "b"]), contribution=of_users
     ) as stream:
         assert stream.design.contribution == of_users
         stream.release_many([[3, 0]])

@@ -17,11 +17,7 @@ from counton.statistics import Average, Quantiles, TopK
 from counton.statistics.statistic import Statistic
 from counton.strategies import Binary
 
-OF_EVENTS = [
-    Average(0, 10, 1),
-    Quantiles([0, 1, 2]),
-    TopK(["a", "b"]),
-]
+OF_EVENTS = [Average(0, 10, 1), Quantiles([0, 1, 2]), TopK(["a", "b"])]
 
 
 def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> str:

@@ -12,15 +12,7 @@ import pytest
 from by_reference import state_by_reference
 from once import kept_line, kept_margins, kept_tree
 
-from counton import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    Key,
-    PureDP,
-    Stream,
-)
+from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, Key, PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.groups import GroupNames
 from counton.base.private import Private

@@ -131,7 +131,7 @@ def test_wrong_events_change_nothing() -> None:
             running.release_batch([("b", True), wrong])
     assert running.checkpoint() == saved
     wrong_ones: list[dict[str, Any]] = [
-        *({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}, {"stay": 2}),
+        *({"windows": 3}, {"window": 0}, {"window": 2, "changes": 2}, {"stay": 2})
     ]
     for arguments in wrong_ones:
         with pytest.raises(InvalidInput):

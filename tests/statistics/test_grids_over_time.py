@@ -138,10 +138,7 @@ def test_rows_are_told_by_their_labels() -> None:
         (lambda: Ranges("abc"), "list of different texts"),
         (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
         (lambda: Ranges(HOURS, line="squares"), "line is 'squares'"),
-        (
-            lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4),
-            "cannot serve 4 steps",
-        ),
+        (lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4), "cannot serve 4 steps"),
         (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for these"),
         (lambda: Contingency({}), "from each column to its labels"),
         (lambda: Contingency({"std": ["a"]}), "rename the column"),

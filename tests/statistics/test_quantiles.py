@@ -21,11 +21,7 @@ from counton.tables import Haar, Nodes
 
 HORIZON = 3
 EDGES = [0, 1, 2, 3, 5]
-LINES = [
-    Nodes.independent(4),
-    Nodes(4, (2, 2), (3, 1, 2)),
-    Haar(4, (2, 3, 1)),
-]
+LINES = [Nodes.independent(4), Nodes(4, (2, 2), (3, 1, 2)), Haar(4, (2, 3, 1))]
 
 
 def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:

@@ -356,8 +356,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     first, second = (reading.number_of(name) for name in ("2 or more", "4 or more"))
     assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)
     with pytest.raises(
-        InvalidInput,
-        match="'many' is not among the 5 names; give one of 1 or more, 2 or more",
+        InvalidInput, match="'many' is not among the 5 names; give one of 1 or more, 2 or more"
     ):
         reading.number_of("many")
 

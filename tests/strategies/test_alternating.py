@@ -99,12 +99,7 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_long_streams_cost_little_for_each_change() -> None:
-    for strategy in (
-        Binary(2**20),
-        KAry.best(8760),
-        SqrtToeplitz(2**16),
-        SmoothBinary.best(2**16),
-    ):
+    for strategy in (Binary(2**20), KAry.best(8760), SqrtToeplitz(2**16), SmoothBinary.best(2**16)):
         for changes in (8, 3000):
             found = pattern_sensitivity(strategy, Alternating(changes, cells=2, size=3))
             assert found.l1 <= 2 * 3 * changes * sensitivities(strategy).l1

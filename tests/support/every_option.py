@@ -29,13 +29,7 @@ EXPIRE = {"steps": None, "strategy": None, "expire": True}
 CELLS = {"edges": None, "lower": 0, "upper": 9, "cells": 3}
 FOUND = {"by": "page", "domain": None, "unknown": "discover", "delta": "1e-6", "strategy": None}
 WITHIN = {"epsilon": None, "within": 50}
-PICTURE = {
-    "plot": "t.svg",
-    "title": "It",
-    "axis": "it",
-    "source": "here",
-    "width": 4,
-}
+PICTURE = {"plot": "t.svg", "title": "It", "axis": "it", "source": "here", "width": 4}
 ROWS_ARE = {"file_format": "csv", "time_format": "%Y-%m-%dT%H:%M", "clock_change": "earliest"}
 #: What a first night says of the options of every job, besides what its statistic needs at least.
 COMMON: list[dict[str, Any]] = [

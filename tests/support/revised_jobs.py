@@ -49,10 +49,7 @@ def frame(rows: Sequence[Row], night: int) -> pl.DataFrame:
 
 
 def released(
-    nights: Sequence[Night],
-    what: Any = "count",
-    days: Sequence[int] | None = None,
-    **options: Any,
+    nights: Sequence[Night], what: Any = "count", days: Sequence[int] | None = None, **options: Any
 ) -> Nights:
     """One run a night, under one key: the same rows release the same, and others by what they add.
 

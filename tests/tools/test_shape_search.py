@@ -12,16 +12,7 @@ import pytest
 from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, shapes
 from tools import shape_search
-from tools.shape_search import (
-    Levels,
-    Problem,
-    Slots,
-    inside,
-    run,
-    search,
-    search_again,
-    variances,
-)
+from tools.shape_search import Levels, Problem, Slots, inside, run, search, search_again, variances
 
 
 def hats(rng: np.random.Generator, cells: int, levels: int) -> tuple[Slots, np.ndarray]:

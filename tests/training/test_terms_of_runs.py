@@ -224,18 +224,12 @@ def test_a_run_says_nothing_that_hangs_on_one_example() -> None:
     """Where the promise hides one more or less, neither their number nor their ids are said."""
     key = Key.generate()
     pairs: list[tuple[Sampler, Sampler]] = [
-        (
-            BallsInBins(2, 4, ids=["ann", "bob"]),
-            BallsInBins(3, 4, ids=["ann", "bob", "cleo"]),
-        ),
+        (BallsInBins(2, 4, ids=["ann", "bob"]), BallsInBins(3, 4, ids=["ann", "bob", "cleo"])),
         (
             PoissonBatches(120, 0.1, 24, key=key, name="a"),
             PoissonBatches(121, 0.1, 24, key=key, name="a"),
         ),
-        (
-            SecretPlaces(120, 12, 2, key=key, name="a"),
-            SecretPlaces(121, 12, 2, key=key, name="a"),
-        ),
+        (SecretPlaces(120, 12, 2, key=key, name="a"), SecretPlaces(121, 12, 2, key=key, name="a")),
     ]
     for one, other in pairs:
         assert one.neighbours == "more or less"

@@ -206,11 +206,7 @@ def squared_sensitivity_of_two_ways(strategy: TrainingStrategy, last: int) -> fl
     common, own = np.where(old, matrix, 0), np.where(old, 0, matrix)
     first, second = (common[last:], own[last:], 0 * own[last:]), (common[last:], 0 * own[last:])
     shown = np.block(
-        [
-            [common[:last], own[:last], 0 * own[:last]],
-            list(first),
-            [*second, own[last:]],
-        ]
+        [[common[:last], own[:last], 0 * own[:last]], list(first), [*second, own[last:]]]
     )
     products = np.abs(np.linalg.inv(shown @ shown.T))
     rest = strategy.steps - last

@@ -58,10 +58,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
 
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo",
-        store=distributed.FileStore(store, processes),
-        rank=rank,
-        world_size=processes,
+        "gloo", store=distributed.FileStore(store, processes), rank=rank, world_size=processes
     )
     if kind == "joined":
         joined(rank, processes, store)

@@ -85,9 +85,7 @@ def test_nights_are_the_same_however_they_are_cut(windows: WindowVersions) -> No
 
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(6), ids=str)
-def test_the_newest_versions_have_noise_and_error_of_their_lags(
-    windows: WindowVersions,
-) -> None:
+def test_the_newest_versions_have_noise_and_error_of_their_lags(windows: WindowVersions) -> None:
     newest, every = AsOf(windows, 6), EveryVersion(windows)
     field = HashedNoise(spread=10_000)
     found = newest.noise(field, range(1, 7))

@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.rows import (
-    build_again,
-    names_subject,
-    require,
-    require_description,
-)
+from counton.laws.rows import build_again, names_subject, require, require_description
 from counton.strategies import NodeNoise
 from counton.strategies.strategy import built_from
 from counton.tables import (

@@ -52,10 +52,7 @@ _UNITS = ("user", "edge", "letter")
 
 @names_subject
 def check_statistic(
-    statistic: Statistic,
-    batches: Batches,
-    *,
-    unit_of: Callable[[Any], Hashable] | None = None,
+    statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
     """Check that a statistic keeps the laws of `counton.laws`, and what this library says of it
     besides.

@@ -8,12 +8,7 @@ from counton.base.arrays import Integers
 from counton.laws.pattern_laws import NORMS, matrix_of
 from counton.laws.rows import count_steps, names_subject, require
 from counton.strategies import StreamStrategy
-from counton.strategies.participation import (
-    Schedule,
-    largest_sum,
-    level_weights,
-    sums_of_runs,
-)
+from counton.strategies.participation import Schedule, largest_sum, level_weights, sums_of_runs
 
 
 @names_subject

@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 
 from counton.base.errors import InvalidInput
-from counton.laws.rows import (
-    LawBroken,
-    build_again,
-    names_subject,
-    require,
-    require_description,
-)
+from counton.laws.rows import LawBroken, build_again, names_subject, require, require_description
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.training.strategies.sgd import SGD
