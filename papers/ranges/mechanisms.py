@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
-from counton.planning.largest_error import largest_errors
 from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.tables import Grid, Queries, Workload, workload
 from counton.tables.line_catalogue import build, total_variance
 from counton.tables.table_noise import NORMS, sensitivity_of_cells
+from papers.ranges.largest_error import largest_errors
 from papers.simulation import Measured
 
 #: Section 5: one unit added or removed in one cell.

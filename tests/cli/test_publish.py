@@ -12,9 +12,10 @@ import polars as pl
 import psycopg
 import pytest
 from databases import rows_in
+from recalled import recall
 
 from counton import PureDP, Stream
-from counton.run import Job, commit, export, methods, publish, read_rows, recall, resolve, run
+from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
 from counton.run.outputs import Outputs
 from counton.strategies import Binary
 

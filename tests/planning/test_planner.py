@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_noise import drawn_noise
 from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from counton import Counter, Key, plan, plan_cells
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures_above
 from counton.base.strategy_names import KINDS, PAPERS
-from counton.laws import simulate
 from counton.numbers.node_law import law_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
@@ -780,7 +780,7 @@ def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statis
 @pytest.mark.slow
 def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
     for choice in plan(64, guarantee):
-        noise = simulate(choice.strategy, choice.law, 4000, key=chosen_key())
+        noise = drawn_noise(choice.strategy, choice.law, 4000, chosen_key())
         assert np.allclose(noise.std(axis=0), choice.errors.std(range(1, 65)), rtol=0.1)
 
 

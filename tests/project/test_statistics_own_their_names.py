@@ -28,7 +28,6 @@ OTHER_WORDS = {
     ("state/stream_facts.py", "count"),  # how many names of groups there are
     ("run/job_plan.py", "count"),  # a row of a reading
     ("base/literature.py", "ranges"),  # a paper
-    ("planning/largest_error.py", "ranges"),  # a workload
     ("planning/ranges_plan.py", "ranges"),  # a workload
     ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
     ("released/stream_words.py", "sum"),  # a word of a phrase

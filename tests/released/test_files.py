@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from in_turn import in_turn
+from recalled import recall
 from short_methods import check_short_methods
 
 from counton import read
@@ -23,7 +24,7 @@ from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
-from counton.run import Job, commit, export, publish, read_rows, recall, resolve, run
+from counton.run import Job, commit, export, publish, read_rows, resolve, run
 from counton.run.outputs import Outputs
 
 ENDINGS = ("parquet", "csv", "json")

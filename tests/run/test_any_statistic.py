@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 from every_statistic import HEADER, ONCE, OWN, ROWS, TABLES, TALLIED, made, written
+from recalled import recall
 from short_methods import check_short_methods
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.job.stated_options import is_once, kind_of
-from counton.run import Job, recall, run
+from counton.run import Job, run
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
 

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from once import released
+from recalled import recall
 from typer.testing import CliRunner
 
 import counton
@@ -30,7 +31,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
-from counton.run import Job, commit, export, methods, publish, read_rows, recall, resolve, run
+from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
 from counton.run.outputs import Outputs
 from counton.run.stream_end import end_stream
 from counton.state import Store, verify

@@ -141,20 +141,6 @@ def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
     raise SystemExit(int(exit_code(error))) from error
 
 
-def exit_code_table() -> list[str]:
-    """Return a table of the exit codes in Markdown, line by line.
-
-    >>> exit_code_table()[2]
-    '| 0 | done, even if there was nothing new to release | nothing | |'
-    """
-    rows = (
-        f"| {int(code)} | {MEANINGS[code]} | {REMEDIES[code]} | {'yes' if code in AGAIN else ''} |"
-        for code in ExitCode
-    )
-    head = "| code | meaning | what to do | try again by itself |"
-    return [head, "|---|---|---|---|", *(row.replace("|  |", "| |") for row in rows)]
-
-
 def epilogue() -> str:
     """Return a table of the exit codes for the end of the help."""
     lines = "\n".join(f"  {int(code)}  {meaning}" for code, meaning in MEANINGS.items())

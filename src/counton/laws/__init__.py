@@ -14,8 +14,6 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.laws.checks import check as check
-    from counton.laws.drawn_noise import band as band
-    from counton.laws.drawn_noise import simulate as simulate
     from counton.laws.error_laws import check_noise_variance as check_noise_variance
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise

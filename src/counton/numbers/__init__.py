@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.numbers.accounted_event import dp_event as dp_event
     from counton.numbers.contrasts import Answer as Answer
     from counton.numbers.counter import Counter as Counter
     from counton.numbers.design import Design as Design

@@ -8,8 +8,6 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.planning.expiration_plans import FadingPlan as FadingPlan
-    from counton.planning.largest_error import LargestError as LargestError
-    from counton.planning.largest_error import expected_largest_error as expected_largest_error
     from counton.planning.lower_bounds import factors_of_design as factors_of_design
     from counton.planning.lower_bounds import far_from_possible as far_from_possible
     from counton.planning.planner import Plan as Plan

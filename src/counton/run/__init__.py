@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from counton.run.runs import commit as commit
     from counton.run.runs import read_rows as read_rows
     from counton.run.runs import run as run
-    from counton.run.settlement import recall as recall
     from counton.run.settlement import resolve as resolve
 
 _load, __dir__, __all__ = attach(__name__, __file__)

@@ -440,19 +440,6 @@ def _name_in(store: Store, job: Job) -> str:
     return found[0] if len(found) == 1 else job.keeping.name
 
 
-def recall(job: Job) -> Job:
-    """Complete a job with the options that its stream keeps.
-
-    Raises:
-        InvalidInput, StateError: see `open_job`.
-
-    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).lateness.watermark is None
-    True
-    """
-    with open_job(job) as opened:
-        return opened.job
-
-
 def with_totals(job: Job) -> Job:
     """Return a job with the file of known public totals replaced by its content, because the file
     may change.

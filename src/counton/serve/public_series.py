@@ -75,7 +75,7 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 class Journal:
     """Reader of one stream's releases and public facts, for several threads.
 
-    ``job`` is completed with the options that the stream keeps (`counton.run.recall`).
+    ``job`` is completed with the options that the stream keeps.
     """
 
     def __init__(self, store: Store, job: Job) -> None:

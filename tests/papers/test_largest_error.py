@@ -11,13 +11,13 @@ from keys import chosen_key
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.planning.largest_error import (
+from counton.privacy import ZCDP, PureDP
+from counton.tables import RandomSubsets
+from papers.ranges.largest_error import (
     expected_largest_error,
     largest_errors,
     mean_with_interval,
 )
-from counton.privacy import ZCDP, PureDP
-from counton.tables import RandomSubsets
 
 KEY = chosen_key()
 
