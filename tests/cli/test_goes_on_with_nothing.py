@@ -15,6 +15,8 @@ from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace
 
+#: Options of inputs that hold all rows of windows: `tests/run/test_whole_windows.py`.
+OF_WHOLE = {"covers", "recounts"}
 ALONE = {name for name, option in options_of(Job).items() if not option.kept}
 
 
@@ -22,7 +24,7 @@ def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
     common = {option for said in COMMON for option in said}
     of_tables = "known"  # which are released once, and have nothing to go on with
-    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", of_tables, "covers", *ALONE}
+    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", of_tables, *OF_WHOLE, *ALONE}
 
 
 @pytest.mark.slow

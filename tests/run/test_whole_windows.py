@@ -18,12 +18,14 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
+from revised_jobs import share_used
 from whole_nights import Night, Place, changes_of, draw_event, draw_nights, moved, released
 
+from counton import read
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.base.windows import Windows, microseconds, parse_time
-from counton.run import Job, input_kinds, run, unordered_rows
+from counton.run import Job, export, input_kinds, run, unordered_rows
 from counton.run.changes import Intake, compare
 from counton.run.runs import read_rows
 from counton.run.settlement import resolve
@@ -327,3 +329,61 @@ def test_a_query_is_told_what_is_covered(
         found = read_rows(settled)
         told = open_private(found.counts).rows
     assert told == (date.fromisoformat(edges[1]) - date.fromisoformat(edges[0])).days
+
+
+# --------------------------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
+@pytest.mark.parametrize("recounts", [None, 1, 2])
+def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
+    recounts: int | None, guarantee: dict[str, Any]
+) -> None:
+    """And one more moves further."""
+    options = {**REVISED, "epsilon": None, "recounts": recounts, **guarantee}
+    nights = [Night(OTHERS, until, 9) for until in (1, 2, 3, 4)]
+    without, moves = released(nights, **options), [HERE, (1, "b"), HERE]
+    covered = recounts or 0
+    for many in range(covered + 1):
+        event = [*moves[: many + 1], *[moves[many]] * (3 - many)]
+        assert changes_of(event, nights) == many
+        used = share_used(without, released(nights, event, **options))
+    assert used > 0.99 if "epsilon" in guarantee or not covered else used > 0.5
+    if covered < 2:
+        event = [*moves[: covered + 2], *[moves[covered + 1]] * (2 - covered)]
+        with pytest.raises(AssertionError, match="times what it may"):
+            share_used(without, released(nights, event, **options))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"append": True}, r"recounts=1 is for inputs that hold all rows .* append=True"),
+        ({"recounts": 0}, "recounts"),
+        ({"revise": None, "steps": 9}, "recounts"),
+    ],
+    ids=str,
+)
+def test_changes_are_covered_where_windows_are_revised(
+    more: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **{"recounts": 1, **more}))
+
+
+def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
+    """By the same words, also where the file alone is left."""
+    state, file = tmp_path / "s.db", tmp_path / "t.csv"
+    job = whole_job(state, [(1, "a")], 1, covers="2d", epsilon=1)
+    one = "one that changes K times loses up to (1 + 2K) times as much as one that stays"
+    with run(job) as outcome:
+        found = outcome.read()
+        export(state, file)
+        for text in (str(found), found.methods(), found.methods(full=True), str(read(file))):
+            assert one in text
+    job = whole_job(tmp_path / "r.db", [(1, "a")], 1, recounts=2)
+    with run(job) as outcome:
+        assert "the guarantee covers 2 changes of each" in outcome.read().methods()
+    job = whole_job(tmp_path / "c.db", [(1, "a")], 1, revise=None, steps=9)
+    with run(job) as outcome:
+        assert "up to (1 + K) times" in outcome.read().methods(full=True)

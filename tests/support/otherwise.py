@@ -23,6 +23,7 @@ OTHERWISE: dict[str, Any] = {
     "start": "2013-10-26",
     "watermark": "1h",
     "revise": "2h",
+    "recounts": 1,
     "quiet": 9,
     "row": "row of a kind",
     "timezone": "UTC",

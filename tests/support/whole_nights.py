@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from folders import job_folder
 from keys import chosen_key
-from revised_jobs import Row, day_in_march, frame
+from revised_jobs import Nights, Row, day_in_march, frame
 
 from counton.numbers.counter_state import arrivals_of
 from counton.run import Job, run
@@ -92,8 +92,8 @@ def changes_of(event: Sequence[Place], nights: Sequence[Night]) -> int:
 
 def released(
     nights: Sequence[Night], event: Sequence[Place] | None = None, **options: Any
-) -> np.ndarray[Any, Any]:
-    """Arrivals by night, cell and version that whole jobs release, beside noise of one key."""
+) -> Nights:
+    """What whole jobs release under one key; ``event`` is one more row."""
     before = 0
     with job_folder() as folder:
         for number, night in enumerate(nights):
@@ -113,13 +113,14 @@ def released(
                 until=day_in_march(1 + night.until), covers=covers,
             )  # fmt: skip
             with run(job) as outcome:
-                strategy = outcome.stream.design.strategy
+                design, definition = outcome.stream.design, outcome.definition
                 found = np.asarray(outcome.stream.releases().values)
-    return found.reshape(len(found), 2, getattr(strategy.facts, "versions", None) or 1)
+    values = found.reshape(len(found), 2, design.strategy.facts.versions)
+    return Nights(values, [], design, definition)
 
 
-def moved(without: np.ndarray[Any, Any], with_it: np.ndarray[Any, Any], *, revised: bool) -> int:
+def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:
     """How far an event moves what is measured: the sum of absolute differences."""
-    change = np.rint(with_it - without).astype(np.int64)
+    change = np.rint(with_it.values - without.values).astype(np.int64)
     arrived = arrivals_of(change, np.zeros_like(change[0])) if revised else change
     return int(np.abs(arrived).sum())

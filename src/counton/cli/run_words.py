@@ -223,6 +223,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     noise.
     """
     from counton.released.stream_words import (
+        changes_note,
         cost_in_words,
         hidden_in_words,
         people_note,
@@ -255,6 +256,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         lines.append(("", f"{named}; {hidden_in_words(definition)}"))
         if people is not None:
             lines.append(("", people))
+    if (changes := changes_note(definition)) is not None:
+        lines.append(("", changes))
     if not definition.cut.goes_on:
         of = getattr(definition.statistic, "mechanism", "")
         return [

@@ -403,6 +403,13 @@ class Lateness(JobPart):
         kept="stream",
         words="length",
     )
+    recounts: int | None = option(
+        None,
+        "with revise, without append: how many changes of an event after its first release the "
+        "promise covers; noise grows with it; default: none, and each costs more",
+        kept="stream",
+        of=("revised",),
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -71,6 +71,7 @@ class JobFields(RowFields, total=False):
     timezone: str | None
     watermark: str | timedelta | None
     revise: str | timedelta | None
+    recounts: int | None
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
     other: str | None

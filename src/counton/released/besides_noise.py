@@ -35,6 +35,9 @@ def besides_noise(definition: Description) -> list[str]:
         window, unit = definition.window, definition.unit
         rows = definition.counting.late_rows(window, unit, ids=definition.ids)
         late = [definition.cut.provisional or rows]
+        if definition.whole and definition.cut.lags:
+            added = "still come in and are added to it"
+            late = [late[0].replace(added, "may still come, go and change")]
     if definition.cut.lags and definition.release == "both":
         window = definition.window
         late.append(

@@ -93,6 +93,7 @@ class Description:
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         ids: True if rows have an id.
+        whole: True if inputs hold all rows of windows, so that the last one is right.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -122,6 +123,7 @@ class Description:
     cells: Cells = DECLARED
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
+    whole: bool = False
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
@@ -220,6 +222,7 @@ class Description:
             **({} if self.cut.goes_on else {"once": True}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
+            **({"whole": True} if self.whole else {}),
         }
 
     @classmethod
@@ -261,6 +264,7 @@ class Description:
                 public.get("sets_aside", False),
             ),
             ids=public.get("ids", False),
+            whole=public.get("whole", False),
         )
 
 

@@ -95,9 +95,9 @@ def protection_in_words(definition: Description) -> str:
         )
     )
     if not definition.counting.users:
-        several = plural(unit)
-        less = f"Somebody with several {several} is protected less."
-        return f"{said} {less}"
+        less = f"Somebody with several {plural(unit)} is protected less."
+        changes = changes_note(definition) if definition.cut.lags else None
+        return " ".join([said, less, *_as_sentence(changes)])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -273,7 +273,20 @@ def besides_as_sentence(definition: Description) -> list[str]:
 
 def _people_in_words(definition: Description) -> list[str]:
     """Return sentences on people whose rows are not all protected together."""
-    return _as_sentence(people_note(definition))
+    return [*_as_sentence(people_note(definition)), *_as_sentence(changes_note(definition))]
+
+
+def changes_note(definition: Description) -> str | None:
+    """Return a note on the loss of events that change in later inputs; None if rows count once."""
+    if not definition.whole:
+        return None
+    many, covered = plural(definition.unit), definition.strategy.facts.corrections
+    said = f"{many} may change in later inputs (vanish, come back, be in another window or group)"
+    if covered:
+        times = "1 change" if covered == 1 else f"{covered:,} changes"
+        return f"{said}: the guarantee covers {times} of each"
+    factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
+    return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
 
 
 def people_note(definition: Description) -> str | None:
@@ -508,8 +521,8 @@ def in_words(definition: Description, name: str, steps: range) -> str:
     what, once = cut.count(len(steps)), ""
     if not cut.goes_on:
         what, once = getattr(definition.statistic, "size", definition.what), " once"
-    note = people_note(definition)
-    people = "" if note is None else f"           {note}\n"
+    notes = filter(None, [people_note(definition), changes_note(definition)])
+    people = "".join(f"           {note}\n" for note in notes)
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
     paper = f"\npaper:     {origin_of(definition.strategy.sources)}" * cut.goes_on
@@ -531,7 +544,7 @@ def meaning_in_words(definition: Description) -> str:
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
     """Return a sentence on the guarantee's size, and whom it does not protect."""
     said = definition.guarantee.loss_in_words if loss is None else loss
-    notes = [people_note(definition)]
+    notes = [people_note(definition), changes_note(definition) if definition.cut.lags else None]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 

@@ -198,6 +198,7 @@ class Definition(Description):
                 bool(record.get("set_aside")),
             ),
             ids=record.get("id") is not None,
+            whole=cut.goes_on and not details["new_rows"] and record.get("user") is None,
             details=details,
             record=record,
             columns=columns,

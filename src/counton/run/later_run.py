@@ -57,7 +57,8 @@ def refuse_other(job: Job, kept: Definition) -> None:
     """
     what = statements.name_of(job.what)
     check_words(job)
-    steps = "expiring" if kept.expires or job.promise.expire else "windows"
+    steps = "revised" if kept.cut.lags else "windows"
+    steps = "expiring" if kept.expires or job.promise.expire else steps
     steps = "once" if not kept.cut.goes_on and what == kept.what else steps
     loss = "stated" if job.promise.within is None else "wanted"
     groups = {} if kept.cells.named_beforehand else {"groups": "found"}

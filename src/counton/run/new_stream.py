@@ -49,6 +49,7 @@ from counton.strategies import (
     StreamStrategy,
     WindowVersions,
 )
+from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
@@ -127,7 +128,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy)
+            strategy = WindowVersions(cut.steps, strategy, _recounts(job, contribution))
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -165,6 +166,21 @@ def _definition_of(request: StreamRequest) -> Definition:
         contribution=contribution,
         strategy=strategy,
     )
+
+
+def _recounts(job: Job, contribution: Contribution) -> int:
+    """Return how many changes of an event the guarantee of revised windows covers."""
+    if (recounts := job.lateness.recounts) is None:
+        return 0
+    check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
+    new_rows = job.rows.append or job.rows.id is not None
+    if new_rows or contribution.relation == "replace":
+        why = "whose rows count once" if new_rows else "where a row is replaced, not added"
+        raise InvalidInput(
+            f"{field('recounts', recounts)} is for inputs that hold all rows of windows, and does "
+            f"not go with {field('append' if new_rows else 'replace', True)}, {why}: leave one out"
+        )
+    return recounts
 
 
 def _enough(request: StreamRequest) -> StreamRequest:

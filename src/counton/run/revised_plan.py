@@ -31,7 +31,7 @@ def newest_at(terms: Design, lags: int) -> Design:
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:
-        strategy = WindowVersions(lags + 1, strategy.inner)
+        strategy = WindowVersions(lags + 1, strategy.inner, strategy.corrections)
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 
 
