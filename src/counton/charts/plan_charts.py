@@ -1,6 +1,4 @@
-"""Charts of plans: errors of releases, privacy loss by age, and the cost of a bound on each user's
-events.
-"""
+"""Charts of plans: errors of releases, and privacy loss by age."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
-    """Standard deviations of a strategy's releases by step, drawn as a curve with a name beside
-    it.
-    """
+    """Standard deviations by step, drawn as a curve with a name beside it."""
 
     name: str
     std: Floats  # shape (parts, steps of each)
@@ -63,7 +59,7 @@ class _Curve(NamedTuple):
 
     @property
     def line(self) -> Floats:
-        """Root of the mean variance in each part of the time axis, shape ``(parts,)``."""
+        """Root of the mean variance in each part of the time axis."""
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
@@ -71,19 +67,13 @@ class _Curve(NamedTuple):
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
     """Draw the standard deviation of a plan's best strategy by step.
 
-    The line is the mean over neighbouring steps; the band around it extends from the smallest to
-    the largest value among them. A second curve shows what an unknown last step costs. If the plan
-    has a last step, it is the best strategy without a last step, otherwise the best strategy with
-    one. A dashed line is the smallest error of any mechanism. The words below the chart state the
-    ratios of the plan's error to lower bounds.
-
-    Args:
-        ranked: the result of `plan`.
-        title: the title of the chart.
-        width: width in inches, such as 4 for a telephone.
+    The line is the mean over neighbouring steps, in a band from the smallest to the largest. A
+    second curve shows what an unknown last step costs or, for a plan without a last step, a known
+    one. A dashed line is the smallest error of any mechanism; the words below state the ratios to
+    lower bounds. ``width`` is in inches, such as 4 for a telephone.
 
     Raises:
-        InvalidInput: the plan is for a statistic; its errors are not the errors of its cells.
+        InvalidInput: the plan is for a statistic, whose errors are not those of its cells.
 
     >>> from counton import PureDP, plan
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
@@ -140,13 +130,7 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
 def _axes(
     words: Caption, tall: float, *, above: float, below: float, left: float, right: float
 ) -> tuple[Figure, Axes]:
-    """Return an empty chart with one pair of axes; all lengths are in inches.
-
-    Args:
-        words: the words around the chart.
-        tall: height of the axes.
-        above, below, left, right: free space around the axes.
-    """
+    """Return an empty chart with one pair of axes; all lengths are in inches."""
     figure, bottom, top = frame(words, tall, above=above, below=below)
     ax, wide = figure.subplots(), words.width
     figure.subplots_adjust(left=left / wide, right=1 - right / wide, bottom=bottom, top=top)
@@ -154,15 +138,7 @@ def _axes(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """Return the curve of the plan's best strategy, and a second curve to compare it with.
-
-    If the plan has a last step, the second curve is that of the best strategy without a last step;
-    otherwise it is that of the best strategy with one. It is left out if there is no such plan.
-
-    Args:
-        ranked: the plan.
-        shown: the steps, shape ``(parts, steps of each part)``.
-    """
+    """Return the curves of the best strategy and, if there is one, of `plot_plan`'s second."""
     best = ranked.best
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
@@ -219,13 +195,7 @@ def plot_loss(
     """Draw the privacy loss of an event by its age, as three curves.
 
     They are the plan's own loss, the bound in the paper, and the loss if a counter is restarted.
-
-    Args:
-        plan: the result of ``counton.plan_expiring(...)``.
-        ages: ages in steps by name, such as {"a day": 24}. They are marked on the axis, which ends
-            at the largest.
-        title: the title of the chart.
-        width: width in inches, such as 4 for a telephone.
+    ``ages`` by name, such as {"a day": 24}, are marked on the axis, which ends at the largest.
 
     >>> from counton import plan_expiring
     >>> fading = plan_expiring({24: 1, 8760: 3})

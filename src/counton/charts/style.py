@@ -60,10 +60,10 @@ _Given = ParamSpec("_Given")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Suppress matplotlib's warnings about fonts and folders during the ``with`` block.
+    """Suppress matplotlib's warnings about fonts and folders, which would fill a nightly job's
+    mail.
 
-    They would fill the mail of a nightly job. Letters that matplotlib's font lacks are taken from
-    an installed font, or drawn as boxes.
+    Letters that its font lacks are taken from an installed font, or drawn as boxes.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -86,9 +86,7 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """Decorate a function that draws a figure: it runs without matplotlib's warnings (`quietly`),
-    and notebooks show the figure once.
-    """
+    """Decorate a drawing function: it runs `quietly`, and notebooks show the figure once."""
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
@@ -103,9 +101,7 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
 
 
 def _write_signs_as_codes(figure: Figure) -> None:
-    """Replace control characters in a figure's texts by codes, because SVG files must not contain
-    them.
-    """
+    """Replace control characters in a figure by codes: SVG files must not contain them."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter
 
@@ -122,18 +118,12 @@ def _write_signs_as_codes(figure: Figure) -> None:
 
 
 def _without_control_characters(text: str) -> str:
-    """Replace control characters, and two other characters that XML forbids, by codes."""
+    """Replace control characters, and two that XML forbids, by codes."""
     return printable(text).replace("\ufffe", r"\ufffe").replace("\uffff", r"\uffff")
 
 
 def image_of(figure: Figure, kind: str, **more: Any) -> bytes:
-    """Return a figure as the bytes of an image of some kind, such as "png" or "svg".
-
-    Args:
-        figure: the figure.
-        kind: the file format.
-        more: further options of matplotlib's ``savefig``.
-    """
+    """Return a figure as bytes, such as of "png" or "svg"."""
     file = BytesIO()
     with quietly():
         figure.savefig(file, format=kind, **more)
@@ -141,7 +131,7 @@ def image_of(figure: Figure, kind: str, **more: Any) -> bytes:
 
 
 def colours(count: int) -> list[str]:
-    """Return up to 40 different colours, such that consecutive colours have different hues.
+    """Return up to 40 different colours; consecutive ones have different hues.
 
     >>> colours(9)[0], colours(9)[8]
     ('#0072B2', '#00476e')
@@ -153,14 +143,10 @@ def colours(count: int) -> list[str]:
 
 
 def shade(colour: str, strength: float) -> str:
-    """Return a colour made darker or lighter.
+    """Return a colour made darker or lighter: 0 is black, 1 unchanged, 2 white.
 
-    Args:
-        colour: the colour as "#rrggbb".
-        strength: from 0 (black) to 1 (unchanged) to 2 (white).
-
-    >>> shade("#0072B2", 1), shade("#0072B2", 0.5), shade("#0072B2", 1.5)
-    ('#0072B2', '#003959', '#80b8d8')
+    >>> shade("#0072B2", 0.5), shade("#0072B2", 1.5)
+    ('#003959', '#80b8d8')
     """
     if strength == 1:
         return colour
@@ -173,10 +159,9 @@ def shade(colour: str, strength: float) -> str:
 
 
 def colours_at(places: Sequence[int]) -> list[str]:
-    """Return a colour for each group, given its index among all groups; it is the same in every
-    chart.
+    """Return each group's colour, the same in every chart, by its index among all groups.
 
-    If the indices of two groups differ by 40, the later group gets the next free colour.
+    If two indices differ by 40, the later group gets the next free colour.
 
     >>> colours_at([2, 0]), colours_at([0, 2])
     (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
@@ -192,7 +177,7 @@ def colours_at(places: Sequence[int]) -> list[str]:
 
 
 def check_width(width: Any) -> float:
-    """Check the width of a chart in inches, and return it; None stands for the default width.
+    """Return the width of a chart in inches; None stands for the default.
 
     Raises:
         InvalidInput: the width is too small for words, or too large.
@@ -212,7 +197,7 @@ def check_width(width: Any) -> float:
 
 
 def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, of title and subtitle at the top of a chart.
+    """Return the height, in inches, of title and subtitle.
 
     >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
     True
@@ -223,12 +208,6 @@ def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
 
 class Caption(NamedTuple):
     """The words around a chart, and its width.
-
-    Attributes:
-        title, subtitle: above the chart: the subject; the times and the protected unit.
-        axis: what heights or lengths mean.
-        foot: below the chart: the source of the numbers and the protected unit.
-        width: the width in inches.
 
     >>> Caption("Visits").adding("per day").subtitle
     'per day'
@@ -246,9 +225,7 @@ class Caption(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """Data of bars: names, numbers, and lower and upper ends of intervals, each of shape
-    ``(bars,)``.
-    """
+    """Data of bars, each of shape ``(bars,)``."""
 
     names: Sequence[str]
     estimates: NDArray[np.float64]
@@ -256,7 +233,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Return only the bars at the indices ``places``, in the order of the indices."""
+        """Return the bars at ``places``, in this order."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 
@@ -264,16 +241,9 @@ class Bars(NamedTuple):
 def frame(
     words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
-    """Return an empty chart with heading and foot, and the vertical range of its middle part.
+    """Return an empty chart, and both ends of its middle part as fractions of its height.
 
-    Args:
-        words: the words around the chart.
-        middle: height of the middle part in inches.
-        above, below: heights in inches of the free space above and below it.
-
-    Returns:
-        The figure, and the lower and upper end of the middle part, as fractions of the figure's
-            height.
+    ``middle``, and the free space ``above`` and ``below``, are in inches.
 
     >>> figure, bottom, top = frame(Caption("Visits", width=4.0), 2.0, above=0.5, below=1.0)
     >>> round(float((top - bottom) * figure.get_figheight()), 6)
@@ -291,9 +261,7 @@ def frame(
 
 
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
-    """Write title and subtitle, each in as many lines as it needs; dollar signs do not begin a
-    formula.
-    """
+    """Write title and subtitle; dollar signs do not begin a formula."""
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     above, below = _lines(title, subtitle, wide)
     styles: tuple[dict[str, Any], ...] = (
@@ -320,25 +288,18 @@ def axis_lines(name: str, width: float = WIDTH) -> list[str]:
 
 
 def name_axis(ax: Axes, name: str, width: float, **more: Any) -> None:
-    """Write the label of an axis above axes, in as many lines as it needs.
-
-    Args:
-        ax: the axes.
-        name: the label.
-        width: width of the chart in inches.
-        more: further options of matplotlib's ``set_title``.
-    """
+    """Write the label of an axis above axes."""
     words = "\n".join(axis_lines(name, width))
     ax.set_title(words, loc="left", size=9, color=FAINT, pad=4, parse_math=False, **more)
 
 
 def axis_inches(name: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, of all lines of an axis label after the first."""
+    """Return the height, in inches, of an axis label's lines after the first."""
     return 0.16 * (len(axis_lines(name, width)) - 1)
 
 
 def foot_inches(foot: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, of the foot at the bottom of a chart.
+    """Return the height, in inches, of the foot.
 
     >>> foot_inches(""), foot_inches("Source: the museums") > 0
     (0.0, True)
@@ -348,9 +309,7 @@ def foot_inches(foot: str, width: float = WIDTH) -> float:
 
 
 def write_foot(figure: Figure, foot: str) -> None:
-    """Write small text at the bottom of a chart: the source of the numbers and the protected
-    unit.
-    """
+    """Write small text at the bottom of a chart."""
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     words = "\n".join(_foot(foot, wide))
     style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
@@ -362,12 +321,7 @@ def _foot(foot: str, width: float) -> list[str]:
 
 
 def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
-    """Return the height, in inches, of the names below a narrow chart; 0 if names are beside the
-    curves.
-
-    Args:
-        names: pairs of a curve's name and colour.
-        width: width of the chart in inches.
+    """Return the height, in inches, of names below a narrow chart; 0 if they are beside curves.
 
     >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
     (0.0, True)
@@ -378,13 +332,7 @@ def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
 
 
 def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
-    """Write the names of curves below a narrow chart, each in its colour.
-
-    Args:
-        figure: the chart.
-        names: pairs of a name and a colour, from top to bottom.
-        bottom: height of the lowest name above the bottom of the chart, in inches.
-    """
+    """Write the names of curves, from top to bottom, below a narrow chart."""
     tall, width = figure.get_figheight(), figure.get_figwidth()
     y = bottom + names_inches(names, width)
     for name, colour in names:
@@ -394,15 +342,7 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
 
 
 def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
-    """Write names beside the ends of curves, from top to bottom, moved apart so that they do not
-    overlap.
-
-    Args:
-        ax: axes of the curves.
-        ends: for each curve its name, the height of its end as a fraction of the axis, and its
-            colour.
-        size: font size in points.
-    """
+    """Write names beside the ends of curves (fractions of the axis), moved apart."""
     found, free, floor = [], 1.0, 0.0
     for name, end, colour in sorted(ends, key=lambda one: -one[1]):
         height = 0.0058 * size * (name.count("\n") + 1)
@@ -429,12 +369,7 @@ def _name_lines(name: str, width: float) -> list[str]:
 
 
 def clean(ax: Axes, *, grid: str | None = None) -> None:
-    """Remove the box around axes, and draw grid lines.
-
-    Args:
-        ax: the axes.
-        grid: the axis whose ticks get grid lines, "x", "y" or "both"; None: no grid lines.
-    """
+    """Remove the box around axes, and draw grid lines at the ticks of "x", "y" or "both"."""
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color("#b0b0b0")
     ax.tick_params(colors=FAINT, labelsize=9, length=0)
@@ -444,7 +379,7 @@ def clean(ax: Axes, *, grid: str | None = None) -> None:
 
 
 def tick(value: float) -> str:
-    """Format a round number with all its digits and with thousands separators.
+    """Format a round number with all its digits.
 
     >>> tick(180_000_000.0), tick(0.25)
     ('180,000,000', '0.25')
@@ -454,7 +389,7 @@ def tick(value: float) -> str:
 
 
 def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a matplotlib formatter that writes numbers on an axis.
+    """Return a formatter of numbers on an axis.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'
@@ -465,8 +400,7 @@ def number_ticks(text: str = "{number}") -> FuncFormatter:
 
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:
-    """Return a name as a chart shows it: without characters that cannot be drawn, and shortened
-    so that it fits beside the chart.
+    """Return a name as a chart shows it, without characters that cannot be drawn.
 
     >>> shorten("a" * 30, longest=5)
     'aaaa…'
@@ -476,13 +410,7 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
-    """Draw horizontal bars, the first at the top, each with its interval, name and number.
-
-    Args:
-        ax: the axes.
-        bars: the data.
-        values: the number of each bar, as text.
-    """
+    """Draw horizontal bars, the first at the top, each with its interval, name and number."""
     from matplotlib.ticker import MaxNLocator
 
     names, estimates, low, high = bars
@@ -517,7 +445,7 @@ _NO_TIME: Mapping[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Crea
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure to a file; the file's extension decides the format (PNG, SVG or PDF).
+    """Write a figure to a PNG, SVG or PDF file.
 
     The same figure gives the same bytes: no time is written.
     """

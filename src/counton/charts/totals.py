@@ -1,7 +1,6 @@
 """Charts of released numbers over time: totals as curves, windows as bars or steps, with bands.
 
-Only released values are drawn, and only they decide the layout. So a chart is as private as the
-numbers that it shows.
+Only released values are drawn, and only they decide the layout: a chart is as private as they.
 """
 
 from __future__ import annotations
@@ -63,14 +62,11 @@ class Curves:
     """Data of a chart of totals or of windows. Contains released values only.
 
     Attributes:
-        times: ends of the windows as ``datetime64``, or numbers of steps as int64: shape
-            ``(steps,)``.
-        groups: name of each curve.
+        times: ends of the windows, or numbers of steps: shape ``(steps,)``.
         estimates, lower, upper: arrays of shape ``(steps, groups)``.
-        all_groups: number of all groups, including groups that are not drawn; None: all are drawn.
-        starts: for estimates of single windows, the starts of the windows; their ends are
-            ``times``. None: estimates are not of single windows.
-        places: index of each group among all groups, which decides its colour; None: all are drawn.
+        all_groups: number of all groups, also of those that are not drawn; None: all are drawn.
+        starts: of the windows, if estimates are of single ones.
+        places: index of each group among all, which decides its colour.
         provisional: number of last windows whose numbers may still change.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
@@ -91,15 +87,14 @@ class Curves:
 
     @property
     def last(self) -> Bars:
-        """The estimates and intervals of the last step, one bar for each curve."""
+        """The last step, one bar for each curve."""
         return Bars(self.groups, self.estimates[-1], self.lower[-1], self.upper[-1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Size of each group: its last running total, or the mean of its numbers over all windows.
+        """Each group's last total, or the mean of its windows.
 
-        The number of the last window alone is not used, because noise would decide which groups are
-        the largest.
+        The last window alone is not used, because noise would decide which groups are the largest.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> ends = np.arange("2026-01-02", "2026-01-05", dtype="datetime64[D]")
@@ -113,14 +108,12 @@ class Curves:
 
     @property
     def colours(self) -> dict[int, str]:
-        """Colour of each curve, by its index. A group has the same colour in every chart."""
+        """Colour of each curve, the same in every chart."""
         places = range(len(self.groups)) if self.places is None else self.places
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """Return the curves of the ``count`` largest groups, largest first; the size of a group is
-        its last total, or the mean of its windows.
-        """
+        """Return the curves of the ``count`` groups of largest `sizes`, largest first."""
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
@@ -139,9 +132,7 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """Return the curves at about ``most`` evenly spaced steps; the last step is always among
-        them.
-        """
+        """Return the curves at about ``most`` evenly spaced steps, with the last."""
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
         estimates, lower, upper = (
@@ -159,7 +150,7 @@ class Curves:
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
-    """Return the indices of the ``count`` largest numbers, largest first; equal numbers in order.
+    """Return the indices of the ``count`` largest numbers, largest first; equal ones in order.
 
     >>> largest_groups(np.array([4, 9, 7, 9]), 3)
     [1, 3, 2]
@@ -178,20 +169,15 @@ def plot_totals(
 ) -> Figure:
     """Draw running totals, or the counts of windows; groups of very different size get two panels.
 
-    The count of a window is drawn over its window: as a bar if there is one group and few windows,
-    otherwise as a level from its start to its end. A group's colour depends only on its index among
-    all groups. More than 8 groups get small charts, or more than 4 if there are many windows; the
-    largest group comes first. If there are more than 24 groups, the chart says so. Fewer groups get
-    small charts if their bands overlap. A single step is drawn as bars, a single number is written
-    out.
+    A window is a bar if there is one group and few windows, otherwise a level from its start to its
+    end. More than 8 groups, or more than 4 with many windows, or some whose bands overlap, get
+    small charts, the largest first; of more than 24 the chart says so. A single step is drawn as
+    bars, a single number is written out.
 
     Args:
-        curves: the data, with at least one step and one group.
-        words: the words around the chart; if it is narrow, the names of curves are below it.
-        panels: True to draw a small chart for each group, even if there are few groups.
-        alike: True if all curves have the same unit; False: each gets a small chart, in the given
-            order.
-        from_zero: True if the axis must contain 0, as it should for counts.
+        panels: a small chart for each group, even if there are few.
+        alike: all curves have one unit; else each gets a small chart, in the given order.
+        from_zero: the axis must contain 0, as it should for counts.
 
     Raises:
         InvalidInput: there is nothing to draw.
@@ -255,12 +241,7 @@ def bands_hide(curves: Curves) -> bool:
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Return True if a band on a common axis would be invisible at the last step, because it is
-    narrower than the line of its curve.
-
-    ``part`` has the indices of the curves on the axis; one such band is enough. If ``from_zero``,
-    the axis contains 0.
-    """
+    """Return True if a band is narrower than its curve's line at the last step of a common axis."""
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
     return bool((wide < _THIN * (high - low)).any())
@@ -273,9 +254,7 @@ def _last_window(curves: Curves) -> str:
 
 
 def _one_step(curves: Curves, words: Caption) -> Figure:
-    """Draw a release of a single step: several groups as bars, a single group as a written
-    number.
-    """
+    """Draw a single step: several groups as bars, a single one as a written number."""
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     words, wide = words.adding(f"; {when}"), words.width
     if len(curves.groups) > 1:
@@ -293,8 +272,7 @@ def _one_step(curves: Curves, words: Caption) -> Figure:
 
 @drawing
 def plot_bars(bars: Bars, words: Caption) -> Figure:
-    """Draw cells as bars, each with its interval and number; of many cells only the largest are
-    drawn.
+    """Draw cells as bars with interval and number, of many the largest.
 
     >>> counts = np.array([5.0, 2.0])
     >>> bars = Bars(["AC", "GT"], counts, counts - 1, counts + 1)
@@ -366,10 +344,7 @@ def _one_chart(
 def _list_below(
     figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
 ) -> None:
-    """Write the names and last values of groups below a narrow chart, one group in each line.
-    ``order`` has the indices of the groups from top to bottom, ``shades`` their colours by index;
-    ``top`` is the upper end of the list, as a fraction of the figure's height.
-    """
+    """Write names and last values below a narrow chart, from ``top``, a fraction of its height."""
     line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
     for number, index in enumerate(order):
         y = top - (number + 0.5) * line
@@ -385,9 +360,7 @@ def _list_below(
 def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
-    """Draw a small chart for each panel (list of curves' indices), with as many side by side as
-    their headings allow. If ``from_zero``, each axis contains 0.
-    """
+    """Draw a small chart for each panel, side by side as headings allow."""
     from matplotlib.ticker import MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
@@ -439,14 +412,12 @@ def _small_charts(
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
-    """Divide groups into at most two panels: large groups, and much smaller groups.
+    """Divide groups, by index, into panels of large and of much smaller ones, largest first.
 
-    Two panels have at least two groups each. Groups are given by their indices, largest first.
+    Two panels have at least two groups each.
 
     >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
     [[0, 2], [1, 3]]
-    >>> split_by_size(np.array([5.0, 9.0]))
-    [[1, 0]]
     """
     last = np.nan_to_num(last)  # numbers that are not known yet
     order = [int(index) for index in np.argsort(-last, kind="stable")]
@@ -464,16 +435,10 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
 
 
 def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
-    """Return the lower and the upper end of the axis for some curves.
+    """Return both ends of the axis for some curves.
 
-    The axis contains all estimates. A band that is infinite, or much wider than the changes of its
-    curve, extends beyond the axis. Otherwise early values from very few rows would hide later
-    changes.
-
-    Args:
-        curves: the data.
-        panel: indices of the curves on this axis.
-        from_zero: True if the axis must contain 0.
+    It contains all estimates. A band that is infinite, or much wider than the changes of its curve,
+    extends beyond it: otherwise early values from very few rows would hide later changes.
 
     >>> estimates = np.array([[4.0], [5.0]])
     >>> band = np.array([[np.inf], [1.0]])
@@ -523,17 +488,7 @@ def _draw_panel(
 def _draw_curve(
     ax: Axes, times: NDArray[np.float64], curves: Curves, index: int, colour: str, each: int = 1
 ) -> None:
-    """Draw the line of one curve with its band.
-
-    Args:
-        ax: the axes.
-        times: positions on the horizontal axis.
-        curves: the data.
-        index: index of the curve.
-        colour: colour of the curve.
-        each: how often each number is repeated: 2 draws a level from the start to the end of a
-            window.
-    """
+    """Draw a curve with its band; ``each`` is 2 for levels from start to end of windows."""
     estimates, lower, upper = (
         np.repeat(part[:, index], each) for part in (curves.estimates, curves.lower, curves.upper)
     )
@@ -545,10 +500,7 @@ def _draw_curve(
 
 
 def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
-    """Draw each number over its window: as bars for one group with few windows, otherwise as
-    levels. ``panel`` has the indices of the groups on these axes, ``shades`` their colours by
-    index.
-    """
+    """Draw each number over its window, as bars or levels."""
     assert curves.starts is not None
     starts, ends = positions(curves.starts), positions(curves.times)
     ax.set_xlim(float(starts[0]), float(ends[-1]))
@@ -571,15 +523,13 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
 
 
 def hatch(ax: Axes, start: float, end: float) -> None:
-    """Hatch the background between two positions, where numbers may still change."""
+    """Hatch the background where numbers may still change."""
     ax.axvspan(start, end, facecolor="none", edgecolor=_HATCH, hatch="////", linewidth=0, zorder=0)
     ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
 
 
 def positions(times: NDArray[Any]) -> NDArray[np.float64]:
-    """Convert times to positions on an axis, in days since 1970; numbers of steps stay as they
-    are.
-    """
+    """Convert times to days since 1970; numbers of steps stay."""
     from matplotlib.dates import date2num
 
     if times.dtype.kind != "M":
@@ -588,11 +538,10 @@ def positions(times: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
-    """Set between ``least`` and ``most`` ticks on an axis of times, or of numbers of steps.
+    """Set between ``least`` and ``most`` ticks on an axis of times, or of steps.
 
-    A tick marks a moment and is labelled with it; the number of a window is drawn to the right of
-    the tick at which the window begins. If there are at most ``most`` windows, each is labelled
-    with its name instead, if the names fit.
+    A tick marks a moment; a window's number is drawn to the right of its beginning. Up to ``most``
+    windows are labelled with their names instead, if these fit.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
@@ -633,24 +582,22 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
 
 
 def _side_by_side(ax: Axes, names: Sequence[str]) -> bool:
-    """Return True if the names of all windows fit side by side below the axes."""
+    """Return True if names fit side by side below the axes."""
     wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
     longest = max(_inches(line, 9) for name in names for line in name.split("\n"))
     return len(names) == 1 or longest <= wide / len(names)
 
 
 def _align_names(names: list[str]) -> list[str]:
-    """Add empty lines to names such that all have the same number of lines."""
+    """Add empty lines such that all names have the same number."""
     lines = max((name.count("\n") for name in names), default=0)
     return [name + "\n " * (lines - name.count("\n")) for name in names]
 
 
 def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
-    """Return labels for ticks on an axis of time; the day, or the year, is on a second line.
+    """Return labels for ticks, in days since 1970; the day, or the year, is on a second line.
 
-    Args:
-        ticks: the moments in days since 1970, ascending.
-        end: end of the axis in days since 1970; midnight there is written as the end of a day.
+    Midnight at the end of the axis is written as the end of a day.
 
     >>> tick_names(np.array([19783.0, 19783.5, 19784.0]), 19784.0)
     ['00:00\\n1 Mar 2024', '12:00', '24:00']
@@ -682,11 +629,9 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
 def window_names(
     starts: NDArray[np.datetime64], ends: NDArray[np.datetime64], *, between: str = " "
 ) -> list[str]:
-    """Return a name for each of a few windows: its day, month or year, or its beginning and end.
+    """Return a name for each window: its day, month or year, or its beginning and end.
 
-    Args:
-        starts, ends: starts and ends of the windows, shape ``(windows,)``.
-        between: text between the weekday and the day: a space, or a new line.
+    ``between`` weekday and day is a space, or a new line.
 
     >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
     >>> window_names(days[:-1], days[1:])
@@ -720,7 +665,7 @@ def window_names(
 
 
 def moment_in_words(time: np.datetime64) -> str:
-    """Format a moment as date and time; midnight is the end of the day before.
+    """Format a moment; midnight is the end of the day before.
 
     >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
     '29 Mar 2024, 12:30'
@@ -753,9 +698,7 @@ def _label_ends(
     shades: dict[int, str],
     labels: Labels,
 ) -> None:
-    """Write names beside the ends of curves, moved apart so that they do not overlap. ``panel`` has
-    the indices of the curves on these axes, ``shades`` their colours by index.
-    """
+    """Write names beside the ends of curves, moved apart."""
     inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
     value_at = 1 + inch * labels.inches
     low, high = ax.get_ylim()
@@ -802,9 +745,7 @@ def _label_ends(
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels beside the ends of curves: names and last values, and the width in inches that both
-    need.
-    """
+    """Names and last values beside the ends of curves, and the width in inches of both."""
 
     names: list[str]
     values: list[str]
@@ -820,14 +761,7 @@ class Labels:
         *,
         room: float | None = None,
     ) -> Labels:
-        """Build labels from the names, last estimates and last intervals of the curves.
-
-        Args:
-            groups: names of the curves.
-            last: last estimate of each curve.
-            low, high: ends of its interval.
-            room: width in inches of a line with name and value, to which names are shortened; None:
-                names are shortened to the default length.
+        """Build labels from last estimates and intervals; ``room`` is a line's width in inches.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
         >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
@@ -858,7 +792,7 @@ class Labels:
 
 
 def _inches(text: str, size: float, weight: str = "normal") -> float:
-    """Return the width of a text in inches; letters that the font lacks are not counted exactly."""
+    """Return the width of a text in inches, about, for letters that the font lacks."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -872,11 +806,10 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
 
 
 def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
-    """Move positions apart such that they do not overlap, changing them as little as possible.
+    """Move positions apart, with the least sum of squared changes (pool adjacent violators).
 
-    Positions become at least ``gap`` apart, stay between 0 and ``height`` and in order, and the sum
-    of squared changes is minimal (pool adjacent violators). If they do not all fit, the gap is
-    reduced.
+    They become at least ``gap`` apart, or less if they do not fit, stay between 0 and ``height``
+    and in order.
 
     >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
     array([ 0., 10., 90.])
