@@ -16,7 +16,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.planning import Cost, last_halfwidth, split
 from counton.planning.least_privacy import least_guarantee
-from counton.planning.splits import By, Split
+from counton.planning.splits import Split
 from counton.privacy import Contribution, Guarantee
 
 #: As much as a split may be worse than the best of all.
@@ -50,7 +50,7 @@ def drawn(number: int) -> tuple[list[Cost], Guarantee]:
     return costs, guarantee
 
 
-def solved(costs: Sequence[Cost], guarantee: Guarantee, by: By) -> Any:
+def solved(costs: Sequence[Cost], guarantee: Guarantee) -> Any:
     """The best shares, by a solver that knows nothing but the problem."""
     power = 1 if isinstance(guarantee, PureDP) else 2
     alone = np.array([ideal_noise(guarantee, c.l1, c.l2_squared) * c.each for c in costs])
@@ -61,22 +61,6 @@ def solved(costs: Sequence[Cost], guarantee: Guarantee, by: By) -> Any:
         ]
     )
     weights = np.array([float(c.weight) for c in costs])
-    if by == "errors":
-        size = (weights * alone**2).sum()
-
-        def loss(x: Any) -> float:
-            return float((weights * (alone / np.exp(x / power)) ** 2).sum() / size)
-
-        found = minimize(
-            lambda x: math.log(loss(x)),
-            np.log(np.maximum(least, 1e-6) + (1 - least.sum()) / len(costs)),
-            method="SLSQP",
-            constraints=[{"type": "ineq", "fun": lambda x: 1 - np.exp(x).sum()}],
-            bounds=[(math.log(one) if one else -30, 0) for one in least],
-            options={"ftol": 1e-12, "maxiter": 1000},
-        )
-        assert found.success
-        return loss(found.x) * size
     free = np.array([c.within is None for c in costs])
     # The largest part of the budget of which those without a bound get as many as their weights.
     found = minimize(
@@ -90,7 +74,7 @@ def solved(costs: Sequence[Cost], guarantee: Guarantee, by: By) -> Any:
     return share if free.any() else share / share.sum()
 
 
-def refuse_worse(costs: Sequence[Cost], guarantee: Guarantee, by: By, found: Split) -> None:
+def refuse_worse(costs: Sequence[Cost], guarantee: Guarantee, found: Split) -> None:
     """What a split has to keep, whoever made it."""
     power = 1 if isinstance(guarantee, PureDP) else 2
     assert found.l1 == sum(w * c.l1 for w, c in zip(found.weights, costs, strict=True))
@@ -100,44 +84,36 @@ def refuse_worse(costs: Sequence[Cost], guarantee: Guarantee, by: By, found: Spl
     errors = [cell * c.each / w for w, c in zip(found.weights, costs, strict=True)]
     for cost, error in zip(costs, errors, strict=True):
         assert cost.within is None or error <= cost.within
-    wanted = solved(costs, guarantee, by)
-    if by == "errors":
-        total = sum(float(c.weight) * e**2 for c, e in zip(costs, errors, strict=True))
-        assert total <= wanted * (1 + _NEAR)
-        assert total >= wanted * (1 - _NEAR)  # else it is the solver that is wrong
-        return
+    wanted = solved(costs, guarantee)
     for cost, share, error in zip(costs, wanted, errors, strict=True):
         alone = ideal_noise(guarantee, cost.l1, cost.l2_squared) * cost.each
         assert error == pytest.approx(alone / share ** (1 / power), rel=_NEAR)
 
 
-@pytest.mark.parametrize("by", ["shares", "errors"])
 @pytest.mark.parametrize("number", range(24))
-def test_no_other_split_is_better(number: int, by: By) -> None:
+def test_no_other_split_is_better(number: int) -> None:
     costs, guarantee = drawn(number)
-    refuse_worse(costs, guarantee, by, split(costs, guarantee, ideal_noise, by=by))
+    refuse_worse(costs, guarantee, split(costs, guarantee, ideal_noise))
 
 
 def test_a_wrong_split_is_seen() -> None:
-    """Equal weights; a root of another power; a bound that is missed by a hundredth."""
+    """Equal weights; a bound that is missed by a hundredth."""
     costs, guarantee = drawn(1)
-    right = split(costs, guarantee, ideal_noise, by="errors")
+    right = split(costs, guarantee, ideal_noise)
 
     def of(weights: Sequence[int]) -> Split:
         l1 = sum(w * c.l1 for w, c in zip(weights, costs, strict=True))
         l2_squared = sum(w**2 * c.l2_squared for w, c in zip(weights, costs, strict=True))
         return right._replace(weights=tuple(weights), l1=l1, l2_squared=l2_squared)
 
-    refuse_worse(costs, guarantee, "errors", of(right.weights))
-    ideal = [(float(c.weight) * (c.l1 * c.each) ** 2) ** 0.5 / c.l1 for c in costs]
-    for wrong in ([1] * len(costs), [math.ceil(1e4 * one / max(ideal)) for one in ideal]):
-        with pytest.raises(AssertionError):
-            refuse_worse(costs, guarantee, "errors", of(wrong))
+    refuse_worse(costs, guarantee, of(right.weights))
+    with pytest.raises(AssertionError):
+        refuse_worse(costs, guarantee, of([1] * len(costs)))
     costs = [Cost(1, 1, within=4), Cost(1, 1)]
     right = split(costs, PureDP(1), ideal_noise)
-    refuse_worse(costs, PureDP(1), "shares", of(right.weights))
+    refuse_worse(costs, PureDP(1), of(right.weights))
     with pytest.raises(AssertionError):
-        refuse_worse(costs, PureDP(1), "shares", of([99, 301]))
+        refuse_worse(costs, PureDP(1), of([99, 301]))
 
 
 def test_whole_numbers_are_as_small_as_they_can_be() -> None:
@@ -151,11 +127,10 @@ def test_whole_numbers_are_as_small_as_they_can_be() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6)])
-@pytest.mark.parametrize("by", ["shares", "errors"])
-def test_planned_errors_are_those_of_the_stream(guarantee: Guarantee, by: By) -> None:
+def test_planned_errors_are_those_of_the_stream(guarantee: Guarantee) -> None:
     """The split's norms, given to the planner, have the half-widths that the split says."""
     costs = [Cost(1, 1, within=60), Cost(60, 3600, each=0.024), Cost(1, 1, weight=3)]
-    found = split(costs, guarantee, last_halfwidth(52), by=by)
+    found = split(costs, guarantee, last_halfwidth(52))
     moved = BoundedChange(found.l1, found.l2_squared, once=True)
     contribution = Contribution.of_pattern(moved, "which changes all parts")
     best = plan(52, guarantee, contribution=contribution, compare=False).best
@@ -217,9 +192,6 @@ def test_what_is_no_split_is_refused() -> None:
         Cost(3, 2)
     with pytest.raises(InvalidInput, match="coarser resolution"):
         split([Cost(2**39, 2**78), Cost(1, 1, weight=100)], PureDP(1))
-    wrong: Any = "max"
-    with pytest.raises(InvalidInput, match="'shares' or 'errors'"):
-        split([Cost(1, 1)], PureDP(1), by=wrong)
 
 
 @pytest.mark.parametrize("within", [0.5, 0.9, 7, 30, 31.4, 5000])

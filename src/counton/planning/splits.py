@@ -2,13 +2,9 @@
 
 The cells of each part are multiplied by an integer weight, and all cells get noise of one
 distribution: larger weights give a smaller error and a larger share of the budget. A part with a
-bound on its error first gets the share that it needs. The rest is shared in one of two ways:
-
-- ``"shares"``: in proportion to weights that the user states. A part of weight 2 gets
-  twice the epsilon (pure privacy), or twice the rho, of a part of weight 1. Parts with
-  a bound on their error get no more than they need.
-- ``"errors"``: so that the weighted sum of squared errors is as small as it can be. Parts with a
-  bound may get more than they need.
+bound on its error gets the share that it needs, and no more. The rest is divided in proportion to
+weights that the user states: a part of weight 2 gets twice the epsilon (pure privacy), or twice the
+rho, of a part of weight 1.
 
 If every part has a bound and some budget is left, all shares grow by one factor. Finally the
 weights are rounded to the smallest integers with which every error is within a thousandth of the
@@ -25,22 +21,18 @@ planned error and every bound is kept. Comments at the beginning of this file ha
 #
 # where alone_k is the error that part k would have with all of the budget for itself. A part that
 # is to be within a bound needs the share (alone_k / within_k)^p, with p = 1 under pure privacy,
-# else 2. "errors" makes sum_k v_k error_k^2 the least for stated weights v_k. With a_k = v_k
-# alone_k^2 that is a convex problem with one constraint, and its answer is share_k = max(needed_k,
-# t a_k^(1/3)) under pure privacy, max(needed_k, t a_k^(1/2)) else, with the t for which they add up
-# to 1.
+# else 2.
 #
 # Privacy depends on the whole numbers alone, and they are exact.
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
@@ -48,11 +40,7 @@ from counton.base.exact import Number, exact, figures, quote, text
 from counton.planning.least_privacy import least_guarantee, loss_of, next_loss, with_loss
 from counton.planning.planner import plan_stream
 from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
-from counton.strategies import Metric
-from counton.strategies.strategy import ReleaseForm
 
-#: Rule that divides the rest of the budget; the module's docstring describes both.
-By = Literal["shares", "errors"]
 #: A function of the guarantee, and of the 1-norm and squared 2-norm of one unit's change in all
 #: cells, that returns the error of a cell.
 Noise = Callable[[Guarantee, int, int], float]
@@ -78,8 +66,7 @@ class Cost:
     Attributes:
         l1, l2_squared: largest change by one unit in all cells of the part together.
         within: wanted half-width of the part's numbers; None: a share of the rest.
-        weight: for ``by="shares"``, its share of the rest; for ``by="errors"``, the weight of its
-            squared error.
+        weight: its share of the rest, relative to other parts.
         each: factor from the error of one cell to that of its released numbers.
         name: in messages.
 
@@ -129,15 +116,11 @@ class Split(NamedTuple):
     errors: tuple[float, ...] | None
 
 
-def split(
-    costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None = None, *, by: By = "shares"
-) -> Split:
+def split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None = None) -> Split:
     """Divide one guarantee among the parts of a report, by integer weights of their cells.
 
     Args:
-        noise: the error of a cell, from `last_halfwidth`; needed for a bound, or ``by="errors"``.
-        by: the rest is divided by weights (``"shares"``), or such that the weighted sum of squared
-            errors is least (``"errors"``).
+        noise: the error of a cell, from `last_halfwidth`; needed if a part has a bound.
 
     Raises:
         InvalidInput: bounds that the guarantee does not allow; the message states the least epsilon
@@ -158,39 +141,23 @@ def split(
             f"costs are {quote(costs)}; give a list with a Cost for each part of the report"
         )
     loss_of(guarantee)  # refuses guarantees of other kinds
-    if by not in ("shares", "errors"):
-        raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
     if noise is None:
-        if by == "errors" or any(cost.within is not None for cost in costs):
+        if any(cost.within is not None for cost in costs):
             raise InvalidInput(
                 "noise is missing, the error of a cell, on which the cost of a bound on errors "
                 "depends; give noise=last_halfwidth(steps)"
             )
-        power = _norms(guarantee)[0].power
-        return _with_whole_weights(
-            costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power
-        )
-    possible = _splits(costs, guarantee, noise, by)
-    found = [*(islice(possible, 1) if by == "shares" else possible)]
-    if not found:
+        shares = _share_out([0.0 for _ in costs], costs)
+        return _with_whole_weights(costs, shares, _norms(guarantee)[0].power)
+    found = _split_within(costs, guarantee, noise)
+    if found is None:
         raise _error_of_bounds(costs, guarantee, noise)
-    weights = [float(exact(cost.weight, "weight")) for cost in costs]
-    return min(
-        found, key=lambda one: sum(v * e**2 for v, e in zip(weights, one.errors or (), strict=True))
-    )
+    return found
 
 
-def last_halfwidth(
-    steps: int | None,
-    level: float = 0.95,
-    *,
-    around: int | None = None,
-    metric: Metric = "mean",
-    release: ReleaseForm = "totals",
-    simple: bool = False,
-) -> Noise:
-    """Return the half-width of a cell's interval at the last step, as a function of a guarantee and
-    of both norms, for which a strategy is planned as by `counton.plan`.
+def last_halfwidth(steps: int | None) -> Noise:
+    """Return the half-width of a cell's 95% interval at the last step, as a function of a guarantee
+    and of both norms, for which a strategy is planned as by `counton.plan`.
 
     >>> noise = last_halfwidth(52)
     >>> round(noise(PureDP(1), 1, 1), 1), round(noise(PureDP(1), 100, 10000), 1)
@@ -204,14 +171,11 @@ def last_halfwidth(
         ranked = plan_stream(
             steps,
             guarantee,
-            metric=metric,
             contribution=Contribution.of_pattern(moved, words),
             compare=False,
-            simple=simple or steps == 1,
-            release=release,
-            around=around,
+            simple=steps == 1,
         )
-        return ranked.best.errors.halfwidth(ranked.steps, level)
+        return ranked.best.errors.halfwidth(ranked.steps)
 
     return halfwidth
 
@@ -235,8 +199,8 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
     return _Norm(2, True), _Norm(1, True), _Norm(2, False), _Norm(1, False)
 
 
-def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -> Iterator[Split]:
-    """Yield divisions that keep all bounds, at most one for each of the `_norms`."""
+def _split_within(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> Split | None:
+    """Return the division that keeps all bounds with the first possible of the `_norms`."""
     # Weights of parts determine the joint norm, the norm determines the strategy and its error, and
     # the error determines the weights. Rounds repeat until the error changes no more.
     for power, strict in _norms(guarantee):
@@ -245,7 +209,7 @@ def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -
             needed = _needed_shares(costs, power, unit)
             if sum(needed) > _largest_share_for_bounds(costs):
                 break
-            found = _with_whole_weights(costs, _share_out(needed, costs, by, power, unit), power)
+            found = _with_whole_weights(costs, _share_out(needed, costs), power)
             # The sensitivity in this norm: the change of all multiplied cells by one unit.
             size = float(found.l1) if power == 1 else math.sqrt(found.l2_squared)
             error = noise(guarantee, found.l1, found.l2_squared)
@@ -262,9 +226,9 @@ def _splits(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By) -
             )
             near = abs(here - unit) <= unit * _TOLERANCE / 2
             if kept and (near or turn >= _MOST_ROUNDS // 2):
-                yield found._replace(errors=errors)
-                break
+                return found._replace(errors=errors)
             unit = here
+    return None
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
@@ -307,7 +271,7 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
         least_guarantee(budget_factor, 1.0, name, delta, loss * exact(budget_factor(guarantee), ""))
     )[1]
     least = max(least, next_loss(loss * Fraction(1001, 1000)))
-    while not any(_splits(costs, with_loss(guarantee, least), noise, "shares")):
+    while _split_within(costs, with_loss(guarantee, least), noise) is None:
         least = next_loss(least * Fraction(1001, 1000))
     wanted = " and ".join(
         f"{cost.name or f'part {place}'} within {figures(float(cost.within))}"
@@ -321,46 +285,19 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
     )
 
 
-def _share_out(
-    needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
-) -> list[float]:
-    """Return the share of each part, by the rule ``by``; they add up to 1, none below its need."""
+def _share_out(needed: Sequence[float], costs: Sequence[Cost]) -> list[float]:
+    """Return the share of each part; they add up to 1, none below its need."""
     free = [cost.within is None for cost in costs]
-    weights = [float(exact(cost.weight, "weight")) for cost in costs]
-    if by == "errors":
-        alone = [unit * cost.norm(power) * cost.each for cost in costs]
-        root = 1 / 3 if power == 1 else 1 / 2
-        return _shares_with_needs(
-            needed, [(v * one**2) ** root for v, one in zip(weights, alone, strict=True)]
-        )
     if not any(free):
         whole = sum(needed)  # 0 if the noise is always 0: then any shares keep the bounds
         return [share / whole if whole else 1 / len(needed) for share in needed]
+    weights = [float(exact(cost.weight, "weight")) for cost in costs]
     left = 1 - sum(needed)
     total = sum(weight for weight, one in zip(weights, free, strict=True) if one)
     return [
         left * weight / total if one else share
         for weight, one, share in zip(weights, free, needed, strict=True)
     ]
-
-
-def _shares_with_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return shares max(needed_k, t wanted_k) that add up to 1."""
-    held: set[int] = set()
-    while True:
-        rest = 1 - sum(needed[place] for place in held)
-        total = sum(one for place, one in enumerate(wanted) if place not in held)
-        scale = rest / total if total else 0.0
-        short = {
-            place
-            for place, one in enumerate(wanted)
-            if place not in held and scale * one < needed[place]
-        }
-        if not short:
-            return [
-                needed[place] if place in held else scale * one for place, one in enumerate(wanted)
-            ]
-        held |= short
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
