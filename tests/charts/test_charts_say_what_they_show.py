@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.charts import Caption, Curves, plot_totals
-from counton.charts.style import PALETTE, colours_at
 from counton.charts.totals import tick_names, window_names
-from counton.run import export
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -36,7 +32,7 @@ BASE: dict[str, Any] = {
     "timezone": "Europe/Berlin",
     "start": date(2024, 3, 1),
     "steps": 400,
-    "guarantee": PureDP(50),  # bands that do not overlap share a chart
+    "guarantee": PureDP(50),
 }
 BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
 
@@ -80,10 +76,10 @@ def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> N
 
 def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
     found = counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
-    axes = found.figures()["windows"].axes[0]
+    figure = found.figures()["windows"]
     edges = [day_number(datetime(2024, 3, day)) for day in range(1, 9)]
     wanted = [edge for pair in pairwise(edges) for edge in pair]
-    lines = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == len(wanted)]
+    lines = [line for axes in figure.axes for line in axes.lines]
     assert len(lines) == 3
     for line in lines:
         assert list(line.get_xdata()) == pytest.approx(wanted)
@@ -109,44 +105,10 @@ def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
     assert tick_names(days, days[-1]) == ["25 Dec\n2023", "1 Jan\n2024", "8 Jan"]
 
 
-def drawn_colours(figure: Any) -> dict[str, str]:
-    """Colours by the names that stand beside curves."""
-    return {
-        text.get_text(): to_hex(text.get_color()).upper()
-        for text in figure.findobj(Text)
-        if text.get_text() in GROUPS
-    }
-
-
-def test_a_group_keeps_its_colour_whatever_its_rank(tmp_path: Path) -> None:
-    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
-    wanted = dict(zip(GROUPS, PALETTE, strict=False))
-    for width in (7.5, 4):
-        for figure in found.figures(width=width).values():
-            assert drawn_colours(figure) == wanted
-    chosen = export(tmp_path / "s.db", groups=["Zoo", "Cathedral"]).figures()["totals"]
-    assert drawn_colours(chosen) == {name: wanted[name] for name in ("Zoo", "Cathedral")}
-
-
-@pytest.mark.parametrize("last", [[5e4, 4e4, 700.0, 30.0], [30.0, 700.0, 4e4, 5e4]])
-def test_a_second_panel_takes_no_colour_of_the_first(last: list[float]) -> None:
-    estimates = np.linspace(0, 1, 9)[:, None] * np.array(last)
-    curves = Curves(np.arange(9), list("abcd"), estimates, estimates - 1, estimates + 1)
-    figure = plot_totals(curves, Caption("t", "s", "y"))
-    assert len(figure.axes) == 2
-    used = [line.get_color() for axes in figure.axes for line in axes.lines]
-    assert len(used) == len(set(used)) == 4
-
-
-def test_groups_that_are_far_apart_have_two_colours() -> None:
-    assert len(set(colours_at([3, 43, 83]))) == 3
-    assert colours_at([43, 3])[1] == colours_at([3])[0]
-
-
 def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
     alone = words(counted(tmp_path, date(2024, 3, 8)).figures()["totals"])
     assert "all" not in alone.split(" | ")
-    assert "visits" in alone.split(" | ")
+    assert any(part.startswith("visits ") for part in alone.split(" | "))
     assert "Running number of visits" in alone
     assert "since 1 March 2024; with 95% intervals" in alone
     assert "Noise protects each single visit (pure differential privacy" in alone
@@ -163,7 +125,7 @@ def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
     assert "Source: City of Harbour. Noise protects each single visitor" in said
 
 
-def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
+def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
     found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
     for figure in found.figures(width=4, source="City of Harbour").values():
         assert figure.get_figwidth() == 4
@@ -173,7 +135,8 @@ def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
             box = text.get_window_extent()
             assert 0 <= box.x0 < box.x1 <= wide * figure.dpi, text.get_text()
             assert 0 <= box.y0 < box.y1 <= tall * figure.dpi, text.get_text()
-        assert set(GROUPS) <= {text.get_text() for text in figure.texts}
+        titles = {axes.get_title("left").split()[0] for axes in figure.axes if axes.lines}
+        assert titles == set(GROUPS)
     for width in (0.0, 2.9, 31, float("nan"), "4", True):
         with pytest.raises(InvalidInput, match="too small or too large for a chart"):
             found.figures(width=width)
@@ -194,5 +157,7 @@ def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
 def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
     """In the titles and on the axes of totals, answers and tables that are released once."""
     found = counted(tmp_path, date(2024, 3, 8), unit=unit)
-    drawn = words(found.figures()["totals"]).split(" | ")
-    assert {f"Running number of {several}", f"number of {several}", several} <= {*drawn}
+    drawn = words(found.figures()["totals"])
+    assert f"| Running number of {several} |" in f"| {drawn} |"
+    assert f"; number of {several} |" in f"{drawn} |"
+    assert any(part.startswith(f"{several} ") for part in drawn.split(" | "))

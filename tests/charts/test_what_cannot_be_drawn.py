@@ -35,6 +35,10 @@ VISITS = pl.DataFrame(
 STREAM = "--time time --every 1d --start 2024-03-01 --steps 9 --until 2024-03-04 --epsilon 1"
 
 
+def days(count: int) -> Any:
+    return np.datetime64("2024-03-01", "us") + np.arange(count) * np.timedelta64(1, "D")
+
+
 def counton(*words: str) -> Any:
     done = CliRunner().invoke(app, [*words], prog_name="counton")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
@@ -61,11 +65,12 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
     estimates = np.linspace(4, 6, 20)[:, None]
     half = np.where(np.arange(20) < 5, np.inf, 1000.0 / 10.0 ** np.arange(20))[:, None]
-    curves = Curves(np.arange(20), ["mean"], estimates, estimates - half, estimates + half)
-    low, high = reach(curves, [0], from_zero=False)
-    assert 0 < low < 4 < 6 < high < 10
+    curves = Curves(days(20), ["mean"], estimates, estimates - half, estimates + half)
+    low, high = reach(curves, [0])
+    assert low == 0
+    assert 6 < high < 10
     nothing = np.full((3, 1), np.nan)
-    assert np.isfinite(reach(Curves(np.arange(3), ["none"], nothing, nothing, nothing), [0])).all()
+    assert np.isfinite(reach(Curves(days(3), ["none"], nothing, nothing, nothing), [0])).all()
 
 
 @pytest.mark.usefixtures("broken")
@@ -160,6 +165,6 @@ def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
 
 def test_letters_that_no_font_has_are_drawn_without_a_word(tmp_path: Path) -> None:
     estimates = np.arange(6.0).reshape(3, 2)
-    curves = Curves(np.arange(3), ["東京", "🎪"], estimates, estimates - 1, estimates + 1)
+    curves = Curves(days(3), ["東京", "🎪"], estimates, estimates - 1, estimates + 1)
     save_figure(plot_totals(curves, Caption("東京", "🎪", "ไทย")), tmp_path / "c.png")
     assert (tmp_path / "c.png").exists()

@@ -12,9 +12,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-import numpy as np
-from numpy.typing import NDArray
-
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.base.outside_input import printable, shown_name
@@ -33,11 +30,9 @@ INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
 #: Width in inches below which the names of curves are under a chart, not beside it.
 NARROW = 5.5
-#: Shades of the palette, for more groups than it has colours. Below 1 is darker, above 1 lighter.
-_SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
 #: Largest number of letters of a name beside a chart.
 LONGEST_NAME = 24
-_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
+_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS = 50, 88, 104
 #: Fonts that have letters which matplotlib's font lacks; installed ones are tried in this order.
 _FONTS = (
     "Noto Sans",
@@ -130,18 +125,6 @@ def image_of(figure: Figure, kind: str, **more: Any) -> bytes:
     return file.getvalue()
 
 
-def colours(count: int) -> list[str]:
-    """Return up to 40 different colours; consecutive ones have different hues.
-
-    >>> colours(9)[0], colours(9)[8]
-    ('#0072B2', '#00476e')
-    """
-    return [
-        shade(PALETTE[number % len(PALETTE)], _SHADES[number // len(PALETTE)])
-        for number in range(count)
-    ]
-
-
 def shade(colour: str, strength: float) -> str:
     """Return a colour made darker or lighter: 0 is black, 1 unchanged, 2 white.
 
@@ -156,24 +139,6 @@ def shade(colour: str, strength: float) -> str:
     else:
         mixed = [part + (255 - part) * (strength - 1) for part in parts]
     return "#" + "".join(f"{round(part):02x}" for part in mixed)
-
-
-def colours_at(places: Sequence[int]) -> list[str]:
-    """Return each group's colour, the same in every chart, by its index among all groups.
-
-    If two indices differ by 40, the later group gets the next free colour.
-
-    >>> colours_at([2, 0]), colours_at([0, 2])
-    (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
-    """
-    palette = colours(len(PALETTE) * len(_SHADES))
-    taken: dict[int, int] = {}
-    for place in sorted(places):
-        number = place % len(palette)
-        while number in taken.values() and len(taken) < len(palette):
-            number = (number + 1) % len(palette)
-        taken[place] = number
-    return [palette[taken[place]] for place in places]
 
 
 def check_width(width: Any) -> float:
@@ -224,20 +189,6 @@ class Caption(NamedTuple):
         return self._replace(subtitle=self.subtitle + words)
 
 
-class Bars(NamedTuple):
-    """Data of bars, each of shape ``(bars,)``."""
-
-    names: Sequence[str]
-    estimates: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    def at(self, places: Sequence[int]) -> Bars:
-        """Return the bars at ``places``, in this order."""
-        numbers = (part[places] for part in (self.estimates, self.low, self.high))
-        return Bars([self.names[place] for place in places], *numbers)
-
-
 def frame(
     words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
@@ -276,26 +227,6 @@ def write_heading(figure: Figure, title: str, subtitle: str) -> None:
 def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str]]:
     share = width / WIDTH
     return wrap(title, int(_TITLE_LETTERS * share)), wrap(subtitle, int(_SUBTITLE_LETTERS * share))
-
-
-def axis_lines(name: str, width: float = WIDTH) -> list[str]:
-    """Break the label of an axis into the lines that it needs above the axes.
-
-    >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
-    ['number of users (each in the first 2', 'groups alone)']
-    """
-    return wrap(name, int(_AXIS_LETTERS * (width - 1) / (WIDTH - 1))) or [""]
-
-
-def name_axis(ax: Axes, name: str, width: float, **more: Any) -> None:
-    """Write the label of an axis above axes."""
-    words = "\n".join(axis_lines(name, width))
-    ax.set_title(words, loc="left", size=9, color=FAINT, pad=4, parse_math=False, **more)
-
-
-def axis_inches(name: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, of an axis label's lines after the first."""
-    return 0.16 * (len(axis_lines(name, width)) - 1)
 
 
 def foot_inches(foot: str, width: float = WIDTH) -> float:
@@ -407,37 +338,6 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     """
     name = shown_name(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
-
-
-def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
-    """Draw horizontal bars, the first at the top, each with its interval, name and number."""
-    from matplotlib.ticker import MaxNLocator
-
-    names, estimates, low, high = bars
-    rows = np.arange(len(names))
-    ax.barh(rows, estimates, color=PALETTE[0], alpha=0.55, height=0.72)
-    ends = [end[np.isfinite(end)] for end in (low, high, estimates)]
-    least = min((float(end.min()) for end in ends if end.size), default=0.0)
-    most = max((float(end.max()) for end in ends if end.size), default=0.0)
-    span = max(most, 0.0) - min(least, 0.0) or 1.0
-    left, right = min(least - 0.03 * span, 0.0), max(most + 0.03 * span, 0.0)
-    ax.hlines(rows, np.maximum(low, left), np.minimum(high, right), color=INK, linewidth=1.6)
-    ax.set_xlim(0.0 if least >= 0 else left, right or 1.0)
-    ax.set_yticks(rows, [shorten(name) for name in names])
-    for label in ax.get_yticklabels():
-        label.set_parse_math(False)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.axvline(0, color="#b0b0b0", linewidth=0.8)
-    wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
-    most_ticks = int(wide / (0.3 + 0.075 * max(len(tick(round(end))) for end in ax.get_xlim())))
-    ax.xaxis.set_major_locator(MaxNLocator(min(max(most_ticks, 1), 6)))
-    ax.xaxis.set_major_formatter(number_ticks())
-    clean(ax, grid="x")
-    ax.tick_params(axis="y", labelcolor=INK)
-    for row, value in enumerate(values):
-        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
-        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
 
 
 #: Metadata with which matplotlib writes no time, by the ending of the file.

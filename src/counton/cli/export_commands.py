@@ -36,8 +36,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
     for own in ("state", "out", "json", "versions"):
         del arguments[own]
-    for given in ("panels", *LOOK):
-        if ending not in PICTURES and arguments[given] not in (None, False):
+    for given in LOOK:
+        if ending not in PICTURES and arguments[given] is not None:
             raise InvalidInput(
                 f"--{given} is for charts, and no chart is written: give --out with "
                 f"{', '.join(PICTURES)} too, or leave --{given} out"

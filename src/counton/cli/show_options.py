@@ -86,9 +86,6 @@ class ExportOptions:
     versions: bool = option(
         False, "for windows that are revised: a row for each version of each window"
     )
-    panels: bool = option(
-        False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
-    )
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")

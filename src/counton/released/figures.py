@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counton.released.released_numbers import ReleasedNumbers
 
 
-def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
+def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
     """Return a release's charts by their subject; see `counton.Release.figures`."""
     if isinstance(released.published, Releases):
         raise InvalidInput(
@@ -44,11 +44,6 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
             f"{released.definition.kind}: draw the table, as recipes/chart_of_groups.py does"
         )
     released._check_released()
-    return _charts_of_cells(released, look, panels=panels)
-
-
-def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return charts of totals, of windows, or of both; of the largest groups if there are many."""
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -81,7 +76,6 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
                 title=said,
                 axis=what,
             ),
-            panels=panels,
         )
         for kind, (curves, said, times) in drawn.items()
     }
@@ -146,7 +140,4 @@ def _curves(
     if there is not None and len(there) == len(known.estimates):  # not for periods
         hidden |= ~there[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
-    names = released.definition.groups if since is None else tuple(since)
-    place = {group: number for number, group in enumerate(names)}
-    places = [place[group] for group in released.groups]
-    return Curves(times, released.groups, estimates, lower, upper, places=places)
+    return Curves(times, released.groups, estimates, lower, upper)

@@ -590,30 +590,29 @@ class Release:
         return pl.DataFrame(rows, names, schema_overrides=kinds, orient="row")
 
     @with_keywords(ChartWords, {})
-    def figures(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> dict[str, Figure]:
-        """Return charts by the name of their subject: totals, windows, or the table of a statistic.
+    def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:
+        """Return charts of counts and sums by their subject, totals and windows.
+
+        Each of the 24 largest groups has a small chart.
 
         Args:
-            panels: a small chart for each group of counts and sums, of the largest if there are
-                many.
             title, axis: words that replace those of the chart.
             source: of the numbers, printed below the chart.
             width: width in inches; None: 7.5. A width of 4 fits a telephone.
 
         Raises:
-            InvalidInput: the width is out of range, panels are requested for a statistic without
-                groups, or the language is unknown.
+            InvalidInput: the width is out of range, or the release is of another statistic.
             MissingExtra: matplotlib is not installed.
         """
         from counton.released.figures import figures_of
 
         _refuse_unknown("figures", words, ChartWords)
-        return figures_of(self.numbers, Look(**words), panels=panels)
+        return figures_of(self.numbers, Look(**words))
 
     @with_keywords(ChartWords, {})
-    def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
+    def plot(self, **words: Unpack[ChartWords]) -> Figure:
         """Return the first chart of `figures`; a notebook displays it."""
-        return next(iter(self.figures(panels=panels, **words).values()))
+        return next(iter(self.figures(**words).values()))
 
     def to_polars(self) -> pl.DataFrame:
         """Return `table` with its default rows."""

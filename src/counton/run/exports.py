@@ -203,7 +203,6 @@ def export(
     groups: str | Sequence[str] | None = None,
     level: float | None = None,
     like: str | os.PathLike[str] | None = None,
-    panels: bool = False,
     title: str | None = None,
     axis: str | None = None,
     source: str | None = None,
@@ -228,7 +227,6 @@ def export(
             ``shares`` of that job.
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
-        panels: for a chart: draw one panel for each group.
         title, axis, source, width: for a chart: see `Release.figures`.
         fit: public constraints, such as known totals, to which the numbers of a hierarchy or
             contingency table are adjusted. If the state keeps such constraints, no others are
@@ -269,7 +267,7 @@ def export(
             found = _with_doubt(reader, _of_stream(reader, level, chosen, fit))
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
-        write_release(found, path, panels=panels, **look)
+        write_release(found, path, **look)
     return Release(found)
 
 
