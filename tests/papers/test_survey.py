@@ -14,6 +14,8 @@ from counton.strategies import KAry
 from papers import Comparison, reproduce
 from papers.evidence import ErrorRow, Evidence, counted
 from papers.less_noise.numbers import BOUND, GUARANTEES, PLANNED
+from papers.survey import lengths
+from papers.survey.indexed import indexed_tree
 from papers.survey.numbers import (
     HORIZONS,
     PUBLISHED,
@@ -116,6 +118,40 @@ def test_privelet_is_its_matrix() -> None:
         found = privelet(horizon, "zCDP, rho = 1/2")
         assert found is not None
         assert found["max"] == pytest.approx(np.sqrt(squares.max()), rel=1e-2)
+
+
+def test_a_binary_indexed_tree_is_its_matrix() -> None:
+    """FDA and BCRG: steps share a weight of 1, and a total is read from its nodes."""
+    steps = np.arange(1, 14)
+    holds = np.array([[node - (node & -node) < step <= node for step in steps] for node in steps])
+    reads = np.zeros((13, 13))
+    for step in steps:
+        node = step
+        while node:
+            reads[step - 1, node - 1], node = 1, node & (node - 1)
+    assert (reads @ holds == np.tri(13)).all()
+    for norm in (1, 2):
+        variances = indexed_tree(13, norm)
+        nodes = np.linalg.solve(reads, variances)  # of each node's sum
+        shares = holds.T @ (1 / nodes ** (norm / 2))
+        assert shares.max() == pytest.approx(1)
+    assert (indexed_tree(13, 2, spare=True) <= indexed_tree(13, 2)).all()
+
+
+def test_plans_are_near_the_best_at_every_length() -> None:
+    """As recorded, and as it is for a handful."""
+    rows = {row.steps: row for row in lengths.recorded()}
+    assert list(rows) == lengths.LENGTHS
+    for row in rows.values():
+        most = 0.004 if 9 <= row.steps < 420 else 0.001
+        assert row.excess < most, row
+        assert lengths.plan_std(row.steps) == pytest.approx(row.plan, rel=1e-5)
+    for steps in (9, 45, 181, 256, 512):
+        again = lengths.Length.of(steps)
+        assert again.hdmm == pytest.approx(rows[steps].hdmm, rel=5e-4)
+        assert again.searched == pytest.approx(rows[steps].searched, rel=5e-4)
+    page = PAGE.read_text("utf-8").splitlines()
+    assert all(line in page for line in lengths.markdown())
 
 
 def test_counts_say_what_is_meant() -> None:
