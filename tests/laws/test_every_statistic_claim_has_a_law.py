@@ -22,7 +22,6 @@ from above import (
     Half,
     InOneStep,
     InTheFirstGroup,
-    Joins,
     LetterByLetter,
     Letters,
     LettersThatGo,
@@ -81,7 +80,6 @@ WRONG: dict[str, list[Statistic]] = {
     "begin": [
         claiming(begin=lambda self: Forgetful(self, restored=True)),
         claiming(begin=lambda self: Forgetful(self)),
-        Joins(),
         grouped(begin=lambda self: InTheFirstGroup(self)),
         grouped(begin=lambda self: OfAllGroups(self)),
     ],
@@ -176,7 +174,6 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *(
-                "unprotected",
                 "example",
                 "example_file",
                 "besides_noise",

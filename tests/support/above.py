@@ -155,35 +155,6 @@ class Forgetful(Sums):
         self._restored = True
 
 
-class Growing(Sums):
-    """Saves how much it took, and does not say so in its news."""
-
-    def __init__(self, statistic: Any) -> None:
-        super().__init__(statistic)
-        self._taken = 0
-
-    def take(self, events: Any, stops: Any) -> Any:
-        self._taken += 1
-        return super().take(events, stops)
-
-    def undo(self) -> None:
-        self._taken -= 1
-
-    def save(self) -> bytes:
-        return bytes([self._taken])
-
-    def load(self, saved: bytes) -> None:
-        self._taken = saved[0] if saved else self._taken
-
-    def news(self) -> bytes:
-        return b""
-
-
-class Joins(Above):
-    def begin(self) -> Sums:
-        return Growing(self)
-
-
 def claiming(**claims: Any) -> Above:
     """A statistic that says something else of itself, or on its card."""
     said = {name: claims.pop(name) for name in [*claims] if name in Card.__dataclass_fields__}

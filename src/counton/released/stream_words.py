@@ -336,7 +336,7 @@ def account_of(
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
         before=_people_in_words(definition),
-        unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
+        unprotected=cut.unprotected,
         sources=definition.statistic.card.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )

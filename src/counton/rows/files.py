@@ -84,7 +84,6 @@ class EventFile(Rows):
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
-        self._is_short: bool | None = None
         self.form = form or CSV
         self._declarable = form is not None
         if path == "-":

@@ -362,12 +362,6 @@ class _Tally(Exact):
         for user, cell, times in records_of(saved, _RECORD).tolist():
             self._used.setdefault(bytes(user), {})[cell] = times
 
-    @override
-    def news(self) -> bytes:
-        moved = dict.fromkeys(self._before)
-        rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
-        return np.array(rows, _RECORD).tobytes()
-
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
     """Return a copy that shows ``top`` groups; one that shows all is unchanged."""
