@@ -12,7 +12,7 @@ import pytest
 
 from counton import PureDP, read, release
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.numbers import Answer
 from counton.released.periods import WEEKDAYS, occurrences_of
 from counton.released.release import Release

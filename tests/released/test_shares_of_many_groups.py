@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, release
-from counton.base.groups import GroupNames
+from counton.frame.groups import GroupNames
 from counton.numbers.formulas import _Noise
 from counton.released.release import Release
 from counton.statistics.readings import Readings

@@ -11,7 +11,7 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.base.windows import PlainSteps, Windows
+from counton.frame.windows import PlainSteps, Windows
 from counton.released.periods import steps_between
 from counton.run import export
 

@@ -16,7 +16,7 @@ from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
-from counton.base.windows import Windows, moment
+from counton.frame.windows import Windows, moment
 from counton.rows.files import open_source
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Source

@@ -12,7 +12,7 @@ import pytest
 from adds import Grid
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.rows.files import open_source
 from counton.rows.window_marks import Columns, RowReading, mark_rows
 

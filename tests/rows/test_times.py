@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import NO_MOMENT
+from counton.frame.windows import NO_MOMENT
 from counton.job.job import Job
 from counton.rows.sources import write_lines
 from counton.rows.timestamps import (

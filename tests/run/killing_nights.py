@@ -56,7 +56,7 @@ def take_for_many() -> None:
         ("numbers.noise_ahead", "_KEPT_STEPS", 7),
         ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
         ("rows.tally", "MANY_GROUPS", 100),
-        ("base.groups", "BLOCK", 64),
+        ("frame.groups", "BLOCK", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.windows import Windows, microseconds
+from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release

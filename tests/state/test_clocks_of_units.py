@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counton import PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.base.windows import microseconds
+from counton.frame.windows import microseconds
 from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.counting import Bounded

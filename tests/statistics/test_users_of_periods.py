@@ -13,7 +13,7 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.released.periods import made_of_windows, period_starts

@@ -13,7 +13,7 @@ from typing import Any
 from every_statistic import HEADER, OWN, TABLES
 from in_turn import in_turn
 
-from counton.base.options import Option
+from counton.frame.options import Option
 from counton.job.job import Job, options_of
 from counton.job.stated_options import statistic_class
 from counton.statistics.catalogue import keywords

@@ -25,7 +25,7 @@ from typing_extensions import override
 from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.lazy import require
-from counton.base.lazy_polars import polars as pl
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.paths import CsvForm
 
 #: Number of bytes that are read at a time.

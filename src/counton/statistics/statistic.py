@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, text
-from counton.base.options import Option, OwnColumns, Statement
+from counton.frame.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.readings import Cells, Reading, number_of_cell, place_of_name

@@ -14,7 +14,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
-from counton.base.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
+from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution

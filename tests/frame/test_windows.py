@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import (
+from counton.frame.windows import (
     NO_MOMENT,
     RevisedWindows,
     Windows,
