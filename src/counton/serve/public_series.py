@@ -280,7 +280,6 @@ class Journal:
             of: totals or windows; None: totals, if they are released.
             last: only this many newest steps.
             since: only later steps, and windows that were not final yet at this one.
-                this step.
 
         Raises:
             InvalidInput: a group or time is lacking, or there are too many rows.

@@ -113,7 +113,6 @@ class Card:
             `counton.statistics.by_group.Grouped` makes a copy for each.
         check_asked: raises an error for an unknown name; None: see `check_asked`.
         fills: values for options of every job that a new stream does not state.
-            state.
 
     >>> Card(keyword="above", says="How many values lie above a threshold.").event
     'event'
