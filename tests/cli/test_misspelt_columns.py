@@ -2,8 +2,6 @@
 one sentence that proposes the nearest column, no number, no traceback.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sqlite3

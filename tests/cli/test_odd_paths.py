@@ -1,7 +1,5 @@
 """What an option names may be a pipe, a folder, a device, or no name at all: nothing waits."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

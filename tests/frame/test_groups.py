@@ -1,7 +1,5 @@
 """Names of groups behave as a tuple of texts, in blocks of any size."""
 
-from __future__ import annotations
-
 import copy
 import io
 

@@ -5,8 +5,6 @@ stands beside wrong statistics that the laws refuse, or among those whose wrong 
 A new name that stands nowhere fails.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """The laws of strategies for training, over all of them and many schedules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial

@@ -1,7 +1,5 @@
 """`python -m papers.training`: its errors are those of the strategies, where both have them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

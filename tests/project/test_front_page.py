@@ -1,7 +1,5 @@
 """What the front page says beside others is what its commands print, with the same numbers."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Averages by hour of the day and by day of the week, from what was released."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A question about many groups looks them up together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

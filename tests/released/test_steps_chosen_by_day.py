@@ -1,7 +1,5 @@
 """One way to say which steps are asked for: numbers, or the days of their windows."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Values of every type, at its ends: with policies no row of them decides for the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
 from decimal import Decimal

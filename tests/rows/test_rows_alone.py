@@ -1,7 +1,5 @@
 """What a row says is a function of that row alone, whatever other rows hold."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Times as people and databases write them, as microseconds since 1970."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

@@ -6,8 +6,6 @@ revised, under a key in FOLDER. Prints one JSON object. A process of its own, in
 polars: its children are forked, and threads do not survive that.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

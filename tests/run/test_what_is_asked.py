@@ -1,7 +1,5 @@
 """Totals, windows or both; and sums over days, weeks and months that agree with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -4,8 +4,6 @@ Whole jobs under one key: what differs with and without one event is what the ev
 if the event stays; each change costs two more if windows are revised, else one.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sqlite3

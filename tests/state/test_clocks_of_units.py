@@ -1,7 +1,5 @@
 """A period of a user has one clock: what a ledger adds up bounds what one unit can move."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

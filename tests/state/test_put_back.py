@@ -5,8 +5,6 @@ earlier night by itself, or lost; then other rows are released. No step is ever 
 sets, but where every place that is there was put back too: what `docs/promised.md` lists.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

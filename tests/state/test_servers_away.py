@@ -8,8 +8,6 @@ where a server comes back to a dump of exactly what it saw last, which nothing t
 up to four, and each that a defect put back breaks.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

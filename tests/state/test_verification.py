@@ -1,7 +1,5 @@
 """Everything computed again from key and sums: what is right passes, and each alteration shows."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A witness notices every old copy: whatever the key is called, or nothing is released."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What is saved is restored, and goes on alike; what is undone leaves nothing behind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

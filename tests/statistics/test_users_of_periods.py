@@ -1,7 +1,5 @@
 """Users who are counted anew in each period: its number is shown, or all words say what is."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

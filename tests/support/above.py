@@ -3,8 +3,6 @@
 The laws' own tests and the list of all claims take their examples from here.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ A statistic has a sixth of the latter, and an option a sixth of the statistics, 
 two tests have sixths of their own (``turn``). All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The examples of training run, and the page shows them as they are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Who counts when: samplers keep what they promise, and what does not fit is refused."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable

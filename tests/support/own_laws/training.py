@@ -1,7 +1,5 @@
 """Tests of strategies for training, against dense matrices and all allowed sets of steps."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Golden numbers of the strategies for training, and what they refuse."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
