@@ -15,7 +15,7 @@ import typer
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import with_capital
 from counton.base.lengths import PERIODS
-from counton.cli.init_options import InitOptions
+from counton.cli.init_options import FirstOptions
 from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, counted_column, promise
 from counton.job.job import NEWEST, Job
@@ -46,7 +46,7 @@ _WHOLE = ("most", "steps", "around")
 _NONE = "none"
 
 
-def perform(options: InitOptions) -> None:
+def perform(options: FirstOptions) -> None:
     """Ask the questions, write the job file, and print what the job does."""
     console = Console()
     if options.save.exists() and not options.force:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
+from typing import Any
 
-from counton.cli.command_options import ENDINGS, argument, of_job
+from counton.cli.command_options import ENDINGS, argument
 from counton.job.job import Job, OptionRecord, option, options_of
+
+#: Options of a job that the command takes, with the help that they have there.
+_OF_JOB = (
+    *("time", "time_format", "timezone", "every", "start", "steps", "around", "watermark"),
+    *("revise", "clock_change", "by", "domain", "other", "unknown", "user", "most", "per"),
+    *("first", "unit", "epsilon", "delta", "rho", "within", "missing", "bad_rows", "id"),
+    *("append", "query", "file_format", "separator", "quotes", "key", "witness"),
+)
 
 
 @dataclass(frozen=True)
-class InitOptions(OptionRecord):
+class FirstOptions(OptionRecord):
     """Make a job file for events: ask for each missing option, and suggest an answer.
 
     It reads the header and the first rows, spends nothing, and writes the job file alone. It does
@@ -28,47 +37,32 @@ class InitOptions(OptionRecord):
     )
     force: bool = option(False, "overwrite a job file that exists")
     yes: bool = option(False, "ask no questions: take the usual value of all that is not stated")
-    time: str | None = of_job("time")
-    time_format: str | None = of_job("time_format")
-    timezone: str | None = of_job("timezone")
-    every: str | None = of_job("every")
-    start: str | None = of_job("start")
-    steps: int | None = of_job("steps")
     until: str | None = option(
         None, "now (the clock decides which windows have ended), or newest: the newest event does"
     )
-    around: int | None = of_job("around")
-    watermark: str | None = of_job("watermark")
-    revise: str | None = of_job("revise")
-    clock_change: str | None = option(None, options_of(Job)["clock_change"].help)
     release: str | None = option(
         None, "which numbers to publish: totals (so far), windows (of each window alone), or both"
     )
-    by: str | None = of_job("by")
-    domain: str | None = option(None, options_of(Job)["domain"].help)
-    other: str | None = of_job("other")
-    unknown: str | None = option(None, options_of(Job)["unknown"].help)
-    user: str | None = of_job("user")
-    most: int | None = of_job("most")
-    per: str | None = of_job("per")
-    first: bool = of_job("first")
-    unit: str | None = of_job("unit")
-    epsilon: str | None = option(None, options_of(Job)["epsilon"].help)
-    delta: str | None = option(None, options_of(Job)["delta"].help)
-    rho: str | None = option(None, options_of(Job)["rho"].help)
-    within: str | None = option(None, options_of(Job)["within"].help)
-    missing: str | None = option(None, options_of(Job)["missing"].help)
-    bad_rows: str | None = option(None, options_of(Job)["bad_rows"].help)
-    id: str | None = of_job("id")
-    append: bool = of_job("append")
-    query: str | None = of_job("query")
-    file_format: str | None = of_job("file_format")
-    separator: str | None = option(None, options_of(Job)["separator"].help)
-    quotes: str | None = of_job("quotes")
     state: str | None = option(None, "SQLite file or database URL; default: beside the events")
     name: str | None = option(None, "name of the stream; default: the name of the events' file")
-    key: str | None = option(None, options_of(Job)["key"].help)
-    witness: str | None = option(None, options_of(Job)["witness"].help)
     out: str | None = option(
         None, f"file for the released numbers ({ENDINGS}); default: beside the events, as CSV"
     )
+
+
+def _as_in_job(name: str) -> tuple[str, Any, Any]:
+    """Return an option of `Job` as a field; its value is None or False unless it is stated."""
+    item = options_of(Job)[name]
+    kind = {"whole": "int | None", "flag": "bool"}.get(item.kind, "str | None")
+    default = False if item.kind == "flag" else None
+    return name, kind, option(default, item.help, item.word, often=item.often)
+
+
+#: The options of the command.
+InitOptions = make_dataclass(
+    "InitOptions",
+    [_as_in_job(name) for name in _OF_JOB],
+    bases=(FirstOptions,),
+    frozen=True,
+    namespace={"__doc__": FirstOptions.__doc__},
+)
