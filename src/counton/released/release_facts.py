@@ -43,16 +43,14 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "steps": len(values), "data": data}
 
 
-def unpack(
-    packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
-) -> NDArray[Any]:
+def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Return the array that `pack` compressed, in shape ``(steps, *shape)``.
 
     Raises:
-        InvalidInput: there are more than ``most`` cells.
+        InvalidInput: there are more than `MOST_CELLS` cells.
         ValueError: the values were not packed, or a cell is not a number.
     """
-    moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * most), "<i8")
+    moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * MOST_CELLS), "<i8")
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
     values = flat if packed["type"] == "i8" else flat.view("<f8")
     if not np.isfinite(values).all():

@@ -609,18 +609,15 @@ class ReleasedNumbers:
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """Return the step before the first of ``steps``, and the last; refuse unreleased ones."""
-        chosen = self.steps_covered(steps)
-        return chosen.start - 1, chosen.stop - 1
+        """Return the step before the first of ``steps``, and the last.
 
-    def steps_covered(
-        self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
-    ) -> range:
-        """Return the selected steps, by default those that the newest number covers."""
+        None: the steps that the newest number covers. Steps that are not released are refused.
+        """
         last = self.steps.stop - 1
-        if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
-            return range(int(self._begins([last])[0]) + 1, last + 1)
-        return self.steps_named(steps, start, until)
+        if steps is None and self.over is not None and self.steps:
+            return int(self._begins([last])[0]), last
+        chosen = self.steps_named(steps)
+        return chosen.start - 1, chosen.stop - 1
 
     def steps_named(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None

@@ -21,20 +21,17 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
     )
 
 
-def ends_in_words(lower: Fraction, upper: Fraction, bent: str, column: str) -> str:
-    """Return a sentence on how clipping a column biases ``bent``, several numbers.
+def ends_in_words(lower: Fraction, upper: Fraction, column: str) -> str:
+    """Return a sentence on how clipping a column biases its moments, in either direction.
 
-    It does not say in which direction, because either may happen.
-
-    >>> ends = Fraction(0), Fraction(99)
-    >>> print(ends_in_words(*ends, "means, variances and slopes", "age"))
+    >>> print(ends_in_words(Fraction(0), Fraction(99), "age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means, variances and
     slopes (by an unknown amount)
     """
     return (
         f"values of {column} above {text(upper)} count as {text(upper)} and those "
-        f"below {text(lower)} as {text(lower)}, which bends {bent} (by an unknown "
-        "amount)"
+        f"below {text(lower)} as {text(lower)}, which bends means, variances and slopes (by an "
+        "unknown amount)"
     )
 
 

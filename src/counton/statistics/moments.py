@@ -337,8 +337,7 @@ class Moments(TallyStatistic):
 
     card = Card(
         besides_noise=lambda moments: [
-            ends_in_words(lower, upper, "means, variances and slopes", name)
-            for name, (lower, upper) in moments.columns.items()
+            ends_in_words(lower, upper, name) for name, (lower, upper) in moments.columns.items()
         ],
         keyword="moments",
         example={"columns": "seconds", "bounds": "0:600"},
