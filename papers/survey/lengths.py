@@ -22,17 +22,19 @@ from papers.survey.numbers import hdmm_variances
 from tools.shape_search import Levels, Problem
 
 FILE = Path(__file__).with_name("lengths.json")
-#: Every length up to 32; then 16 to an octave up to 1,024 steps, and 4 beyond.
+#: Every length up to 32; then 16 to an octave up to 1,024 steps, 4 up to 2,896, and
+#: 4,096, beyond which HDMM's search takes no workload.
 LENGTHS = sorted(
     {
         *range(2, 33),
         *(round(2 ** (k / 16)) for k in range(81, 161)),
         *(round(2 ** (k / 4)) for k in range(41, 47)),
         365,
+        4096,
     }
 )
 #: The lengths that the page shows.
-SHOWN = (8, 16, 32, 64, 128, 181, 256, 365, 512, 1024, 1448, 2048, 2896)
+SHOWN = (8, 16, 32, 64, 128, 181, 256, 365, 512, 1024, 1448, 2048, 2896, 4096)
 #: From here on a search for the very length is worth its time: all below have shapes of their own.
 _SHORTEST_SEARCHED = 65
 
