@@ -10,8 +10,8 @@ collect_ignore = [file for file, package in NEEDS.items() if find_spec(package) 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """None of a state is in the home of whoever runs the examples."""
+def witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No witness of a state is in the home of whoever runs the examples."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("homes")))
         yield

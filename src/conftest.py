@@ -31,8 +31,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """None of a state is in the home of whoever runs the examples."""
+def witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No witness of a state is in the home of whoever runs the examples."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("homes")))
         yield

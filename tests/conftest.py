@@ -1,5 +1,7 @@
 """What every test shares."""
 
+from __future__ import annotations
+
 import functools
 import gc
 import hashlib
@@ -51,8 +53,8 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(scope="session", autouse=True)
-def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[str]]:
-    """None of a state is in the home of whoever runs the tests: names of folders to be made."""
+def witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[str]]:
+    """No witness is in the home of whoever runs the tests: names of folders to be made."""
     homes = tmp_path_factory.mktemp("homes")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(homes / "shared"))
@@ -60,11 +62,9 @@ def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Itera
 
 
 @pytest.fixture(autouse=True)
-def second_witnesses_of_its_own(
-    second_witnesses: Iterator[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def witnesses_of_its_own(witnesses: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A test knows nothing of what others released."""
-    monkeypatch.setenv("XDG_STATE_HOME", next(second_witnesses))
+    monkeypatch.setenv("XDG_STATE_HOME", next(witnesses))
 
 
 @pytest.fixture(scope="session", autouse=True)

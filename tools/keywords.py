@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from counton.frame.options import Option
+from counton.base.options import Option
 from counton.job.job import Job, RowFormat, fields_of, options_of
 from counton.job.stated_options import all_options
 from counton.statistics.catalogue import OWN
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
-    from counton.state.key_and_witness import Kept
+    from counton.state.keys import Kept
     from counton.strategies.strategy import StreamStrategy
 
 #: Names of the statistics of counton. A statistic of another package is given as an object.

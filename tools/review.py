@@ -120,8 +120,7 @@ DOOR = (
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("state/key_and_witness.py", "state/second_witness.py", "state/standing.py",
-         "state/watch.py", "state/verification.py"),
+        ("state/state_witness.py", "state/keys.py", "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
@@ -216,7 +215,7 @@ PROMISES = (
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
-        "state/key_and_witness.py: Witness",
+        "state/state_witness.py: Witness",
         "state/stream.py: Stream._check_copy",
     ),
 )
@@ -230,7 +229,7 @@ BESIDES = (
     "privacy/filter.py",
     "privacy/ledger.py",
     "state/journal.py",
-    "state/key_and_witness.py",
+    "state/state_witness.py",
     "state/stream.py",
 )
 #: Whoever reads the reference need not read these: it computes again what they do.

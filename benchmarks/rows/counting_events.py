@@ -154,7 +154,7 @@ def _scalars(folder: Path) -> Iterator[Row]:
         with Stream.create(file, "s", strategy, PureDP(1), key=Key.generate()) as stream:
             stream.release_many(np.arange(SCALARS) % 3)
         sizes.append(file.stat().st_size / SCALARS)
-        for left in folder.glob("scalars.db*"):  # the witness too
+        for left in folder.glob("scalars.db*"):
             left.unlink()
 
     (seconds,) = fastest(release, turns=3)

@@ -4,6 +4,8 @@ A case is made of JSON values, so that one that finds something can be kept in a
 and run again. A run ends in a word for the count, or in an error that says what is wrong.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import itertools
@@ -46,17 +48,11 @@ def draw_history(chance: random.Random) -> Case:
 
 def run_history(case: Case, folder: Path) -> str:
     """Copies of a state in two places, keys with many names, kills: no noise on two data sets."""
-    with _no_home():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(folder / "home"))
         history = History(folder, two_files(folder))
         history.run([(str(name), int(place), int(seed)) for name, place, seed in case["moves"]])
     return f"{min(history.went.get('restore', 0), 3)} restored, {'killed' in history.went:d} killed"
-
-
-@contextmanager
-def _no_home() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", "/dev/null")
-        yield
 
 
 def draw_world(chance: random.Random) -> Case:
@@ -64,7 +60,7 @@ def draw_world(chance: random.Random) -> Case:
 
 
 def run_world(case: Case, folder: Path) -> str:
-    """State, key and witnesses put back from other nights: one that knows is enough."""
+    """State, key and witness put back from other nights: one that knows is enough."""
     home = folder / "home"
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(home))

@@ -6,6 +6,8 @@ sensitivity that the noise was calibrated for, and that noise must be wide enoug
 that the ledger was charged.
 """
 
+from __future__ import annotations
+
 import math
 import random
 from contextlib import ExitStack
@@ -37,6 +39,7 @@ from neighbouring_jobs import (
     published_once,
 )
 from scipy.special import log_ndtr, ndtr
+from witnesses import without_witness
 
 from counton import ZCDP, ApproxDP, PureDP
 from counton.base.distributions import DiscreteLaplace
@@ -195,12 +198,12 @@ def _tupled(one: Any) -> Any:
 
 
 def _known(key: int) -> ExitStack:
-    """Keys are those of a case, and no home knows of what another case released."""
+    """Keys are those of a case, and no witness knows of what another case released."""
     from tests.attack.kinds import keys_of
 
     stack = ExitStack()
     stack.enter_context(keys_of(str(key)))
-    stack.enter_context(pytest.MonkeyPatch.context()).setenv("XDG_STATE_HOME", "/dev/null")
+    without_witness(stack.enter_context(pytest.MonkeyPatch.context()))
     return stack
 
 

@@ -1,5 +1,7 @@
 """The attack finds mistakes that are put in on purpose, keeps the case, and finds nothing else."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any
@@ -82,7 +84,7 @@ def test_the_reference_tries_every_strategy(
         (mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
         (mistakes.late_rows_for_vanished_ones, "deliveries", 172, "is claimed"),
         (histories.in_silence, "copies", 55, "was shown twice"),
-        (histories.by_every_name, "histories", 0, ""),
+        (histories.left_behind, "histories", 149, ""),
     ],
 )
 def test_mistakes_are_found(

@@ -1,5 +1,7 @@
 """Figures show themselves in a notebook, whatever its backend is."""
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -10,11 +12,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from witnesses import witness_file
 
+from counton.base.errors import StateError
 from counton.run import Job, run
 from counton.serve.service import Service
 from counton.state import Stream
-from counton.state.watch import accept_old_copy
+from counton.state.state_witness import accept_old_copy
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
@@ -344,7 +348,6 @@ def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any)
 def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     events, late = place.write("e.csv", EVENTS), place.write("l.csv", [*EVENTS, "00:20,b"])
     key, out = str(place.folder / "key"), str(place.folder / "out.parquet")
     small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
@@ -353,8 +356,8 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     shutil.copy(place.folder / "undisturbed.db", place.state)
     assert place("count", late, *small, *end).code == 0
     expected = pl.read_parquet(out)
-    (place.folder / "key.witness").unlink()  # which would refuse the copy
-    accept_old_copy(place.state, key)
+    witness_file(place.state).unlink()  # which would refuse the copy
+    accept_old_copy(place.state)
 
     monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
@@ -582,7 +585,7 @@ def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: An
 
 
 @pytest.mark.parametrize("dangling", [False, True])
-def test_a_run_says_how_a_second_witness_is_named(
+def test_a_run_says_how_a_witness_is_named(
     place: Any, monkeypatch: pytest.MonkeyPatch, dangling: bool
 ) -> None:
     """In the words of each door, where the user's folder is a file or leads nowhere."""
@@ -590,14 +593,18 @@ def test_a_run_says_how_a_second_witness_is_named(
     home.symlink_to(place.folder / "nowhere") if dangling else home.write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     file = place.folder / "jobs.toml"
-    printed = place.count(place.write("e.csv", ["00:10,a"]), "--append", "--save", str(file))
-    assert printed.code == 0, printed.err
-    said = f"no second witness ({home}/counton cannot be written)"
-    assert said in printed.err
-    assert "give another place to record releases, --witness, or set" in printed.err
-    assert "to record releases, witness, or set" in place("run", str(file)).err
-    jobs = [line for line in file.read_text().splitlines() if line[:5] not in ("event", "until")]
-    file.write_text("\n".join(jobs))
-    service = Service(file)
-    service.close()
-    assert "to record releases, witness, or set" in service.remarks[0]
+    rows = place.write("e.csv", ["00:10,a"])
+    printed = place.count(rows, "--append")
+    assert printed.code == 9, printed.out
+    assert f"the witness {home}/counton/" in printed.err
+    assert "or name a folder that is (--witness)" in " ".join(printed.err.split())
+    assert place.count(rows, "--append", "--witness", "none", "--save", str(file)).code == 0
+    jobs = re.sub("witness = .*\n", "", file.read_text()).replace("state.db", "other.db")
+    file.write_text(jobs)
+    printed = place("run", str(file))
+    assert printed.code == 9
+    assert "or name a folder that is (witness)" in " ".join(printed.err.split())
+    lines = [line for line in jobs.splitlines() if line[:5] not in ("event", "until")]
+    file.write_text("\n".join(lines))
+    with pytest.raises(StateError, match="or name a folder"):
+        Service(file)

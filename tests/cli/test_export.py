@@ -1,5 +1,7 @@
 """The command `export`: what was released, again, from the state alone."""
 
+from __future__ import annotations
+
 import io
 import json
 import os

@@ -1,14 +1,12 @@
 """The command line on a state that is a PostgreSQL server."""
 
+from __future__ import annotations
+
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from counton.serve.service import Service
-from counton.state import Store
 
 pytestmark = pytest.mark.slow
 
@@ -16,8 +14,7 @@ ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
 
 
 @pytest.fixture
-def on_server(place: Any, postgres: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
+def on_server(place: Any, postgres: str) -> Any:
     place.state = postgres
     return place
 
@@ -51,70 +48,50 @@ def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
     assert "stream" not in on_server("show", str(on_server.state)).out
 
 
-def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:
+def test_a_key_that_is_in_no_file_has_a_witness_too(on_server: Any) -> None:
     key = str(on_server.folder / "the.key")
-    assert on_server.count(on_server.write("e.csv", ROWS), "--key", key).code == 0
+    rows = on_server.write("e.csv", ROWS)
+    assert on_server.count(rows, "--key", key).code == 0
     printed = on_server("verify", on_server.state, "--key", f"command:cat {key}")
-    assert printed.code == 7, printed.err
-    assert (
-        "there is no witness, which would record the last releases: the state is on a server"
-        in printed.err
-    )
-    assert "no witness here has seen who wrote the state last" in " ".join(printed.out.split())
-    assert "no witness" not in on_server("verify", on_server.state, "--key", key).err
+    assert printed.code == 0, printed.err
+    assert on_server.count(rows, "--key", f"command:cat {key}").code == 0
 
 
-def test_each_run_says_once_where_no_witness_can_be(on_server: Any) -> None:
+def test_where_no_witness_can_be_nothing_is_released(
+    on_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless a folder is named, or none."""
     key = str(on_server.folder / "the.key")
     rows = on_server.write("e.csv", ROWS)
-    assert "no witness" not in on_server.count(rows, "--key", key).err
-    command = ("--key", f"command:cat {key}")
-    printed = on_server.count(rows, *command)
-    assert printed.code == 7
-    assert (
-        printed.err.count(
-            "there is no witness, which would record the last releases: the state is on a server"
-        )
-        == 1
-    )
-    file = on_server.folder / "jobs.toml"
-    assert on_server.count(rows, *command, "--witness", "none", "--save", str(file)).code == 0
-    printed = on_server.count(rows, *command, "--witness", "none")
-    assert (printed.code, printed.err.count("no witness")) == (0, 0)
-    jobs = re.sub("witness = .*\n", "", file.read_text())
-    with Store(on_server.state) as store, store.database.transaction(write=True) as connection:
-        connection.run("UPDATE counton_database SET witnesses = '{}'")
-    file.write_text(f"{jobs}\n{jobs.replace('count]', 'more]')}")
-    said = on_server("run", str(file)).err.splitlines()
-    assert [line.partition(":")[0] for line in said] == [
-        "there is no witness, which would record the last releases",
-        "counton",
-        "counton",
-    ]
-    lines = [line for line in jobs.splitlines() if line.split(" =")[0] not in ("events", "until")]
-    file.write_text("\n".join(lines))
-    service = Service(file)
-    service.close()
-    assert service.remarks[0].startswith(
-        "there is no witness, which would record the last releases: the state is on a server"
-    )
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    refused = on_server.count(rows, "--key", key)
+    assert refused.code == 9
+    said = "or name a folder that is (--witness), or 'none' for no witness"
+    assert said in " ".join(refused.err.split())
+    assert on_server.count(rows, "--key", key, "--witness", "none").code == 0
+    assert on_server.count(rows, "--key", key).code == 0
 
 
-def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
-    key, copy = on_server.folder / "the.key", on_server.folder / "copy.key"
+def test_another_machine_is_told_what_to_say(
+    on_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, homes = str(on_server.folder / "the.key"), on_server.folder / "homes"
     rows = on_server.write("e.csv", ROWS)
-    assert on_server.count(rows, "--key", str(key)).code == 0
-    copy.write_bytes(key.read_bytes())
-    copy.chmod(0o600)
-    refused = on_server("verify", on_server.state, "--key", str(copy))
+    monkeypatch.setenv("XDG_STATE_HOME", str(homes / "one"))
+    assert on_server.count(rows, "--key", key).code == 0
+    homes.rename(on_server.folder / "away")
+    monkeypatch.setenv("XDG_STATE_HOME", str(homes / "two"))
+    refused = on_server("verify", on_server.state, "--key", key)
     assert refused.code == 7
-    away = on_server.count(rows, "--key", str(copy))
-    assert away.code == 7, away.err
-    assert "confirm it (counton verify --accept-old-copy)" in away.err
-    taken = on_server("verify", on_server.state, "--key", str(copy), "--accept-old-copy")
+    away = on_server.count(rows, "--key", key)
+    assert away.code == 9, away.err
+    said = " ".join(away.err.split())
+    assert "name its folder (--witness), which all machines that use the state share" in said
+    assert "confirm it (counton verify --accept-old-copy)" in said
+    taken = on_server("verify", on_server.state, "--key", key, "--accept-old-copy")
     assert taken.code == 0, taken.out + taken.err
     assert "holds this copy of 'count' for the newest" in " ".join(taken.err.split())
-    assert on_server.count(rows, "--key", str(copy)).code == 0
+    assert on_server.count(rows, "--key", key).code == 0
 
 
 def test_a_plan_makes_nothing_on_a_server_and_counts_what_is_there(on_server: Any) -> None:

@@ -1,5 +1,7 @@
 """The command ``show`` of a released table, a published database and a state."""
 
+from __future__ import annotations
+
 import json
 
 import polars as pl

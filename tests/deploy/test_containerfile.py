@@ -1,5 +1,7 @@
 """The container file, as far as no builder is needed to see it."""
 
+from __future__ import annotations
+
 import fnmatch
 import json
 import re

@@ -1,5 +1,7 @@
 """One word checks whatever there is, and a plug-in of pytest checks what others write."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from fractions import Fraction

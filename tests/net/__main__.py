@@ -2,6 +2,8 @@
 lack, and changes none.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import secrets

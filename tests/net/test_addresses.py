@@ -4,11 +4,14 @@
 adds cases that are new.
 """
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from witnesses import without_witness
 
 from counton.numbers import noise_address
 from tests.net import addresses, nights
@@ -23,7 +26,7 @@ JOBS = dict(addresses.cases())
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", nights.known_bytes)
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    without_witness(monkeypatch)
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -7,12 +7,15 @@ that are new, and refuses to write another number over one that stands there. A 
 have the numbers of one machine, which `tests/serve` and `tests/spark` hold.
 """
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from witnesses import without_witness
 
 from tests.net import nights, streams
 
@@ -26,7 +29,7 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, salts and identities are the same for each case."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", nights.known_bytes)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", nights.known_hex)
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    without_witness(monkeypatch)
 
 
 @pytest.mark.every_case

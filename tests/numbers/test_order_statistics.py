@@ -1,5 +1,7 @@
 """The order statistic of drawn ratios that intervals for all steps at once take."""
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
 

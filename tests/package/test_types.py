@@ -1,5 +1,7 @@
 """Types of what is installed, as pyright reads them beside mypy; by make test-package."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

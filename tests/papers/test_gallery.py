@@ -1,5 +1,7 @@
 """The documentation's page of a paper is what the command that writes it would write."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from pathlib import Path

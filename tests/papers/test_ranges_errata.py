@@ -1,5 +1,7 @@
 """Where "Range Queries with Correlated Input Perturbation" is wrong, by arithmetic alone."""
 
+from __future__ import annotations
+
 import itertools
 import math
 

@@ -1,5 +1,7 @@
 """Which law is taken, why, and that it keeps the guarantee."""
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
 

@@ -1,5 +1,7 @@
 """Budgets add up exactly, convert by proved bounds only, and end at the limit."""
 
+from __future__ import annotations
+
 import itertools
 import json
 import math

@@ -1,5 +1,7 @@
 """A shift that no integer vector has is a mistake upstream."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """What users build on changes with a word in the CHANGELOG, and not without."""
 
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The brute force that a reviewer runs finds nothing, and finds what is put in on purpose."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """The names on the page of notation exist, and every symbol has a meaning."""
 
+from __future__ import annotations
+
 import dataclasses
 import inspect
 import pkgutil

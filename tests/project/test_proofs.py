@@ -1,5 +1,7 @@
 """Theorems are named where they are told of, and nothing in ``proofs/`` is left unproved."""
 
+from __future__ import annotations
+
 import re
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """Rows and columns that theorems are about are those of the package: Coq computes some of them."""
 
+from __future__ import annotations
+
 import ast
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Jobs of every door: what they released is what the reference computes, to the last bit."""
 
+from __future__ import annotations
+
 import random
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 from by_reference import state_by_reference, sums_of
 from in_turn import in_turn
 from inside import inside, visit
+from witnesses import without_witness
 
 from counton import PureDP, release
 from proofs import reference
@@ -40,7 +43,7 @@ def test_commands(
     """A night's job by the command line: its state, and its table with sums."""
     case = NIGHTS[name]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    without_witness(monkeypatch)
     monkeypatch.setitem(nights.PLACED, "out", "out.json")
     columns = zip(*nights.PLACES.values(), strict=True)
     places = "\n".join([",".join(nights.PLACES), *map(",".join, columns)]) + "\n"

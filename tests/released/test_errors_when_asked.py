@@ -1,5 +1,7 @@
 """Errors of counts and sums, which a release computes when it is asked for them."""
 
+from __future__ import annotations
+
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor

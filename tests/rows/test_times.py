@@ -1,5 +1,7 @@
 """Times as people and databases write them, as microseconds since 1970."""
 
+from __future__ import annotations
+
 import io
 import re
 import subprocess
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.frame.windows import NO_MOMENT
+from counton.base.windows import NO_MOMENT
 from counton.job.job import Job
 from counton.rows.sources import write_lines
 from counton.rows.timestamps import (

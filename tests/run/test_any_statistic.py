@@ -1,5 +1,7 @@
 """What every statistic has in common: guards, policies and late rows, since there is one run."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +171,6 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
         else:
             Path(str(job.keeping.state)).unlink()
             Path(f"{job.keeping.state}.key").unlink()
-            Path(f"{job.keeping.state}.key.witness").unlink(missing_ok=True)
 
 
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Counting from Python: frames and files, the same state as the command line's."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import sqlite3
@@ -11,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from typer.testing import CliRunner
+from witnesses import without_witness
 
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
 from counton.base.errors import InvalidInput
@@ -46,7 +49,7 @@ NEW: dict[str, Any] = {
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """All states of a test have the same key, so that their noise can be compared."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
 
 
 def journal(state: Path) -> list[Any]:

@@ -1,5 +1,7 @@
 """Rows of a query to SQLite or PostgreSQL: the same bits as of a file, and what is refused."""
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,6 +13,7 @@ import pytest
 from postgresql_server import Server
 from sources import in_postgresql, in_sqlite
 from spark_jobs import events, job
+from witnesses import without_witness
 
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
@@ -23,7 +26,7 @@ from counton.run.runs import Outcome, run
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, salts and secrets that are the same for each new stream."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 

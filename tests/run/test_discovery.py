@@ -1,5 +1,7 @@
 """Groups nobody declared: what showing them costs by brute force, and that nothing else leaks."""
 
+from __future__ import annotations
+
 import random
 from collections import Counter as Counted
 from dataclasses import replace
@@ -12,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from witnesses import without_witness
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan, release
 from counton.base.distributions import DiscreteLaplace
@@ -206,7 +209,7 @@ def table(request: Job) -> pl.DataFrame:
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """All states of a test have the same key."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 

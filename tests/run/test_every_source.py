@@ -8,6 +8,8 @@ all sources, other ones each time (`make fuzz`). Spark has the same cases in
 tests/spark/test_spark_among_sources.py.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 from collections.abc import Callable
@@ -36,6 +38,7 @@ from sources import (
     nights_of,
     odd_ends,
 )
+from witnesses import without_witness
 
 from counton.job.jobfile import save
 from counton.job.stated_options import kind_of
@@ -53,7 +56,7 @@ TURNS = [*PEOPLE]
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, salts and secrets that are the same for each new stream."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 

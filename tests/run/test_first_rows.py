@@ -4,6 +4,8 @@ The rule is written once more, row by row; and each log is counted with rows lef
 few of them, and with none left out until all are read.
 """
 
+from __future__ import annotations
+
 import os
 import random
 from collections import Counter, defaultdict
@@ -15,6 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 from databases import rows_in
+from witnesses import without_witness
 
 from counton.base.errors import StreamConflict
 from counton.run import Job, first_rows, run
@@ -46,7 +49,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
     monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
     monkeypatch.setattr("counton.run.first_rows._TOGETHER", 4)

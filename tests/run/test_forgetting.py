@@ -1,5 +1,7 @@
 """A person who is forgotten: no byte of them stays, and nobody counts more than is promised."""
 
+from __future__ import annotations
+
 import itertools
 import sqlite3
 from collections.abc import Iterator

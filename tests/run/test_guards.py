@@ -1,10 +1,13 @@
 """What no job may ask, whatever it counts."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from witnesses import witness_file
 
 from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
@@ -123,10 +126,10 @@ def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
     assert publish(state, out).after == 3
 
 
-def test_on_a_server_the_key_says_how_new_the_state_is(postgres: str, tmp_path: Path) -> None:
+def test_on_a_server_the_witness_says_how_new_the_state_is(postgres: str, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     run(visits(tmp_path).having(state=postgres, key=key)).close()
-    witness = Path(f"{key}.witness")
+    witness = witness_file(postgres)
     assert publish(postgres, tmp_path / "out.db", key=key).after == 2
     witness.write_text(witness.read_text().replace('"step": 2', '"step": 3'))
     with pytest.raises(StateError, match="nothing was published: stream 'count' is at step 2"):

@@ -1,5 +1,7 @@
 """A row is counted once, in one step, however files and runs cut the events, or nowhere."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Users bounded through the whole job: by brute force, what one user changes is what is claimed."""
 
+from __future__ import annotations
+
 import os
 import random
 from collections import Counter
@@ -368,7 +370,7 @@ def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_pat
     more = [*gone, at("03T01:00", "a", FLOOD[0][2])]
     runs = ("03-02", [*FLOOD, *BOB]), ("03-03", gone), ("03-04", more)
     without, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs[:1])
-    for part in ("", ".key", ".key.witness"):
+    for part in ("", ".key"):
         (tmp_path / f"s.db{part}").unlink()
     released, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs)
     assert [sum(night) for night in released] == [sum(without[0])] * 3
@@ -480,7 +482,7 @@ def test_what_a_user_calls_rows_of_one_period_says_nothing_of_another(
         nights = [mine[:-1], days[1:] if append else mine]
         released, _ = totals(tmp_path, options, ("03-02", nights[0]), ("03-03", nights[1]))
         found.append(np.diff([night[0] for night in released], prepend=0).tolist())
-        for part in ("", ".key", ".key.witness"):
+        for part in ("", ".key"):
             (tmp_path / f"s.db{part}").unlink()
     assert found == [[1, 1], [0, 1]]
 

@@ -1,5 +1,7 @@
 """A plan of jobs says before any row what is released after all of them, and touches nothing."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

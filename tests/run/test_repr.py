@@ -3,6 +3,8 @@
 What is for the operator is said where it is asked for, by attributes and on standard error.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

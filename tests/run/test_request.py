@@ -1,5 +1,7 @@
 """Fields of requests: each of a wrong type is refused in words, before anything happens."""
 
+from __future__ import annotations
+
 import pathlib
 from typing import Any
 

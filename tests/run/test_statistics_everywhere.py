@@ -1,5 +1,7 @@
 """Statistics where counts are: published, ended and continued, exported by group."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

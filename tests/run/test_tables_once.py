@@ -1,5 +1,7 @@
 """Tables of rows without times: a stream of one step, under every guard of the one run."""
 
+from __future__ import annotations
+
 import hashlib
 import itertools
 import json

@@ -1,4 +1,6 @@
-"""A service whose second witness is damaged takes and shows nothing until it is repaired."""
+"""A service whose witness is damaged takes and shows nothing until it is repaired."""
+
+from __future__ import annotations
 
 import os
 import time
@@ -12,8 +14,8 @@ PAGES = ["home", "shop"]
 DAMAGES = [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]']
 
 
-def second() -> Path:
-    """The one second witness that there is, or the one of the first state."""
+def kept() -> Path:
+    """The one witness that there is."""
     return sorted(Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness"))[0]
 
 
@@ -34,12 +36,12 @@ def test_while_the_service_runs(tmp_path: Path) -> None:
         assert service.post("first", rows(0, PAGES)).status_code == 202
         service.at(2)
         service.wait_for(2)
-        right = second().read_bytes()
+        right = kept().read_bytes()
         for number, damage in enumerate(DAMAGES):
-            second().write_bytes(damage)
+            kept().write_bytes(damage)
             until(lambda: service.get("/ready").status_code == 503)
             assert service.post(f"no-{number}", rows(3, PAGES)).status_code == 503
-            second().write_bytes(right)
+            kept().write_bytes(right)
             until(lambda: all_is_well(service))
             assert service.post(f"yes-{number}", rows(3, PAGES)).status_code == 202
         service.at(4)

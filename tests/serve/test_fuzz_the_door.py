@@ -3,6 +3,8 @@
 ``COUNTON_FUZZ=300`` tries so many times as many.
 """
 
+from __future__ import annotations
+
 import os
 import random
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Whole jobs through the application, in this process: statistics, policies, people."""
 
+from __future__ import annotations
+
 import csv
 import json
 import random
@@ -507,11 +509,8 @@ def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
         assert service.rows(group="home")[0]["estimate"] == 3
 
 
-def test_late_rows_are_in_the_versions_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # where the copy would be noticed
     file = job_file(tmp_path, revise="2m", steps=None, id="row")
     copy, bodies = copied(file), []
     served = Inside(file)

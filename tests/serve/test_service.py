@@ -1,5 +1,7 @@
 """A service as its clients see it: a process of its own, over HTTP."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import json
@@ -129,11 +131,8 @@ def test_one_token_writes_and_one_reads(service: Running) -> None:
     assert service.get("/metrics", "write").status_code == 200
 
 
-def test_releases_are_those_of_a_run_over_the_same_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_releases_are_those_of_a_run_over_the_same_rows(tmp_path: Path) -> None:
     """The same rows in a copy of the new state: the same numbers, to the last bit."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # where the copy would be noticed
     file = job_file(tmp_path)
     copy = copied(file)
     with running(file) as service:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from spark_here import SETTINGS
+from witnesses import without_witness
 
 
 def reason_to_skip() -> str | None:
@@ -59,5 +60,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory, events_logged: Path) -> Iter
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, salts and secrets that are the same for each new stream."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    without_witness(monkeypatch)
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)

@@ -1,5 +1,7 @@
 """States to test on: a SQLite file, and a PostgreSQL server of our own where one is installed."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,3 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def file(tmp_path: Path) -> Path:
     """A path for a SQLite state."""
     return tmp_path / "state.db"
-
-
-@pytest.fixture
-def one_witness(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has a home, so that the witness beside the key is the only one."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")

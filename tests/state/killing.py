@@ -4,6 +4,8 @@ Run as ``python killing.py MODE STATE KEYFILE COUNT SEED``; prints one JSON obje
 of its own because forking is safe only where no threads run.
 """
 
+from __future__ import annotations
+
 import json
 import mmap
 import os
@@ -313,8 +315,10 @@ def tables(arguments: list[str]) -> dict[str, Any]:
     """
     folder, _, count, _ = arguments
     for salt in range(2):
-        cells = "".join(f"{number}\n" for number in (3, 1, 4, 1, 5 + salt))
-        Path(folder, f"cells{salt}.csv").write_text("n\n" + cells)
+        cells = "".join(
+            f"{n},{cell}\n" for n, cell in zip((3, 1, 4, 1, 5 + salt), "abcde", strict=True)
+        )
+        Path(folder, f"cells{salt}.csv").write_text("n,cell\n" + cells)
     for name in ("one", "two"):
         released_line(f"{folder}/warm.db", name, 0)
     found: dict[str, list[str]] = {}
@@ -365,7 +369,8 @@ def release_line(state: str, name: str, salt: int) -> str:
     Where the operator is told that other data were released, that is said before.
     """
     cells = Path(state).with_name(f"cells{salt}.csv")
-    with run(Job("ranges", cells, state, name=name, value="n", epsilon=1)) as outcome:
+    line = {"value": "n", "label": "cell", "domain": "a,b,c,d,e"}
+    with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as outcome:
         counts, value = outcome.for_operator(), outcome.read().table()["estimate"].to_list()
         return f"{OTHER if counts.gone or counts.shut else ''}{value}"
 

@@ -1,5 +1,7 @@
 """Copies of a state that somebody writes: each holds all that was committed, by itself."""
 
+from __future__ import annotations
+
 import shutil
 import sqlite3
 import stat

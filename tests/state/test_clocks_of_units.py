@@ -1,5 +1,7 @@
 """A period of a user has one clock: what a ledger adds up bounds what one unit can move."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from counton import PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.frame.windows import microseconds
+from counton.base.windows import microseconds
 from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.counting import Bounded

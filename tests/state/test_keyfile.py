@@ -1,5 +1,7 @@
 """Where keys are kept, and the witness that notices a state restored from an old copy."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
@@ -10,14 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from once import kept_line
+from witnesses import witness_file
 
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.noise import Key
 from counton.noise.key import give_name
+from counton.noise.witness import WitnessFile
 from counton.state import key_path, state_summary, verify
-from counton.state.key_and_witness import Mark, Witness, witness_beside
-from counton.state.watch import accept_old_copy
+from counton.state.state_witness import accept_old_copy
 from counton.strategies import Binary, KAry
 
 STRATEGY = KAry(1000, 5, subtraction=True)
@@ -28,7 +31,7 @@ def create(state: object, name: str = "a", **more: object) -> Stream:
 
 
 class TestWitness:
-    """It stands beside the key, and knows how far each stream was."""
+    """It is away from the state, and knows how far each stream was."""
 
     def test_a_state_restored_from_an_old_copy_is_refused(self, file: Path) -> None:
         with create(file) as stream:
@@ -45,63 +48,53 @@ class TestWitness:
         with Stream.open(file, "a") as stream:
             assert stream.release(6).step == 6
 
-    @pytest.mark.usefixtures("one_witness")
-    def test_a_copy_that_was_continued_elsewhere_is_refused(self, file: Path) -> None:
+    def test_a_copy_that_was_continued_elsewhere_is_refused(
+        self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
         elsewhere = file.with_name("elsewhere.db")
         for old, new in ((file, elsewhere), (key_path(file), key_path(elsewhere))):
             shutil.copy2(old, new)
-        assert accept_old_copy(elsewhere, None).streams == ("a",)
-        with Stream.open(elsewhere, "a") as stream:
-            stream.release_many([40, 50, 60])
+        away = witness_file(file).rename(tmp_path / "away")
+        with monkeypatch.context() as patched:  # another machine
+            patched.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+            assert accept_old_copy(elsewhere) == ("a",)
+            with Stream.open(elsewhere, "a") as stream:
+                stream.release_many([40, 50, 60])
+        witness = witness_file(file)
+        away.rename(witness)
         with Stream.open(file, "a") as stream:
             stream.release_many([4, 5])
         shutil.copy(elsewhere, file)
-        with pytest.raises(StateError, match=r"step 5 .*has another release .*than .* records"):
-            Stream.open(file, "a")
+        for place in (None, witness.parent):
+            with pytest.raises(
+                StateError, match=r"step 5 .*has another release .*than .* records|step 6 is rel"
+            ):
+                Stream.open(file, "a", witness=place)
 
     def test_a_witness_that_is_behind_refuses_nothing(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
-        witness = Path(f"{key_path(file)}.witness")
+        witness = witness_file(file)
         behind = witness.read_bytes()
         with Stream.open(file, "a") as stream:
             stream.release(4)
         for content in (behind, behind + b"]"):  # killed before it was cut to its length
             witness.write_bytes(content)
             Stream.open(file, "a").close()
+        assert '"step": 4' in witness.read_text()
+
+    def test_what_a_process_left_that_was_killed_as_it_began(
+        self, file: Path, tmp_path: Path
+    ) -> None:
+        create(file, witness=tmp_path).close()
+        witness = witness_file(file)
         witness.unlink()
         Path(f"{witness}.new").write_text("left by a process that was killed, and longer" * 20)
-        with Stream.open(file, "a") as stream:
-            stream.release(5)
-        assert '"step": 5' in witness.read_text()
+        accept_old_copy(file, tmp_path)
+        assert '"step": 0' in witness.read_text()
         assert not Path(f"{witness}.new").exists()
-
-    @pytest.mark.parametrize("content", [b"", b'[{"key', b"{}", b"[]", b"[1]", b"\xff", None])
-    def test_a_witness_that_cannot_be_read_refuses_the_state(
-        self, file: Path, content: bytes | None
-    ) -> None:
-        with create(file) as stream:
-            stream.release_many([1, 2, 3])
-        before = file.read_bytes()
-        witness = Path(f"{key_path(file)}.witness")
-        witness.unlink()
-        if content is None:
-            witness.mkdir()
-        else:
-            witness.write_bytes(content)
-        refused = r"witness .* cannot be read .*: restore the witness .* move the witness away"
-        with pytest.raises(StateError, match=refused):
-            Stream.open(file, "a")
-        with pytest.raises(StateError, match=refused):
-            create(file, "b")
-        with pytest.raises(StateError, match=refused):
-            kept_line([1, 2], file)
-        (found,) = verify(file)
-        assert "cannot be read" in found.problems[0]
-        assert file.read_bytes() == before
-        assert content is None or witness.read_bytes() == content
 
     def test_verify_says_of_an_old_copy_what_it_has_forgotten(self, file: Path) -> None:
         with create(file) as stream:
@@ -121,19 +114,19 @@ class TestWitness:
         assert len(verify(file, "a")) == 1
 
     def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
-        witness = Witness([tmp_path / "witness"], "visits.db")
+        witness = WitnessFile(tmp_path / "witness")
+        facts = {"key": "key", "state": "visits.db", "past": [], "forgotten": 0}
+        witness.begin([{**facts, "stream": "b", "step": 1, "digest": "digest 1"}])
         for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
-            witness.note(Mark("key", stream, step), f"digest {step}")
-        witness.check(Mark("key", "a", 3), lambda step: f"digest {step}")
-        witness.check(Mark("key", "b", 12), lambda step: f"digest {step}")
-        with pytest.raises(StateError, match="step 9 is released"):
-            witness.check(Mark("key", "b", 8), lambda step: f"digest {step}")
-        witness.check(Mark("another key", "b", 8), lambda step: "")
+            entry = {**facts, "stream": stream, "step": step, "digest": f"digest {step}"}
+            assert witness.note(entry, lambda _: True) is None
+        found = {(one["stream"], one["step"]): one["past"] for one in witness.read()}
+        assert found == {("a", 3): [[2, "digest 2"]], ("b", 9): [[1, "digest 1"]]}
 
     def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
         with create(file) as stream:
             stream.release(123_456)
-        path = Path(f"{key_path(file)}.witness")
+        path = witness_file(file)
         assert path.stat().st_mode & 0o777 == 0o600
         assert Key.load(key_path(file))._secret.hex() not in path.read_text()
         assert "123456" not in path.read_text()
@@ -151,10 +144,31 @@ class TestWitness:
         assert not file.exists()
         create(file.with_name("another.db"), key=key).close()
 
-    def test_a_server_without_a_key_file_has_none(self) -> None:
-        assert witness_beside("postgresql://ann@db/visits", Key.generate()).places == ()
-        (named,) = witness_beside("postgresql://ann@db/visits", "my.key").places
-        assert str(named) == str(Path("my.key.witness").resolve())
+    def test_who_deletes_state_and_key_begins_anew(self, file: Path) -> None:
+        with create(file) as stream:
+            first = stream.release(1).value
+        for path in (file, key_path(file)):
+            path.unlink()
+        with create(file) as stream:  # under another key; the ledger has forgotten the first one
+            assert stream.release(1).value != first
+
+    def test_a_damaged_witness_of_another_state_stops_no_new_one(
+        self, file: Path, tmp_path: Path
+    ) -> None:
+        Key.generate().save(tmp_path / "my.key")
+        create(tmp_path / "other.db", key=tmp_path / "my.key").close()
+        witness_file(tmp_path / "other.db").write_text("[")
+        create(file, key=tmp_path / "my.key").close()
+
+    def test_a_key_that_is_used_as_it_is_gives_noise_to_one_state(self, tmp_path: Path) -> None:
+        path = tmp_path / "my.key"
+        Key.generate().save(path)
+        with create(tmp_path / "one.db", key=Key.load(path)) as stream:
+            stream.release(1)
+        with pytest.raises(StateError, match="records 1 step of it as released"):
+            create(tmp_path / "two.db", key=Key.load(path))
+        create(tmp_path / "one.db", "b", key=Key.load(path)).close()
+        create(tmp_path / "two.db", key=path).close()  # a key of its own
 
 
 class TestPrepared:
@@ -292,6 +306,6 @@ def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
         state = file.with_name(f"{name}.db")
         with Stream.create(state, "a", STRATEGY, PureDP(10**6)) as stream:  # noise is 0
             assert stream.release(7).value == 7
-        (entry,) = json.loads(Path(f"{key_path(state)}.witness").read_bytes())
+        _, entry = json.loads(witness_file(state).read_bytes())
         found.append(entry["digest"])
     assert found[0] != found[1]

@@ -1,5 +1,7 @@
 """Digests by which users and ids are known again: a known function, packed without loss."""
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 

@@ -1,4 +1,4 @@
-"""Every place of a witness is asked: all short histories of homes, names and copies.
+"""One witness, wherever it moves: all short histories of homes, names and copies.
 
 A history is runs, each under a home and with a place that it names or none, then a copy of the
 state and of all that lies beside it, more runs, the copy put back, and more runs. Each run counts
@@ -8,7 +8,10 @@ histories of four runs every seventh is tried, and on a server every third of th
 below shows in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
+from __future__ import annotations
+
 import itertools
+import multiprocessing
 import os
 import re
 import shutil
@@ -19,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 from in_turn import in_turn
 from states_put_back import Files, Place, Server
+from witnesses import witness_file
 
 from counton import PureDP, Stream
 from counton.base.errors import (
@@ -34,9 +38,14 @@ from counton.noise import witness as witness_module
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Mark, Witness, witness_beside, witness_remarks
-from counton.state.second_witness import HOME, LOST, NAMED, NONE
-from counton.state.watch import accept_old_copy
+from counton.state.state_witness import (
+    NONE,
+    Mark,
+    Witness,
+    accept_old_copy,
+    latest_witness,
+    witness_remarks,
+)
 from counton.strategies import Binary
 
 
@@ -69,7 +78,7 @@ class World:
         self.copied: tuple[Any, list[int]] | None = None
         self.shown: dict[int, set[tuple[int, ...]]] = {}
         self.used: set[str] = set()
-        self.forgets = False  # whether places may be forgotten
+        self.forgets = False  # whether places that are left may keep their files
         self.number = 0
 
     def address(self, name: str) -> str:
@@ -109,12 +118,11 @@ class World:
             return False
         self.counted.append(self.number)
         with Stream.open(self.place.address, "a", key=self.beside / "my.key") as stream:
-            known = stream.database.witnesses
-        named = [at for at in known if known[at] == NAMED]
-        self.used |= {self.address(run.named)} if run.named is not None else set()
-        self.used |= set() if named else {f"{self.folder / run.home}/counton"}
-        left = [file for at in self.used - known.keys() for file in Path(at).glob("*.witness")]
-        assert not left or self.forgets, (left, known)
+            at = latest_witness(stream.database).folder
+        assert run.named is None or at == self.address(run.named)
+        self.used.add(at)
+        left = [file for one in self.used - {at} for file in Path(one).glob("*.witness")]
+        assert not left or self.forgets, (left, at)
         for step in range(1, len(self.counted) + 1):
             data = self.shown.setdefault(step, set())
             data.add(tuple(self.counted[:step]))
@@ -175,13 +183,11 @@ def _left_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WitnessFile, "move_to", lambda *_: None)
 
 
-def _homes_forgotten(patch: pytest.MonkeyPatch) -> None:
-    right = Witness._remember
-
-    def remember(self: Witness, connection: Any, known: dict[str, str]) -> None:
-        right(self, connection, {at: said for at, said in known.items() if said != HOME})
-
-    patch.setattr(Witness, "_remember", remember)
+def _never_missing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Witness, "refuse_missing", lambda *_: None)
+    patch.setattr(Witness, "_refuse_unknown", lambda *_: None)
+    patch.setattr(Witness, "reserve", lambda *_: None)
+    patch.setattr(Witness, "note", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +195,7 @@ def _homes_forgotten(patch: pytest.MonkeyPatch) -> None:
     [
         (_left_behind, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
         (_left_behind, [Run("H1", "W1"), COPY, Run("H1", "W2"), BACK, Run("H1", "W1")]),
-        (_homes_forgotten, [Run("H1", None), COPY, Run("H2", None), BACK, Run("H1", None)]),
+        (_never_missing, [Run("H1", None), COPY, Run("H1", "W1"), BACK, Run("H1", None)]),
     ],
 )
 def test_each_slip_is_found(
@@ -216,20 +222,20 @@ def night(state: Any, rows: int, **more: Any) -> None:
         stream.release(rows)
 
 
-def places_of(state: Any) -> dict[str, str]:
-    """What a state remembers of its second witness."""
-    with Store(state) as store:
-        return store.database.witnesses
+def folder_of(state: Any) -> str:
+    """Where a state has its witness."""
+    return str(witness_file(state).parent)
 
 
 def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
-    """It is not made anew below the mount point; given up, it is asked all the same."""
+    """It is not made anew below the mount point; given up, the user's folder has the witness."""
     disk = tmp_path / "disk"
     disk.mkdir()
     named = str(disk / "w")
     night(file, 1, witness=named)
-    old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    old = file.read_bytes()
     night(file, 2, witness=named)
+    newest = file.read_bytes()
     disk.rename(tmp_path / "away")
     disk.mkdir()
     missing = r"is missing\. .*nobody can tell.*mount its disk"
@@ -240,28 +246,30 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
             Stream.create(file, "b", Binary(31), PureDP(1), **more)
     with Store(file) as store, pytest.raises(StateUnavailable, match="is missing"):
         store.position("a")
+    (found,) = verify(file)
+    assert found.old_copy
+    assert "is missing" in found.problems[0]
     assert not [*disk.iterdir()]
     assert not (tmp_path / "other").exists()
-    assert accept_old_copy(file, None) == ((), (named,))  # what lies beside it knows the stream
-    assert places_of(file)[named] == LOST
+    assert accept_old_copy(file) == ("a",)
+    assert folder_of(file) == f"{os.environ['XDG_STATE_HOME']}/counton"
     night(file, 3)
     assert not [*disk.iterdir()]
     disk.rmdir()
     (tmp_path / "away").rename(disk)
-    for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
-        path.write_bytes(data)
-    with pytest.raises(OldCopy, match="records that step 3 is released"):
-        night(file, 9)
+    for copy in (old, newest):  # the second one is all that the disk knows
+        file.write_bytes(copy)
+        with pytest.raises(OldCopy, match="records that step 3 is released"):
+            night(file, 9)
 
 
-def test_a_word_does_not_help_where_a_place_knows_better(file: Path, tmp_path: Path) -> None:
+def test_a_word_does_not_help_where_the_witness_knows_better(file: Path) -> None:
     night(file, 1)
     old = file.read_bytes()
     night(file, 2)
     file.write_bytes(old)
-    Path(f"{file}.key.witness").unlink()
     with pytest.raises(OldCopy, match="records that step 2 is released"):
-        accept_old_copy(file, None)
+        accept_old_copy(file)
     with pytest.raises(OldCopy, match="records that step 2 is released"):
         night(file, 9, witness=NONE)
 
@@ -279,50 +287,61 @@ def test_a_place_in_the_folder_of_the_state_is_said(
     (folder := tmp_path / "data").mkdir()
     state = folder / "visits.db"
     inside = "lies in the folder of the state .*visits.db: if the whole folder"
-    (said,) = witness_remarks(state, None, witness=folder / "w")
+    (said,) = witness_remarks(state, folder / "w")
     assert re.search(inside, said)
-    assert witness_remarks(state, None, witness=tmp_path / "w") == []
+    assert witness_remarks(state, tmp_path / "w") == []
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / ".local"))
-    for _ in range(2):  # before there is a state, and after
-        (said,) = witness_remarks(state, None)
-        assert re.search(inside, said)
-        night(state, 1)
+    (said,) = witness_remarks(state)
+    assert re.search(inside, said)
+    night(state, 1, witness=folder / "w")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    with Store(state) as store:
+        (said,) = witness_remarks(state, opened=store.database)
+    assert re.search(inside, said)
+    assert witness_remarks("postgresql://ann@db/visits") == []
 
 
-def test_a_home_that_cannot_be_written_does_not_begin(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("home", ["/proc", "/dev/null"])
+def test_a_home_that_cannot_be_written_is_one_sentence(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    """By whoever may write anywhere, too: it is tried."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/proc")
-    night(file, 1)
-    (said,) = witness_remarks(file, None)
-    assert said.startswith("there is no second witness (/proc/counton cannot be written)")
-    assert places_of(file) == {}
+    """By whoever may write anywhere, too. A folder that is named helps, or none."""
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    monkeypatch.setenv("XDG_STATE_HOME", home)
+    said = f"the witness {home}/counton/.* cannot be written .*: nothing was released; .*name a"
+    with pytest.raises(StateUnavailable, match=said):
+        night(state, 1, key=key)
+    for place in (NONE, tmp_path / "w"):
+        night(state, 1, key=key, witness=place)
+        assert folder_of(state) == str(place)
 
 
-def test_a_home_that_begins_later_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "data" / "visits.db"
-    file.parent.mkdir()
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
-    night(file, 1)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    assert "has no record of state" in witness_remarks(file, None)[0]
-    night(file, 2)
-    assert witness_remarks(file, None) == []
-    assert places_of(file) == {f"{tmp_path}/user/counton": HOME}
+def test_a_user_without_a_home(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", home)
+    with pytest.raises(StateUnavailable, match="the user has no home"):
+        night(file, 1)
 
 
 def test_a_line_that_is_removed_is_said(tmp_path: Path) -> None:
     file = tmp_path / "data" / "visits.db"
     file.parent.mkdir()
+
+    def remarks(**more: Any) -> list[str]:
+        with Store(file) as store:
+            return witness_remarks(file, opened=store.database, **more)
+
     night(file, 1, witness=tmp_path / "w")
-    assert witness_remarks(file, None, witness=tmp_path / "w", in_file=True) == []
-    assert witness_remarks(file, None) == []
-    (said,) = witness_remarks(file, None, in_file=True)
-    assert re.search("an earlier run named the second witness '.*/w'.*is not given", said)
+    assert remarks(place=tmp_path / "w", in_file=True) == remarks() == []
+    (said,) = remarks(in_file=True)
+    assert re.search("an earlier run named the witness '.*/w'.*is not given", said)
     night(file, 2, witness=NONE)
-    (said,) = witness_remarks(file, None, in_file=True)
-    assert "the second witness 'none'" in said
+    (said,) = remarks(in_file=True)
+    assert "the witness 'none'" in said
 
 
 @pytest.mark.slow
@@ -340,11 +359,12 @@ def test_fresh_machines_with_a_key_from_the_environment(
         night(postgres, rows, key="env:VAULT", **more)
 
     fresh(1)
-    for _ in range(2):
+    for more in ({}, {"witness": NONE}):
         with pytest.raises(StateUnavailable, match="is missing"):
-            fresh(2)
-    fresh(2, witness=NONE)
-    fresh(3)  # it is remembered
+            fresh(2, **more)
+    Server(postgres).clear()
+    fresh(1, witness=NONE)
+    fresh(2)  # it is remembered
     Server(postgres).clear()
     place = tmp_path / "outlives"
     fresh(1, witness=place)
@@ -356,119 +376,83 @@ def test_fresh_machines_with_a_key_from_the_environment(
         fresh(4)
 
 
-@pytest.mark.slow
-def test_no_place_at_all(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that is in no file, and no home: nothing is released unless somebody says so."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
-    key = Key.generate()
-    with pytest.raises(
-        StateUnavailable,
-        match="there is no witness, which would record the last releases: the state is on a server",
-    ):
-        night(postgres, 1, key=key)
-    night(postgres, 1, key=key, witness=NONE)
+def test_whoever_wanted_no_witness_may_begin_one(file: Path, tmp_path: Path) -> None:
+    """It knows all streams, and a copy from before is refused."""
+    for rows in (1, 2):
+        night(file, rows, witness=NONE)
+    Stream.create(file, "b", Binary(31), PureDP(1)).close()
+    with Stream.open(file, "b") as stream:
+        stream.release(5)
+    night(file, 3, witness=tmp_path / "w")
+    with Stream.open(file, "b") as stream:
+        old = file.read_bytes()
+        stream.release(6)
+    known = {one["stream"]: one["step"] for one in parse_entries(witness_file(file).read_bytes())}
+    assert known == {"": 0, "a": 3, "b": 2}
+    file.write_bytes(old)
+    with pytest.raises(OldCopy, match="records that step 2 is released"):
+        Stream.open(file, "b")
 
 
-@pytest.mark.slow
-def test_a_missing_witness_beside_a_key_is_said(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second one alone is enough to release, and knows what is done on this machine."""
-    key = tmp_path / "keys" / "my.key"
-    key.parent.mkdir()
-    Key.generate().save(key)
-    key.chmod(0o400)
-    night(postgres, 1, key=key)
-    assert witness_remarks(postgres, key) == []
-    Path(f"{key}.witness").unlink()
-    (said,) = witness_remarks(postgres, key)
-    assert f"the witness {key}.witness is missing" in said
-    plain = os.open
-
-    def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
-        if flags & os.O_CREAT and str(path).startswith(str(key.parent)):
-            raise PermissionError(13, "Permission denied", str(path))
-        return plain(path, flags, *more, **others)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", opened)
-        night(postgres, 2, key=key)
-        assert "is missing" in witness_remarks(postgres, key)[0]
-    dump = Server(postgres).saved()
-    night(postgres, 3, key=key)
-    assert witness_remarks(postgres, key) == []
-    Server(postgres).put_back(dump)
-    Path(f"{key}.witness").unlink()
-    with pytest.raises(OldCopy, match="records that step 3 is released"):
-        night(postgres, 9, key=key)
-
-
-def test_a_release_is_noted_in_one_place_at_least(tmp_path: Path) -> None:
-    """In all that stand; where none can be made, nothing is released."""
-    (tmp_path / "file").write_text("")
-    cannot = tmp_path / "file" / "a.witness"
-    Witness([cannot, tmp_path / "b.witness"], "s.db").reserve(Mark("k", "a", 1))
-    with pytest.raises(StateUnavailable, match="cannot be written"):
-        Witness([cannot], "s.db").reserve(Mark("k", "a", 1))
-    with pytest.raises(StateUnavailable, match="no witness"):
-        Witness([], "s.db").note(Mark("k", "a", 1), "")
-    (tmp_path / "b.witness").write_bytes(b"")
-    with pytest.raises(StateError, match="cannot be read"):
-        Witness([tmp_path / "b.witness", tmp_path / "c.witness"], "s.db").reserve(Mark("k", "a", 1))
-
-
-def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path, tmp_path: Path) -> None:
+def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
     """The state has no digest of it then, so it may be another release: it is no match."""
     night(file, 1)
     old = file.read_bytes()
     night(file, 2)
-    knows = Path(f"{file}.key.witness").read_bytes()
-    homes = {at: at.read_bytes() for at in Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")}
+    kept = witness_file(file)
+    knows = kept.read_bytes()
     file.write_bytes(old)
-    for at in homes:
-        at.unlink()
-    Path(f"{file}.key.witness").unlink()
-    accept_old_copy(file, None)
+    kept.unlink()
+    accept_old_copy(file)
     with Stream.open(file, "a") as stream:
         stream.release_many([20, 30, 40])  # steps 2 to 4 in one commit
-    for at, data in homes.items():
-        at.write_bytes(data)
-    Path(f"{file}.key.witness").write_bytes(knows)
+    kept.write_bytes(knows)
     with pytest.raises(OldCopy, match="has another release in state"):
         night(file, 5)
     with Store(file) as store, pytest.raises(OldCopy, match="has another release in state"):
         store.position("a")
     with (
-        Inbox(file, {"a": None}) as inbox,
+        Inbox(file) as inbox,
         pytest.raises(OldCopy, match="has another release in state"),
         inbox._taking_in(["a"]),
     ):
         pass
     (known,) = (one for one in parse_entries(knows) if one["stream"] == "a")
-    with pytest.raises(OldCopy, match="has another release in state"):
-        witness_beside(file, None).check(Mark(known["key"], "a", 4), lambda _: None)
+    with Store(file) as store, pytest.raises(OldCopy, match="has another release in state"):
+        latest_witness(store.database).check(Mark(known["key"], "a", 4), lambda _: None)
     assert verify(file)[0].old_copy
 
 
-@pytest.mark.parametrize("damage", [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]'])
-def test_a_damaged_second_witness_is_said(file: Path, damage: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]', b"{}", b"[]", None]
+)
+def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
     night(file, 1)
-    (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
-    right = second.read_bytes()
-    second.write_bytes(damage)
-    refused = f"witness {second} of state .* cannot be read"
+    kept = witness_file(file)
+    right, before = kept.read_bytes(), file.read_bytes()
+    kept.unlink()
+    if damage is None:
+        kept.mkdir()
+    else:
+        kept.write_bytes(damage)
+    refused = f"witness {kept} of state .* cannot be read .*: make it readable, or restore"
     with pytest.raises(StateError, match=refused):
         night(file, 2)
+    with pytest.raises(StateError, match=refused):
+        Stream.create(file, "b", Binary(31), PureDP(1))
     with Store(file) as store:
         with pytest.raises(StateError, match=refused):
             store.position("a")
         with pytest.raises(StateError, match=refused):
             store.reader("a").releases()
     with pytest.raises(StateError, match=refused):
-        accept_old_copy(file, None)
-    assert witness_remarks(file, None) == []  # said by whatever releases
+        accept_old_copy(file)
+    assert witness_remarks(file) == []  # said by whatever releases
     assert "cannot be read" in verify(file)[0].problems[0]
-    second.write_bytes(right)
+    assert file.read_bytes() == before
+    if damage is None:
+        kept.rmdir()
+    kept.write_bytes(right)
     night(file, 2)
 
 
@@ -476,7 +460,7 @@ def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):
         night(file, rows, **({} if named is None else {"witness": named}))
-    assert places_of(file) == {two: NAMED}
+    assert folder_of(file) == two
     assert not [*Path(one).iterdir()]
     (file_of_two,) = Path(two).iterdir()
     night(file, 6)
@@ -493,37 +477,58 @@ def test_a_place_by_another_name_stays(file: Path, tmp_path: Path) -> None:
     assert max(entry["step"] for entry in parse_entries(kept.read_bytes())) == 3
 
 
-@pytest.mark.parametrize("before", ["begin", "move_to", "_remember"])
+def test_an_earlier_file_that_cannot_be_removed_stops_the_move(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night(file, 1)
+    before = file.read_bytes()
+
+    def unlink(self: Path, **_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted", str(self))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with pytest.raises(StateUnavailable, match=r"cannot be written .*nothing was released"):
+            night(file, 2, witness=tmp_path / "w")
+    assert file.read_bytes() == before
+    night(file, 2)
+    night(file, 3, witness=tmp_path / "w")
+    assert folder_of(file) == str(tmp_path / "w")
+
+
+@pytest.mark.parametrize("before", ["begin", "move_to", "commit"])
 def test_a_process_killed_while_the_witness_moves(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """Before the new file, before the earlier one is gone, or before the state says so."""
     one, two = tmp_path / "one", tmp_path / "two"
     night(file, 1, witness=one)
-    old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    old = file.read_bytes()
     night(file, 2)
 
     def dies(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Witness if before == "_remember" else WitnessFile, before, dies)
+        if before == "commit":
+            right = Witness._begin
+            patched.setattr(Witness, "_begin", lambda *given: (right(*given), dies()))
+        else:
+            patched.setattr(WitnessFile, before, dies)
         with pytest.raises(KeyboardInterrupt):
             night(file, 3, witness=two)
-    newest = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
-    for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
-        path.write_bytes(data)
+    newest = file.read_bytes()
+    file.write_bytes(old)
     refused = f"{two}/.* records that step 2|{one}/.* (is missing|records that step 2)"
     for more in ({}, {"witness": two}):
         with pytest.raises(StateError, match=refused):
             night(file, 9, **more)
-    for path, data in zip((file, Path(f"{file}.key.witness")), newest, strict=True):
-        path.write_bytes(data)
-    if before == "_remember":
-        with pytest.raises(StateUnavailable, match="is missing"):
+    file.write_bytes(newest)
+    if before == "commit":
+        with pytest.raises(StateUnavailable, match=r"is missing.*if it was moved, name its"):
             night(file, 9)
     night(file, 3, witness=two)
-    assert places_of(file) == {str(two): NAMED}
+    assert folder_of(file) == str(two)
     assert not [*one.iterdir()]
 
 
@@ -533,14 +538,13 @@ def test_a_move_that_was_cut_short_is_no_witness(
     """The new place does not stand for the earlier one, which went on and is not mounted."""
     one, two = tmp_path / "one", tmp_path / "two"
     night(file, 1, witness=one)
-    old = file.read_bytes(), Path(f"{file}.key.witness").read_bytes()
+    old = file.read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(WitnessFile, "move_to", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             night(file, 2, witness=two)
     night(file, 2)
-    for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
-        path.write_bytes(data)
+    file.write_bytes(old)
     one.rename(tmp_path / "away")
     with pytest.raises(StateUnavailable, match="is missing"):
         night(file, 9, witness=two)
@@ -550,7 +554,7 @@ def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process moves it between the opening of the file and its lock."""
-    old, new = (WitnessFile(tmp_path / name / "a.witness", second=True) for name in ("old", "new"))
+    old, new = (WitnessFile(tmp_path / name / "a.witness") for name in ("old", "new"))
     entry = {"key": "k", "state": "s", "stream": "a", "step": 1, "digest": "d"}
     old.begin([entry])
     new.begin([{**entry, "stream": "b"}])
@@ -565,3 +569,104 @@ def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
     with pytest.raises(FileNotFoundError):
         old.note({**entry, "step": 2}, lambda _: True)
     assert [known["step"] for known in new.read()] == [1, 1]
+
+
+def test_a_witness_that_moves_between_commit_and_note(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release is not shown; the same command shows it, and the new file knows it."""
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    for name in "ab":
+        Stream.create(state, name, Binary(31), PureDP(1), key=key).close()
+    note = Witness.note
+
+    def late(self: Witness, *given: Any) -> None:
+        monkeypatch.setattr(Witness, "note", note)
+        Stream.open(state, "b", key=key, witness=tmp_path / "w").close()
+        note(self, *given)
+
+    with Stream.open(state, "a", key=key) as stream:
+        monkeypatch.setattr(Witness, "note", late)
+        with pytest.raises(StateUnavailable, match="is kept in the state, but not shown yet"):
+            stream.release(3)
+    with Stream.open(state, "a", key=key) as stream:
+        assert stream.step == 1
+    known = {one["stream"]: one["step"] for one in parse_entries(witness_file(state).read_bytes())}
+    assert known == {"": 0, "a": 1, "b": 0} or known == {"": 0, "a": 1}
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_a_state_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carried: bool
+) -> None:
+    """Its folders have other names there: with the witness it goes on, without it is refused."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "home"))
+    night(here / "e.db", 1)
+    old = (here / "e.db").read_bytes()
+    night(here / "e.db", 2)
+    if not carried:
+        shutil.move(here / "home", tmp_path / "left")
+    here.rename(there)
+    monkeypatch.setenv("XDG_STATE_HOME", str(there / "home"))
+    with pytest.raises(StateUnavailable, match="if it was moved, name its folder"):
+        night(there / "e.db", 3)
+    if carried:
+        night(there / "e.db", 3, witness=there / "home" / "counton")
+        night(there / "e.db", 4)
+        (there / "e.db").write_bytes(old)
+        with pytest.raises(OldCopy, match="records that step 4 is released"):
+            night(there / "e.db", 9, witness=there / "home" / "counton")
+    else:
+        with pytest.raises(StateUnavailable, match="is missing"):
+            night(there / "e.db", 3, witness=there / "home" / "counton")
+
+
+def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    night(one, 1)
+    for part in ("", ".key"):
+        shutil.copy2(f"{one}{part}", f"{two}{part}")
+    night(two, 2)
+    with pytest.raises(OldCopy, match="records that step 2 is released"):
+        night(one, 9)
+    one.unlink()
+    with pytest.raises(CountonError, match=r"records 2 steps|has released nothing with"):
+        night(one, 9)
+
+
+def _many(state: str, key: Path, places: list[Path], name: str) -> None:
+    for number in range(12):
+        try:
+            with Stream.open(state, name, key=key, witness=places[number % 2]) as stream:
+                stream.release(1)
+        except StateError:
+            continue
+
+
+@pytest.mark.slow
+def test_processes_that_move_a_witness_at_once(state: str, tmp_path: Path) -> None:
+    """Whoever is too late is refused; nothing that was released is forgotten."""
+    key, places = tmp_path / "my.key", [tmp_path / "one", tmp_path / "two"]
+    Key.generate().save(key)
+    for name in "ab":
+        Stream.create(state, name, Binary(31), PureDP(1), key=key, witness=places[0]).close()
+    context: Any = multiprocessing.get_context("fork")
+    both = [
+        context.Process(target=_many, args=(state, key, places[:: 1 - 2 * at], name))
+        for at, name in enumerate("ab")
+    ]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    with Store(state) as store:
+        steps = {one: store.reader(one).step for one in store.streams}
+    assert min(steps.values()) > 0
+    for name in steps:
+        Stream.open(state, name, key=key).close()  # one that was killed may not be noted
+    known = {one["stream"]: one["step"] for one in parse_entries(witness_file(state).read_bytes())}
+    assert known == {"": 0, **steps}
+    assert len([*places[0].iterdir(), *places[1].iterdir()]) == 1

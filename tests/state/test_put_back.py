@@ -1,9 +1,11 @@
-"""Whatever is put back from earlier nights, in any order: one place that knows is enough.
+"""Whatever is put back from earlier nights, in any order: a witness that knows is enough.
 
-A world has a state and all that remembers what it released. Each of them may be put back from an
-earlier night by itself, or lost; then other rows are released. No step is ever shown with two data
-sets, but where every place that is there was put back too: what `docs/promised.md` lists.
+A world has a state, its key and its witness. Each of them may be put back from an earlier night by
+itself, or lost; then other rows are released. No step is ever shown with two data sets, but where
+the witness was put back too: what `docs/promised.md` lists.
 """
+
+from __future__ import annotations
 
 import itertools
 import os
@@ -26,13 +28,12 @@ from counton.run import Job, run
 from counton.run.erasure import forget, forget_older
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Witness, witness_remarks
-from counton.state.watch import accept_old_copy
+from counton.state.state_witness import Witness, accept_old_copy
 from counton.strategies import Binary
 
 #: What docs/promised.md says of what nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
-    "every place that remembers is put back, or lost, together with the state",
+    "the witness is put back together with the state",
     "a state from before its first release, under a `Key` that a program passes itself",
 )
 
@@ -64,9 +65,9 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
             world.put_back(name, copy)
         world.read()
         world.release(100)
-    assert len(alike) > tried / 3
+    assert len(alike) > tried / 4
     assert tried >= len(sources) ** len(world.parts) // 2
-    assert world.unnoticed > 0  # where every place was put back
+    assert world.unnoticed > 0  # where the witness was put back
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PUT_BACKS", "3"))))
@@ -80,18 +81,10 @@ def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> N
 def test_a_note_that_nobody_makes_is_found(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is no echo of the code: without the second home's notes it finds a step twice."""
-    from counton.noise.witness import WitnessFile
-
-    right = WitnessFile.note
-
-    def forgets(self: WitnessFile, *given: Any) -> Any:
-        return None if self._second else right(self, *given)
-
-    monkeypatch.setattr(WitnessFile, "note", forgets)
+    """The model is no echo of the code: without notes it finds a step twice."""
+    monkeypatch.setattr(Witness, "note", lambda *_: None)
     world = nights(tmp_path / "w", home)
-    for name in ("state", "witness"):
-        world.put_back(name, world.copies[1])
+    world.put_back("state", world.copies[1])
     with pytest.raises(AssertionError, match="was shown twice"):
         world.release(100)
 
@@ -107,7 +100,7 @@ def night(state: Any, number: int, rows: int, folder: Path, **more: Any) -> None
 
 
 def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
-    """State, key and witness of one night, whoever goes on: the second home knows more."""
+    """State and key of one night, whoever goes on: the witness knows more."""
     folder = tmp_path / "w"
     folder.mkdir()
     state = folder / "e.db"
@@ -135,7 +128,7 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
         Stream.open(state, "visits").close()
 
     def taken_in() -> None:
-        inbox = Inbox(state, {"visits": None})
+        inbox = Inbox(state)
         try:
             with inbox._taking_in(["visits"]):
                 pass
@@ -156,9 +149,8 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
     (found,) = verify(state)
     assert found.old_copy
     assert "is missing. It records" in found.problems[0]
-    assert accept_old_copy(state, None).streams == ()  # what lies beside it knows the stream
+    assert accept_old_copy(state) == ("visits",)
     by_job()
-    assert witness_remarks(state, None) == []
     assert len([*home.glob("counton/*.witness")]) == 1
 
 
@@ -206,30 +198,11 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
         path.write_bytes(data)
     with pytest.raises(StateError, match=rf"{two}/.* records that step 3 is released"):
         night(state, 3, 9, tmp_path, witness=two)
+    with pytest.raises(StateError, match=rf"{one}/.* is missing"):
+        night(state, 3, 9, tmp_path)
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it was named nothing is released; else each run says that there is none."""
-    state = tmp_path / "e.db"
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StateError, match=r"witness .*file/.* cannot be written"):
-        night(state, 1, 0, tmp_path, witness=tmp_path / "file")
-    state = tmp_path / "f.db"
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert "no second witness" in witness_remarks(state, None)[0]
-    night(state, 1, 0, tmp_path)
-    assert "no second witness" in witness_remarks(state, None)[0]
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setattr(Path, "home", _no_home)
-    assert "the user has no home" in witness_remarks(state, None)[0]
-    night(state, 2, 0, tmp_path)
-
-
-def _no_home() -> Path:
-    raise RuntimeError("no home")
-
-
-def test_a_folder_as_second_home(tmp_path: Path, home: Path) -> None:
+def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
     folder, place = tmp_path / "w", tmp_path / "witnesses"
     folder.mkdir()
     for name in ("e.db", "f.db"):  # it may be of several states

@@ -1,9 +1,11 @@
 """A state put back from an old copy gives no noise a second time, and spends nothing twice.
 
-Key and witness stay beside it, newer than the copy. Whatever kind of release was forgotten, nothing
+Key and witness stay, newer than the copy. Whatever kind of release was forgotten, nothing
 new is created in such a state, whoever asks; and of two copies that went on, one is stopped before
 anybody is shown what it released.
 """
+
+from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
@@ -13,15 +15,16 @@ from typing import Any
 import pytest
 from databases import looked_into
 from once import kept_line, kept_margins, kept_tree
+from witnesses import witness_file
 
 from counton import ZCDP, Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, StateError
 from counton.noise import Key
+from counton.noise.witness import WitnessFile
 from counton.privacy import ExpiringDP
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
-from counton.state.key_and_witness import Mark, Witness
-from counton.state.watch import accept_old_copy
+from counton.state.state_witness import Witness, accept_old_copy
 from counton.statistics import Average, TopK
 from counton.strategies import Binary, Expiring
 
@@ -102,6 +105,10 @@ def begun(state: Path, key: Any = None) -> bytes:
     """A state with one stream, as it is to be put back later."""
     _stream(state, "first", key)
     return state.read_bytes()
+
+
+def dies(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def put_back(state: Path, old: bytes) -> None:
@@ -200,20 +207,17 @@ def test_an_empty_state_is_put_back(file: Path) -> None:
             _stream(file, "second", key)
 
 
-def test_a_state_deleted_with_its_key_or_moved(file: Path) -> None:
+def test_a_state_that_was_moved(file: Path) -> None:
     begun(file)
     moved = file.with_name("moved.db")
-    for part in ("", ".key", ".key.witness"):
+    for part in ("", ".key"):
         shutil.copy2(f"{file}{part}", f"{moved}{part}")
     old = moved.read_bytes()
     _line(moved, "second")
     put_back(moved, old)
-    with pytest.raises(StateError, match="no release 'second'"):
-        _line(moved, "third")
-    file.unlink()
-    key_path(file).unlink()
-    with pytest.raises(StateError, match="no release 'first'"):
-        _stream(file, "first")
+    for state in (moved, file):
+        with pytest.raises(StateError, match="no release 'second'"):
+            _line(state, "third")
 
 
 def test_a_state_moved_and_then_restored(tmp_path: Path) -> None:
@@ -240,16 +244,15 @@ def test_each_release_has_a_key_of_its_own(file: Path) -> None:
     assert all(one.right for one in verify(file))
 
 
-@pytest.mark.usefixtures("one_witness")
 def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
     """While the witness was away."""
-    witness = Path(f"{file}.key.witness")
     old = begun(file)
+    witness = witness_file(file)
     _stream(file, "second")
     put_back(file, old)
     away = witness.read_bytes()
     witness.unlink()
-    assert accept_old_copy(file, None).streams == ("first",)
+    assert accept_old_copy(file) == ("first",)
     _stream(file, "second")
     assert all(one.right for one in verify(file))
     witness.write_bytes(away)
@@ -260,12 +263,15 @@ def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_stream, _statistic, _line])
-def test_a_process_killed_before_it_noted_its_release(file: Path, make: Make) -> None:
+def test_a_process_killed_before_it_noted_its_release(
+    file: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever opens or shows the release next notes it."""
-    witness = Path(f"{file}.key.witness")
-    old, before = begun(file), witness.read_bytes()
-    make(file, "second", None)
-    witness.write_bytes(before)
+    old = begun(file)
+    with monkeypatch.context() as patched:
+        patched.setattr(Witness, "note", dies)
+        with pytest.raises(KeyboardInterrupt):
+            make(file, "second", None)
     if make is _line:
         make(file, "second", None)
     else:
@@ -307,12 +313,16 @@ def test_a_copy_that_commits_at_the_same_moment(
 
 
 def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
-    witness = Witness([tmp_path / "witness"], "visits.db")
-    witness.note(Mark("key", "a", 2), "one")
-    witness.note(Mark("key", "a", 2), "one")
-    with pytest.raises(StateError, match="has another release"):
-        witness.note(Mark("key", "a", 2), "two")
-    assert witness.entries()[0]["digest"] == "one"
+    witness = WitnessFile(tmp_path / "witness")
+    entry = {"key": "key", "state": "s", "stream": "a", "step": 2, "digest": "one"}
+
+    def noted(digest: str) -> int | None:
+        return witness.note(
+            {**entry, "digest": digest}, lambda old: bool(old["digest"] == digest), make=True
+        )
+
+    assert [noted(digest) for digest in ("one", "one", "two")] == [None, None, 2]
+    assert witness.read()[0]["digest"] == "one"
 
 
 def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
@@ -350,10 +360,6 @@ def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
 ) -> None:
     """Its process was killed between commit and note; then the state is put back."""
     old = begun(file)
-
-    def dies(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
         patched.setattr(Witness, "note", dies)
         with pytest.raises(KeyboardInterrupt), Stream.open(file, "first") as stream:

@@ -1,5 +1,7 @@
 """A durable stream releases what its counter would, once, and answers from its journal."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sqlite3
@@ -24,8 +26,9 @@ from counton.base.errors import (
 )
 from counton.base.private import Private
 from counton.noise import InsecureSeededKey
-from counton.state import Store, key_path, standing, state_summary
+from counton.state import Store, key_path, state_summary
 from counton.state.addition import Addition
+from counton.state.keys import for_creation
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -434,9 +437,7 @@ def test_state_files_are_private_and_hold_no_key_and_no_plain_digest(file: Path,
     data = XS[0].astype("<i8").tobytes()
     for message in (data, (1).to_bytes(8, "little") + data):
         assert hashlib.sha256(message).digest() not in content
-    assert sorted(path.name for path in file.parent.iterdir()) == [
-        *("state.db", "state.db.key.witness")
-    ]
+    assert [path.name for path in file.parent.iterdir()] == ["state.db"]
 
 
 def test_equal_inputs_of_two_steps_or_streams_do_not_show(file: Path, key: Key) -> None:
@@ -466,9 +467,7 @@ class TestKeyFile:
         prints = {s["key_fingerprint"] for s in state_summary(file)["streams"]}
         assert len(prints) == 2
         assert Key.load(path).fingerprint in prints
-        assert sorted(p.name for p in file.parent.iterdir()) == [
-            *("state.db", "state.db.key", "state.db.key.witness")
-        ]
+        assert sorted(p.name for p in file.parent.iterdir()) == ["state.db", "state.db.key"]
 
     def test_a_key_left_from_a_lost_state_is_not_taken_up(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
@@ -519,7 +518,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with standing.for_creation(file, None) as (waiting, _):
+    with for_creation(file, None) as (waiting, _):
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

@@ -1,5 +1,7 @@
 """A statistic whose order does not matter takes the way of counts: changes in, readings out."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import Private
 from counton.state import Store, verify
 from counton.state.addition import Addition
-from counton.state.key_and_witness import Witness
+from counton.state.state_witness import Witness
 from counton.statistics import Average, Quantiles, Statistic, TopK
 from counton.strategies import Binary
 

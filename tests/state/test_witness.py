@@ -1,27 +1,29 @@
-"""A witness notices every old copy: whatever the key is called, or nothing is released."""
+"""A witness notices every old copy, or nothing is released."""
+
+from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from databases import looked_into
 from once import kept_line
 from states_put_back import Server
+from witnesses import witness_file
 
 from counton import PureDP, Stream
 from counton.base.errors import StateError, StateUnavailable, WrongKey
 from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
-from counton.state import Store, key_path, verify
-from counton.state.key_and_witness import Mark, Witness
-from counton.state.watch import Watch, accept_old_copy
+from counton.state import Store, verify
+from counton.state.state_witness import accept_old_copy
 from counton.strategies import Binary
 
 
@@ -49,24 +51,27 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
     Key.generate().save(key)
     links = linked(key, "one"), linked(key, "two")
     create(file, key if first else links[0])
-    elsewhere = tmp_path / "elsewhere.db"  # so that the witness beside the state says nothing
+    elsewhere = tmp_path / "elsewhere.db"
     shutil.copy2(file, elsewhere)
     go_on(file, links[1])
     for name in (*links, key, Key.load(links[0])):
         with pytest.raises(StateError, match="restored from an old copy"):
             go_on(elsewhere, name, 10)
-    assert not list(tmp_path.glob("*/link.key.witness"))
 
 
-@pytest.mark.parametrize("name", ["my.key.witness", "state.db.key.witness"])
-def test_a_witness_through_a_link_is_written_where_it_leads(tmp_path: Path, name: str) -> None:
-    state, key, vault = tmp_path / "state.db", tmp_path / "my.key", tmp_path / "vault"
-    vault.mkdir()
-    (tmp_path / name).symlink_to(vault / "witness")  # of a file that is not there yet
-    create(state, key)
-    go_on(state, key)
-    assert (tmp_path / name).is_symlink()
-    assert (vault / "witness").stat().st_size
+def test_a_witness_through_a_link_is_written_where_it_leads(file: Path, tmp_path: Path) -> None:
+    create(file)
+    kept, vault = witness_file(file), tmp_path / "vault"
+    kept.rename(vault)
+    kept.symlink_to(vault)
+    go_on(file, None)
+    assert kept.is_symlink()
+    assert '"step": 3' in vault.read_text()
+    old = file.read_bytes()
+    go_on(file, None)
+    file.write_bytes(old)
+    with pytest.raises(StateError, match="restored from an old copy"):
+        go_on(file, None, 10)
 
 
 def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
@@ -104,38 +109,34 @@ def refuse_writing(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     monkeypatch.setattr(os, "open", opened)
 
 
-@pytest.mark.usefixtures("one_witness")
-@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("stands", [False, True])
 def test_nothing_is_released_that_cannot_be_noted(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool, stands: bool
+    file: Path, monkeypatch: pytest.MonkeyPatch, stands: bool
 ) -> None:
-    key = tmp_path / "my.key" if named else None
     if stands:
-        create(file, key)
+        create(file)
     else:
-        Stream.create(file, "a", Binary(8), PureDP(1), key=key).close()
-    before = verify(file, key=key)[0].values
-    places = [Path(f"{key_path(file)}.witness"), tmp_path / "my.key.witness"]
+        Stream.create(file, "a", Binary(8), PureDP(1)).close()
+    before = verify(file)[0].values
     with monkeypatch.context() as patch:
-        refuse_writing(patch, *places)
+        refuse_writing(patch, witness_file(file))
         refused = r"witness .* cannot be written \(Operation not permitted\)\. .*: nothing was"
         with pytest.raises(StateError, match=refused):
-            go_on(file, key)
+            go_on(file, None)
         with pytest.raises(StateError, match=refused):
-            kept_line([1, 2], file, key=key)
-        (found,) = verify(file, "a", key=key)
+            kept_line([1, 2], file)
+        (found,) = verify(file, "a")
         assert found.values == before
         assert found.right is not stands
-        assert sum(one.values for one in verify(file, key=key)) == before
-    go_on(file, key)
-    assert verify(file, key=key)[0].right
+        assert sum(one.values for one in verify(file)) == before
+    go_on(file, None)
+    assert verify(file)[0].right
 
 
 def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Part of a text is no note, and what stood there stays."""
     create(file)
-    path = Path(f"{key_path(file)}.witness")
+    path = witness_file(file)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_: 0)
@@ -143,21 +144,6 @@ def test_no_space_for_the_witness(file: Path, monkeypatch: pytest.MonkeyPatch) -
             go_on(file, None)
     assert path.read_bytes() == before
     go_on(file, None)
-
-
-def test_a_key_in_a_folder_of_others(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As systemd hands keys over: the witness beside the state suffices."""
-    key = tmp_path / "my.key"
-    Key.generate().save(key)
-    refuse_writing(monkeypatch, tmp_path / "my.key.witness")
-    create(file, key)
-    old = file.read_bytes()
-    go_on(file, key)
-    file.write_bytes(old)
-    with pytest.raises(StateError, match="restored from an old copy"):
-        go_on(file, key, 10)
 
 
 def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,16 +165,15 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.usefixtures("one_witness")
 def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     create(file)
-    path = Path(f"{key_path(file)}.witness")
+    path = witness_file(file)
     old = path.read_bytes()
     go_on(file, None)
     path.write_bytes(old)
     assert "records only steps up to 2" in verify(file)[0].problems[0]
     path.unlink()
-    said = f"{path} has no record of it: it is missing, or new.*would release steps again"
+    said = f"witness {path} of state .* is missing.*would release steps again"
     (found,) = verify(file)
     assert found.old_copy
     assert re.search(said, found.problems[0])
@@ -197,13 +182,35 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
             go_on(file, None)
         with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
             assert len(store.reader("a").releases().values) == 3
-            store.position("a")
-        Watch().look(file, None)
-    with pytest.raises(StateError, match="stream 'a' has released something"):
+            assert re.search(said, str(store.reader("a").doubt()))
+            with pytest.raises(StateError, match=said):
+                store.position("a")
+        assert not path.exists()
+    with pytest.raises(StateError, match=said):
         Stream.create(file, "b", Binary(64), PureDP(1))
-    assert accept_old_copy(file, None).streams == ("a",)
+    assert accept_old_copy(file) == ("a",)
     go_on(file, None)
     assert verify(file)[0].right
+    assert accept_old_copy(file) == ()
+
+
+def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
+    """As one that was begun anew by hand: the stream and new ones are refused."""
+    create(file)
+    path = witness_file(file)
+    first, *_ = json.loads(path.read_bytes())
+    path.write_text(json.dumps([first]))
+    said = r"stream 'a' is at step 2 in state .*, and .* has no record of it"
+    with pytest.raises(StateError, match=said):
+        go_on(file, None)
+    with pytest.raises(StateError, match=said):
+        create(file, name="b")
+    assert re.search(said, verify(file)[0].problems[0])
+    with Store(file) as store:
+        assert len(store.reader("a").releases().values) == 2
+    assert json.loads(path.read_bytes()) == [first]  # nobody who looks makes it the newest
+    assert accept_old_copy(file) == ("a",)
+    go_on(file, None)
 
 
 def test_a_release_is_shown_when_its_witness_is_on_the_disk(
@@ -223,98 +230,43 @@ def test_a_release_is_shown_when_its_witness_is_on_the_disk(
         plain(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    witness = Path(f"{key_path(file)}.witness")
     with Stream.create(file, "a", Binary(64), PureDP(1)) as stream:
+        witness = witness_file(file)
         for step in range(1, 12):
             stream.release(1)
             assert witness.name in synced[witness.parent.stat().st_ino]
-            assert parse_entries(synced[witness.stat().st_ino])[0]["step"] == step
+            assert parse_entries(synced[witness.stat().st_ino])[-1]["step"] == step
 
 
 @pytest.mark.slow
-def test_a_server_that_was_away_does_not_go_on_from_a_dump(
+def test_several_machines_share_a_folder(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows only what it saw: the dump is newer than that, and older than what was released."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
+    """Each has a home of its own, which another machine does not see."""
     keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
     Key.generate().save(keys[0])
-    create(postgres, keys[0])
     shutil.copy2(keys[0], keys[1])
-    with pytest.raises(StateError, match="not seen who wrote the state last"):
-        go_on(postgres, keys[1])  # a new machine
-    accept_old_copy(postgres, keys[1])
-    go_on(postgres, keys[1])
+    shared = tmp_path / "shared"
+
+    def on(machine: int, value: int = 3, **more: Any) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"home {machine}"))
+        with Stream.open(postgres, "a", key=keys[machine], **more) as stream:
+            stream.release(value)
+
+    create(postgres, keys[0])
+    witness_file(postgres).rename(tmp_path / "away")  # as seen from the second machine
+    for more in ({}, {"witness": shared}):
+        with pytest.raises(StateUnavailable, match=r"is missing.*which all machines"):
+            on(1, **more)
+    (tmp_path / "away").rename(witness_file(postgres))
+    on(0, witness=shared)
     dump = server.saved()
-    go_on(postgres, keys[1])
+    on(1)
     server.put_back(dump)
-    for _ in range(2):
-        with pytest.raises(
-            StateError,
-            match=r"not seen who wrote the state last.*confirm it \(accept_old_copy=True\)",
-        ):
-            go_on(postgres, keys[0])
-        Watch().look(postgres, keys[0])  # which shows what stands there, and not whether it goes on
-    with pytest.raises(StateError, match="restored from an old copy"):
-        go_on(postgres, keys[1])
-    assert accept_old_copy(postgres, keys[0]).streams == (
-        "a",
-    )  # somebody's word, against which nothing is known
-    go_on(postgres, keys[0])
-    assert accept_old_copy(postgres, keys[0]).streams == ()
-
-
-@pytest.mark.slow
-def test_a_server_that_saw_the_writer_go_on_takes_over(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
-    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
-    Key.generate().save(keys[0])
-    create(postgres, keys[0])
-    shutil.copy2(keys[0], keys[1])
-    watch = Watch()
-    watch.look(postgres, keys[1])
-    watch.look(postgres, keys[1])
-    assert watch.unknown == {"a"}  # it stands still
-    dump = server.saved()
-    go_on(postgres, keys[0])
-    watch.look(postgres, keys[1])
-    assert watch.unknown == set()
-    go_on(postgres, keys[0])
-    with pytest.raises(StateError, match="not seen who wrote the state last"):
-        go_on(postgres, keys[1])
-    watch.look(postgres, keys[1])  # it looked on all the time
-    go_on(postgres, keys[1])
-    newest, later = server.saved(), Watch()
-    shutil.copy2(keys[0], third := tmp_path / "three.key")
-    for saved in (dump, newest):  # a newer copy after an older one is nobody who goes on
-        server.put_back(saved)
-        later.look(postgres, third)
-        assert later.unknown == {"a"}
-
-
-@pytest.mark.slow
-def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path) -> None:
-    """Two machines with key files of their own: one that only looked knows what it saw."""
-    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
-    Key.generate().save(keys[0])
-    shutil.copy2(keys[0], keys[1])
-    create(postgres, keys[0])
-    accept_old_copy(postgres, keys[1])
-    go_on(postgres, keys[1])
-    dump = server.saved()
-    go_on(postgres, keys[1])
-    Watch().look(postgres, keys[0])
-    with Stream.open(postgres, "a", key=keys[1]) as stream:
-        Watch().look(postgres, keys[0], ["a", "not there yet"])
-        stream.release(8)  # it goes on to write
-    server.put_back(dump)
-    with pytest.raises(StateError, match="restored from an old copy"):
-        Watch().look(postgres, keys[0])
-    for key in keys:
-        with pytest.raises(StateError, match="restored from an old copy"):
-            go_on(postgres, key, 10)
+    for machine in (0, 1):
+        with pytest.raises(StateError, match=f"{shared}/.* records that step 4 is released"):
+            on(machine, 9)
+        assert verify(postgres, key=keys[machine])[0].old_copy
 
 
 def test_a_place_that_another_process_names_is_told_at_the_next_release(
@@ -379,7 +331,7 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
 
     def note(stream: str) -> None:
         entry = {"key": "k", "state": "s", "stream": stream, "step": 1, "digest": stream}
-        assert witness.WitnessFile(path).note(entry, lambda _: True) is None
+        assert witness.WitnessFile(path).note(entry, lambda _: True, make=True) is None
 
     def late(descriptor: int) -> None:
         monkeypatch.setattr(witness, "_lock", lock)
@@ -392,38 +344,3 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
     note("slower")
     assert {entry["stream"] for entry in witness.WitnessFile(path).read()} == {"faster", "slower"}
     assert [*tmp_path.iterdir()] == [path]
-
-
-@pytest.mark.parametrize("none_wanted", [False, True])
-@pytest.mark.parametrize("noted", [0, 1, 2])
-def test_a_step_is_noted_in_one_place_at_least_unless_none_is_wanted(
-    noted: int, none_wanted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whichever of the places it is: all of them are kept. One that stands has to take it."""
-
-    class Place:
-        def __init__(self, takes: bool, stands: bool) -> None:
-            self.takes, self.stands, self.steps = takes, stands, 0
-
-        def join(self, entry: dict[str, Any]) -> None:
-            if not self.takes:
-                raise OSError("read-only")
-            self.steps += 1
-
-    def told(*places: Place) -> None:
-        second = SimpleNamespace(none_wanted=none_wanted)
-        look = SimpleNamespace(places=places, second=second)
-        monkeypatch.setattr(Witness, "_look_at_places", lambda self: look)
-        Witness([], "s.db").join(Mark("key", "visits", 1))
-
-    places = [Place(takes=at < noted, stands=False) for at in range(2)]
-    if noted or none_wanted:
-        told(*places)
-    else:
-        with pytest.raises(StateUnavailable, match="cannot be written"):
-            told(*places)
-        with pytest.raises(StateUnavailable, match="there is none beside it"):
-            told()
-    assert sum(place.steps for place in places) == noted
-    with pytest.raises(StateUnavailable, match="cannot be written"):
-        told(Place(takes=True, stands=True), Place(takes=False, stands=True))

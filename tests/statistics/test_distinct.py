@@ -1,5 +1,7 @@
 """Distinct users: so far, in windows, active now."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from typing import Any

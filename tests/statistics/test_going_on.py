@@ -1,5 +1,7 @@
 """Statistics of values and users in files: the same after every stop, and chosen only once."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

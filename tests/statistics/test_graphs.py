@@ -1,5 +1,7 @@
 """Statistics of graphs: what an edge moves, by trying; enforced bounds; two ways to count."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import random

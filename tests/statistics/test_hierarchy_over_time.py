@@ -1,5 +1,7 @@
 """Hierarchies over time: all levels add up at every step and in every window, norms multiply."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction

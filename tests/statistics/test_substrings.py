@@ -1,5 +1,7 @@
 """Substrings: what one letter changes, exactly; counts by a second way; any word at any step."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """The largest groups: what an event, or a user, changes; rankings that hold all at once."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import re

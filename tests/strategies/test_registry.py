@@ -1,5 +1,7 @@
 """Strategies by name."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

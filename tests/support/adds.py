@@ -1,5 +1,7 @@
 """Rows that add up to what a function makes of their values."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

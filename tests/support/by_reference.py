@@ -1,5 +1,7 @@
 """Streams whose released values ``proofs/reference.py`` computes again, by terms, key and sums."""
 
+from __future__ import annotations
+
 import csv
 import json
 import random
@@ -17,7 +19,7 @@ from counton.noise.key import secret_of
 from counton.numbers import Counter, Design, Releases
 from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.state import Store
-from counton.state import key_and_witness as keyfile
+from counton.state import keys as keyfile
 from counton.state.database import Database
 from counton.state.verification import _Recomputation
 from counton.statistics.live_statistic import statistic_of

@@ -1,5 +1,7 @@
 """A Containerfile as its instructions, by stage."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Released files of every kind of stream."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -2,6 +2,8 @@
 the law of lines: a line is a row, and no line decides about another.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import random

@@ -1,5 +1,7 @@
 """Tables that are released once, from counts: streams of one step under a key."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -120,7 +122,9 @@ def kept(
 
 def kept_line(counts: Any, state: Any, name: str = "line", key: Any = None, **more: Any) -> Any:
     """A line of counts, whose rows are its cells."""
-    return kept("ranges", {"n": list(counts)}, state, name, key, value="n", **more)
+    cells = [str(number) for number in range(len(counts))]
+    asked: dict[str, Any] = {"value": "n", "label": "cell", "domain": ",".join(cells), **more}
+    return kept("ranges", {"n": list(counts), "cell": cells}, state, name, key, **asked)
 
 
 def kept_tree(state: Any, name: str = "tree", key: Any = None, **more: Any) -> list[float]:

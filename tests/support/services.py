@@ -1,5 +1,7 @@
 """A service in a process of its own, on a free port, with a clock that a test sets."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -165,11 +167,13 @@ def copied(file: Path) -> str:
     Returns:
         The state of the copy.
     """
+    from witnesses import without_witness
+
     from counton.job.jobfile import load
     from counton.serve.service import Service
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", "/dev/null")  # where the copy would be noticed
+        without_witness(patched)  # which would notice the copy
         Service(file, clock=lambda: START).close()
     copy = file.parent / "undisturbed"
     copy.mkdir()
@@ -207,19 +211,16 @@ def counted(
 
     copy = file.parent / "undisturbed"
     found: list[float] = []
-    with pytest.MonkeyPatch.context() as patched:
-        # The service's second witness would know the copy for one.
-        patched.setenv("XDG_STATE_HOME", str(copy / "home"))
-        for minute, batches in enumerate(minutes, 1):
-            until = last if last is not None and minute == len(minutes) else minute
-            events = copy / f"{minute}.jsonl"
-            events.write_bytes(b"".join(batches))
-            job = Job(
-                "count", events, state, name="visits", append=True, yes=True,
-                key=copy / "visits.key", until=START + timedelta(minutes=until),
-            )  # fmt: skip
-            with run(job) as outcome:
-                found = outcome.read().table()["estimate"].to_list()
+    for minute, batches in enumerate(minutes, 1):
+        until = last if last is not None and minute == len(minutes) else minute
+        events = copy / f"{minute}.jsonl"
+        events.write_bytes(b"".join(batches))
+        job = Job(
+            "count", events, state, name="visits", append=True, yes=True,
+            key=copy / "visits.key", until=START + timedelta(minutes=until),
+        )  # fmt: skip
+        with run(job) as outcome:
+            found = outcome.read().table()["estimate"].to_list()
     return found
 
 

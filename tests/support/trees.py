@@ -1,5 +1,7 @@
 """Trees of any shape, and their measurements written out from the definition."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

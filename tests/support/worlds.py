@@ -1,5 +1,7 @@
 """A world in which a state and all that remembers it are put back, each by itself."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from counton import PureDP, Stream
 from counton.base.errors import CountonError
 from counton.state import Store
-from counton.state.key_and_witness import Witness
+from counton.state.state_witness import Witness
 from counton.strategies import Binary
 
 
@@ -33,8 +35,7 @@ class World:
         self.parts: dict[str, Callable[[], list[Path]]] = {
             "state": lambda: [*folder.glob("web.db"), *folder.glob("web.db-*")],
             "key": lambda: [*folder.glob("web.db.key")],
-            "witness": lambda: [*folder.glob("web.db.key.witness")],
-            "home": lambda: [*home.glob("counton/*.witness")],
+            "witness": lambda: [*home.glob("counton/*.witness")],
         }
         #: The last step that a part ought to know, of each key by its fingerprint.
         self.known: dict[tuple[str, str], int] = {}
@@ -101,9 +102,9 @@ class World:
                     raise AssertionError(f"step {step} was shown twice: {known}")
                 self.unnoticed += 1
             self.shown[address] = shown | {value}
-        knows = [known[name] for name in present if name in ("witness", "home")]
+        knows = known.get("witness")
         # By a release, and where a witness is behind; of an old copy nothing is noted.
-        if released or (knows and min(knows) < len(values) >= max(knows)):
+        if released or (knows is not None and knows < len(values)):
             for name in present:
                 self.known[name, key] = max(known[name], len(values))
         return True

@@ -1,5 +1,7 @@
 """Hats: what the constructor refuses, and variances against dense matrices."""
 
+from __future__ import annotations
+
 import json
 import math
 import re

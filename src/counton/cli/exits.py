@@ -70,7 +70,7 @@ REMEDIES = {
     ExitCode.OLD_COPY: "page somebody: bring the newest copy back, or go on under another name",
     ExitCode.ROWS: "find the rows; the message names the options for each case",
     ExitCode.ALARM: "look at the numbers that the message names",
-    ExitCode.UNAVAILABLE: "look at the server, permissions, space, and the second witness's disk",
+    ExitCode.UNAVAILABLE: "look at the server, permissions, space, and the witness's disk",
 }
 
 #: The code of each kind of error; the first match counts, so subclasses come before `StateError`.

@@ -180,11 +180,11 @@ class VerifyOptions:
     )
     witness: str | None = option(
         None,
-        "folder of one more second witness to read, besides those that the state remembers",
+        "folder of the state's witness, if the file was moved there",
     )
     accept_old_copy: bool = option(
         False,
-        "accept this state as the newest, though no witness here can confirm it (it is lost, "
-        "or another machine wrote last); if it is an old copy, exact differences leak",
+        "accept this state as the newest, though its witness cannot confirm it, or is lost; if "
+        "it is an old copy, exact differences leak",
     )
     json: bool = option(False, JSON)

@@ -19,7 +19,7 @@ from counton.cli.print_forms import (
     Console,
     print_json,
     tell_of_old_copies,
-    warn_of_no_witness,
+    warn_of_witness_beside,
 )
 from counton.cli.show_options import ShowOptions
 from counton.privacy import Guarantee, Ledger, Limit, Spend
@@ -509,7 +509,7 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
-    from counton.frame.windows import load_zone, parse_time
+    from counton.base.windows import load_zone, parse_time
 
     created = parse_time(stream["created"], zone).astimezone(load_zone(zone)).isoformat()
     return {**stream, "created": created}
@@ -631,7 +631,7 @@ def _in_words(reason: str) -> str:
     """Rewrite a message of the library for the command line: names of Python fields become
     options.
     """
-    reason = reason.replace("second witness, witness", "second witness, counton verify --witness")
+    reason = reason.replace("name its folder (witness)", "name its folder (--witness)")
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
@@ -644,20 +644,15 @@ def print_verification(options: VerifyOptions) -> None:
 
     keys: list[str | None] = [*options.key] if options.key else [None]
     if options.accept_old_copy:
-        from counton.state.watch import accept_old_copy
+        from counton.state.state_witness import accept_old_copy
 
-        errors = Console(stderr=True)
-        for key in keys:
-            taken = accept_old_copy(options.state, key, options.name)
-            for name in taken.streams:
-                errors.write_line(
-                    f"the witness now holds this copy of {name!r} for the newest, on your word"
-                )
-            for place in taken.places:
-                errors.write_line(f"the witness in {place} is given up, as lost for good")
+        for name in accept_old_copy(options.state, options.witness):
+            Console(stderr=True).write_line(
+                f"the witness now holds this copy of {name!r} for the newest, on your word"
+            )
     asked: dict[str, Any] = {"key": keys, "witness": options.witness}
     found = verify(options.state, options.name, **asked)
-    warn_of_no_witness(Console(stderr=True), (options.state, keys, options.witness))
+    warn_of_witness_beside(Console(stderr=True), (options.state, options.witness))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
     if options.json:

@@ -9,7 +9,7 @@ import json
 import os
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -203,35 +203,34 @@ def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
             Console(stderr=True).write_line(f"note: {doubt}")
 
 
-def warn_of_no_witness(
+def warn_of_witness_beside(
     errors: Console,
-    *states: tuple[Any, Sequence[Any], Any],
+    *states: tuple[Any, Any],
     option: str = "witness",
     opened: Callable[[Any], Store | None] = lambda _: None,
     in_file: bool = False,
 ) -> None:
-    """Warn about states without a witness, each reason once: if such a state is restored from an
-    old copy, nobody notices.
+    """Warn about witnesses that lie in the folder of their states, each once: if the whole folder
+    is restored from an old copy, nobody notices.
 
     A witness is a small file away from the state that records the last released step.
 
     Args:
-        states: for each state its address, the places of its keys (such as files), and the path or
-            URL of its second witness if stated.
-        option: the option for a second witness in this command.
+        states: for each state its address, and the folder of its witness if stated.
+        option: the option for a witness in this command.
         opened: function that returns the `Store` of a state that the caller has open, or None.
         in_file: whether a job file states the options of the run. Then there is also a warning if
-            an earlier run has named a second witness, and this run names none.
+            an earlier run has named the witness, and this run names none.
     """
-    from counton.state.key_and_witness import witness_remarks
+    from counton.state.state_witness import witness_remarks
 
     remarks: dict[str, None] = {}
-    for state, keys, witness in states:
+    for state, witness in states:
         with suppress(CountonError):  # for states that cannot be used
             store = opened(state)
             database = None if store is None else store.database
             remarks |= dict.fromkeys(
-                witness_remarks(state, *keys, witness=witness, opened=database, in_file=in_file)
+                witness_remarks(state, witness, opened=database, in_file=in_file)
             )
     for remark in remarks:
         errors.write_line(InvalidInput(remark).translate({"witness": option}))

@@ -7,7 +7,7 @@ from typing import Any
 from counton.base.errors import AlreadyEnded, InvalidInput
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure
-from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_no_witness
+from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
 from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
@@ -51,10 +51,8 @@ def perform(options: RunOptions) -> None:
             print_dry_run(due, shared.limit, shared.about, as_json=options.json)
             return
         states.set_limits(jobs, shared.limit, shared.about)
-        guarded = (
-            (job.keeping.state, [job.keeping.key], job.keeping.witness) for job in jobs.values()
-        )
-        warn_of_no_witness(errors, *guarded, opened=states.at, in_file=True)
+        guarded = ((job.keeping.state, job.keeping.witness) for job in jobs.values())
+        warn_of_witness_beside(errors, *guarded, opened=states.at, in_file=True)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     for number, (name, job) in enumerate(jobs.items()):

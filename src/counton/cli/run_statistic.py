@@ -22,8 +22,8 @@ from counton.cli.print_forms import (
     Console,
     ReportLines,
     print_json,
-    warn_of_no_witness,
     warn_of_weak,
+    warn_of_witness_beside,
     working,
 )
 from counton.cli.run_words import (
@@ -138,8 +138,8 @@ def carried_out(
         if asks:
             _ask_before(settled, rows.ended, errors)
         if not about:
-            state = job.keeping.state, [job.keeping.key], job.keeping.witness
-            warn_of_no_witness(
+            state = job.keeping.state, job.keeping.witness
+            warn_of_witness_beside(
                 report_lines, state, option="--witness", opened=lambda _: settled.store
             )
         progress = held.enter_context(working(errors))

@@ -130,6 +130,6 @@ class PublishOptions:
     remove: bool = option(False, "remove the stream's rows from the database instead")
     key: str | None = option(
         None,
-        "where the key is, if not beside the state; its witness reveals an old copy",
+        "where the key is, if not beside the state",
     )
     json: bool = option(False, JSON)

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets, is_one
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
-from counton.frame.options import (
+from counton.base.options import (
     Kind,
     MissingOptions,
     Option,
@@ -31,6 +30,7 @@ from counton.frame.options import (
     check_value,
     wrong_type,
 )
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.job.own_strategies import own_strategy
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.job.keywords import JobFields
     from counton.rows.policies import Policies
-    from counton.state.key_and_witness import Kept
+    from counton.state.keys import Kept
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
 
@@ -236,8 +236,8 @@ class JobPart(OptionRecord):
 
     Attributes:
         heading: section of the help for the part's fields.
-        kept: how the stream's state stores the part's fields, see `counton.frame.options.Kept`; a
-            field may override it.
+        kept: how the stream's state stores the part's fields (`counton.base.options.Kept`); a field
+            may override it.
     """
 
     heading: ClassVar[str] = ""
@@ -311,7 +311,7 @@ class Keeping(JobPart):
     witness: str | os.PathLike[str] | None = option(
         None,
         "folder, kept apart from the state, whose notes reveal that a state is an old "
-        "copy; remembered after the first run; none: keep no witness",
+        "copy; remembered, and moved if another is named; none: keep no witness",
         file=True,
     )
 

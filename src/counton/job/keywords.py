@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
-    from counton.state.key_and_witness import Kept
+    from counton.state.keys import Kept
     from counton.strategies.strategy import StreamStrategy
 
 #: Names of the statistics of counton. A statistic of another package is given as an object.

@@ -1,9 +1,10 @@
-"""The witness of a key: a record of the noise that it has given, so that no noise is used twice.
+"""Witnesses: records of the noise that keys have given, so that no noise is used twice.
 
-The same noise for two versions of the data would reveal their exact difference. The witness of a
-key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets. A stream's entry
-has the last step and a digest of that release, that of any other program a random identity. Keys
-without a file have their identities in the memory of the process alone.
+The same noise for two versions of the data would reveal their exact difference. A witness is a file
+of entries in JSON, without secrets. That of a state (`counton.state.state_witness`) has an entry
+for each stream, with the last step and a digest of that release. That of a key file is the file
+``KEY.witness`` beside it: a training run, or any other program that takes noise, has a random
+identity there. Keys without a file have their identities in the memory of the process alone.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ _known: dict[tuple[str, str], str] = {}
 _knowing = threading.Lock()
 #: Value of the field "state" in entries of identities, which have no saved stream.
 _NO_STATE = "no state"
-#: Number of processes that wrote a stream whose names are kept, the latest ones.
-_WRITERS = 16
 #: Number of releases before the last that are remembered, to recognise old copies of a state.
 PAST = 16
 Entries = list[dict[str, Any]]
@@ -84,7 +83,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
         return bool(old["digest"] == identity)
 
     try:
-        WitnessFile(path).note(entry, agrees)
+        WitnessFile(path).note(entry, agrees, make=True)
     except OSError as error:
         if os.path.lexists(path):
             raise StateUnavailable(
@@ -102,33 +101,13 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessFile:
-    """A witness in a file: beside a key, beside a state, or in a folder of its own.
+    """A witness in a file."""
 
-    In a folder of its own (``second``) only `begin` creates it: a missing folder may be on a disk
-    that is not mounted.
-    """
-
-    def __init__(self, path: Path, *, second: bool = False) -> None:
-        self.path, self._second = path, second
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    @property
-    def stands(self) -> bool:
-        """Whether the file is in use; then numbers are shown only after they are recorded."""
-        return self._second or os.path.lexists(self.path)
-
-    def mark(self) -> object:
-        """Return a value that changes whenever the file's entries change."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def read(self) -> Entries:
-        """Return the entries; none if nothing is written yet.
+        """Return the entries; none if there is no file.
 
         Raises:
             ValueError: the content is no list of entries.
@@ -149,7 +128,7 @@ class WitnessFile:
         if not folder.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(folder.parent)
-        WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
+        self._change(lambda known: merge_entries(entries, known), make=True)
 
     def move_to(self, new: WitnessFile) -> None:
         """Merge the entries into another file, and remove this one.
@@ -163,12 +142,15 @@ class WitnessFile:
             self.path.unlink()
             sync_folder(self.path.parent)
 
-    def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
+    def note(
+        self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool], *, make: bool = False
+    ) -> int | None:
         """Write an entry, or return the step of a known entry that it contradicts.
 
         Args:
             entry: it replaces known entries of its key and stream that have no larger step.
             agrees: whether it agrees with a known entry of its key and stream.
+            make: whether to make a missing file. It may be on a disk that is not mounted.
 
         Raises:
             OSError: the place cannot be read or written.
@@ -182,25 +164,15 @@ class WitnessFile:
             other = next((int(old["step"]) for old in same if not agrees(old)), None)
             if other is not None or any(old["step"] > entry["step"] for old in same):
                 return None  # a contradiction, or another writer is further
-            return [*others, _with_writers(entry, same)]
+            return [*others, _with_past(entry, same)]
 
-        self._change(change)
+        self._change(change, make=make)
         return other
 
-    def join(self, entry: dict[str, Any]) -> None:
-        """Add an entry's "writers", who are about to write, to the known entry of the stream."""
-
-        def change(known: Entries) -> Entries:
-            same, others = _of(entry, known)
-            own = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
-            return [*others, *(own or [{**entry, "step": 0, "digest": ""}])]
-
-        self._change(change)
-
-    def _change(self, change: Callable[[Entries], Entries | None]) -> None:
+    def _change(self, change: Callable[[Entries], Entries | None], *, make: bool) -> None:
         """Replace the entries by ``change(entries)`` under a lock; keep them if it is None."""
         path = self.path
-        made = not self._second and not path.exists()
+        made = make and not path.exists()
         if made and (first := change([])) and _begin(path, _text(first)):
             return
         with _alone_with(path) as (descriptor, before):
@@ -213,19 +185,13 @@ class WitnessFile:
 
         If its key and stream have no entry yet, one of step 0 is written: nothing is released.
         """
-        path = self.path
-        if not self._second and not path.exists():
-            # A text as long as the later one; readers ignore the bytes after the entries.
-            nothing = _text([{**entry, "step": 0, "digest": ""}])
-            if _begin(path, nothing.ljust(len(_text([entry])))):
-                return
-        with _alone_with(path) as (descriptor, before):
+        with _alone_with(self.path) as (descriptor, before):
             same, others = _of(entry, parse_entries(before))
             if not same:  # record the stream before its first release
                 known = [*others, {**entry, "step": 0, "digest": ""}]
                 _write(descriptor, before, _text(known))
                 before = _text(known)
-            room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
+            room = b" " * (len(_text([*others, _with_past(entry, same)])) - len(before))
             # Rewrite the same bytes where they fit: an error shows that the file cannot be written.
             data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
             if os.pwrite(descriptor, data, place) != len(data):
@@ -238,7 +204,7 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
-            known = [*others, _with_writers(entry, same)]
+            known = [*others, _with_past(entry, same)]
     return known
 
 
@@ -248,24 +214,17 @@ def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
     return same, [old for old in known if old not in same]
 
 
-def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add to an entry what older entries of the stream (``same``) have recorded.
-
-    That is writers, digests of earlier releases, and "seen": writer and step of a release that
-    another process made.
+def _with_past(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
+    """Add to an entry what older entries of the stream (``same``) have recorded: digests of earlier
+    releases, and how often people were forgotten.
     """
-    if "writers" not in entry:
+    if "past" not in entry:
         return entry
     past = {step: said for old in same for step, said in old["past"]}
     past |= {old["step"]: old["digest"] for old in same if 0 < old["step"] < entry["step"]}
-    own = [writer for old in same for writer in old.get("writers", ())]
-    own = [writer for writer in own if writer not in entry["writers"]]
-    seen = entry.get("seen") or next((old["seen"] for old in same if old.get("seen")), None)
     return {
         **entry,
         "forgotten": max(old["forgotten"] for old in [entry, *same]),
-        "writers": [*own, *entry["writers"]][-_WRITERS:],
-        "seen": seen,
         "past": [[*one] for one in sorted(past.items())][-PAST:],
     }
 
@@ -342,20 +301,14 @@ def parse_entries(data: bytes) -> Entries:
 def _is_entry(entry: Any) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
         return False
-    past, seen = entry.get("past", []), entry.get("seen")
+    past = entry.get("past", [])
     return (
         all(isinstance(entry.get(word), str) for word in ("key", "state", "stream", "digest"))
         and isinstance(past, list)
         and all(_is_of(one, int, str) for one in past)
         and isinstance(entry.get("forgotten", 0), int)
-        and _are(int, entry.get("writers", []))
-        and (seen is None or _is_of(seen, int, int))
-        and ("past" in entry) is ("writers" in entry) is ("forgotten" in entry)
+        and ("past" in entry) is ("forgotten" in entry)
     )
-
-
-def _are(kind: type, values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(one, kind) for one in values)
 
 
 def _is_of(values: Any, *kinds: type) -> bool:

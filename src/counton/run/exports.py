@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.options import check_text
-from counton.frame.windows import load_zone, moment
+from counton.base.lazy_polars import polars as pl
+from counton.base.options import check_text
+from counton.base.windows import load_zone, moment
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
@@ -42,13 +42,13 @@ from counton.run.journal_values import (
 from counton.run.read_back import public_places, read_public
 from counton.run.written_files import PICTURES, beside, check_output, write_release
 from counton.state import Store, Stream, published
-from counton.state.key_and_witness import state_files
+from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
-    from counton.state.key_and_witness import Kept
+    from counton.state.keys import Kept
 
 #: Largest number of rows that are made at once.
 _MOST_ROWS = 2**18
@@ -424,8 +424,7 @@ def publish(
         level: probability with which each interval holds; None: unchanged, initially the level of
             the stream's last job.
         remove: remove the stream's rows instead.
-        key: where the key is kept, if not beside the state. The witness beside it shows whether the
-            state is an old copy.
+        key: where the key is kept, if not beside the state.
 
     Raises:
         StateError: the stream is missing, the state was restored from an old copy, the tables hold

@@ -27,8 +27,7 @@ from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
 from counton.run.new_stream import EACH_WINDOW
 from counton.state.database import state_file
-from counton.state.key_and_witness import file_of
-from counton.state.standing import check_places
+from counton.state.keys import check_places, file_of
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS, _MOST_WINDOWS = 10, 100_000

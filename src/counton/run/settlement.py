@@ -18,8 +18,8 @@ from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field
 from counton.base.exact import quote
+from counton.base.options import split_names
 from counton.base.private import Private
-from counton.frame.options import split_names
 from counton.job.job import NEWEST, Events, Job, usual_name
 from counton.job.stated_options import (
     declares_nodes,
@@ -53,7 +53,7 @@ from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
-from counton.state.key_and_witness import state_files
+from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
@@ -149,7 +149,7 @@ def resolve(
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
     >>> resolve(job)
     Traceback (most recent call last):
-    counton.frame.options.MissingOptions: a new stream needs time, every, start and epsilon ...
+    counton.base.options.MissingOptions: a new stream needs time, every, start and epsilon ...
     """
     given: object = asked
     if not isinstance(given, Job | OpenedJob):

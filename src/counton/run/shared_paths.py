@@ -21,7 +21,7 @@ from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.settlement import as_before, with_totals
 from counton.state import Store
 from counton.state.database import Closing, parse_address
-from counton.state.key_and_witness import state_files
+from counton.state.keys import state_files
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import OPEN, of_limit
 from counton.statistics.statistic import NO_EVENTS

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.options import check_text
+from counton.base.lazy_polars import polars as pl
+from counton.base.options import check_text
 from counton.released.release import Release
 from counton.released.release_facts import ATTRS, TABLES, facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import is_file
-from counton.state.key_and_witness import state_files
+from counton.state.keys import state_files
 from counton.state.whole_file import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.state.key_and_witness import Kept
+    from counton.state.keys import Kept
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")

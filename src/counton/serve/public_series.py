@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, StateError, field
-from counton.frame.windows import microseconds, parse_time
+from counton.base.windows import microseconds, parse_time
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
@@ -83,7 +83,7 @@ class Journal:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], ReleasedNumbers] = OrderedDict()
         self.refused = False
-        self._position = self._store.position(self.name, self.job.keeping.key)
+        self._position = self._store.position(self.name)
         self._found = self._look()
 
     def refresh(self) -> int:
@@ -94,12 +94,10 @@ class Journal:
                 `refused` becomes True, and public facts stay.
         """
         try:
-            position = self._store.position(self.name, self.job.keeping.key)
+            position = self._store.position(self.name)
             if position != self._position or self.refused:
                 found = self._look()
-                self._store.position(
-                    self.name, self.job.keeping.key
-                )  # raises if the state has become an older copy
+                self._store.position(self.name)  # raises if the state has become an older copy
                 self._found, self._position = found, position
         except StateError:
             self.refused = True
@@ -257,7 +255,7 @@ class Journal:
                 return self._kept[key]
             reader = self._store.reader(self.name, self.job.keeping.key)
             released = read_released(reader, definition, level)
-            self._store.position(self.name, self.job.keeping.key)  # raises if it is an older copy
+            self._store.position(self.name)  # raises if it is an older copy
             self._kept[(reader.step, level)] = released
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -280,6 +278,7 @@ class Journal:
             of: totals or windows; None: totals, if they are released.
             last: only this many newest steps.
             since: only later steps, and windows that were not final yet at this one.
+                this step.
 
         Raises:
             InvalidInput: a group or time is lacking, or there are too many rows.

@@ -25,12 +25,6 @@ UNSURE = (
     "the service takes no rows and shows no numbers until an operator restores the newest state "
     "and its witness; try again later"
 )
-#: Answer if nobody can tell whether a state lacks releases that were shown.
-UNSEEN = (
-    "no witness of this server knows the newest release of this stream, so its state may be an "
-    "older copy, and the service takes no rows until the server that wrote the state goes on, or "
-    "an operator confirms that it is the newest (counton verify); try again later"
-)
 #: Answer for a stream whose job could not begin.
 FAILED = "the job of this stream cannot run (the log of the service says why); try again later"
 

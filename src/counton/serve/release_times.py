@@ -15,7 +15,7 @@ from time import monotonic
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.frame.windows import moment
+from counton.base.windows import moment
 from counton.job.job import Job
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
@@ -53,7 +53,7 @@ def _check(job: Job, store: Store) -> None:
     store.reader(
         job.keeping.name, job.keeping.key
     ).secret()  # the key is there, and is the stream's
-    store.position(job.keeping.name, job.keeping.key)  # the state has forgotten nothing
+    store.position(job.keeping.name)  # the state has forgotten nothing
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,22 +19,21 @@ from counton.base.errors import (
     StreamConflict,
     WrongKey,
 )
-from counton.frame.windows import microseconds
+from counton.base.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.live import LOOK, Feed
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
-from counton.serve.read_paths import UNSEEN, UNSURE
+from counton.serve.read_paths import UNSURE
 from counton.serve.release_times import Releaser, begin, clock
 from counton.serve.served_jobs import ServedJob, about, prepare
 from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Kept, witness_remarks
 from counton.state.service_turn import LASTS, Turn
-from counton.state.watch import Watch
+from counton.state.state_witness import witness_remarks
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
@@ -60,13 +59,13 @@ class State:
     Of several servers that share it, one at a time has this right, the turn.
     """
 
-    def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
-        self.names = frozenset(keys)
-        self.turn = Turn(address, keys)
+    def __init__(self, address: str, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+        self.turn = Turn(address, self.names)
         try:
             if self.turn.alone:
                 self.turn.take()
-            self.inbox = Inbox(address, keys)
+            self.inbox = Inbox(address)
         except BaseException:
             self.turn.close()
             raise
@@ -77,14 +76,11 @@ class State:
             lambda error: warn("batches could not be committed", error=type(error).__name__),
         )
         self.waiting_bytes = 0
-        self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams that this process may release
-        self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
 
-    def add(self, name: str, key: Kept) -> None:
+    def add(self, name: str) -> None:
         """Take rows for one more stream."""
         self.turn.add(name)
-        self.inbox.add(name, key)
         self.names |= {name}
 
     def close(self) -> None:
@@ -125,8 +121,6 @@ class Service:
         try:
             self._each(begin)
             self._each(self._open_stream)
-            for address, state in self.states.items():
-                self._watch(address, state)
             if not self.served:
                 first, *more = self.failed.values()
                 raise type(first)("\n".join(map(str, (first, *more))))
@@ -147,15 +141,15 @@ class Service:
     def _open_stream(self, served: ServedJob) -> None:
         name, address = served.job.keeping.name, str(served.job.keeping.state)
         if address not in self.states:
-            keys = {
-                one.job.keeping.name: one.job.keeping.key
+            names = [
+                one.job.keeping.name
                 for one in self.served.values()
                 if str(one.job.keeping.state) == address
-            }
-            self.states[address] = State(address, keys)
+            ]
+            self.states[address] = State(address, names)
         state = self.states[address]
         if name not in state.names:
-            state.add(name, served.job.keeping.key)
+            state.add(name)
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
             served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
@@ -164,7 +158,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the operator: missing witnesses, ended streams, and failed jobs."""
+        """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.course.ended:,}: what it released is shown, and it takes no rows"
@@ -173,9 +167,12 @@ class Service:
         ]
         reasons = [
             why
-            for job in (one.job for one in self.served.values())
+            for keeping in (one.job.keeping for one in self.served.values())
             for why in witness_remarks(
-                job.keeping.state, job.keeping.key, witness=job.keeping.witness, in_file=True
+                keeping.state,
+                keeping.witness,
+                opened=self.states[str(keeping.state)].store.database,
+                in_file=True,
             )
         ]
         witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons)]
@@ -207,8 +204,6 @@ class Service:
             return "runs of a stream fail again and again: see the log"
         if any(journal.refused for journal in list(self.journals.values())):
             return UNSURE
-        if any(state.unseen for state in list(self.states.values())):
-            return UNSEEN
         return BEHIND if self._ahead_of_clock() else None
 
     def _ahead_of_clock(self) -> set[str]:
@@ -239,9 +234,11 @@ class Service:
             warn("a job cannot run", stream=name, error=type(error).__name__)
 
     def _start(self, address: str, state: State) -> None:
-        for work, called in ((self._release, "release"), (self._hold, "turn")):
-            thread = threading.Thread(target=work, args=(address, state), name=called)
-            thread.daemon = True
+        for work, called in (
+            (partial(self._release, address), "release"),
+            (self._hold, "turn"),
+        ):
+            thread = threading.Thread(target=work, args=(state,), name=called, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -280,16 +277,13 @@ class Service:
         for state in self.states.values():
             state.close()
 
-    def _hold(self, address: str, state: State) -> None:
+    def _hold(self, state: State) -> None:
         """Renew the right to release a database until the service stops.
 
         It runs in a thread of its own, so that a long run does not lose the right.
         """
         while not self.stopping.is_set():
-            self._watch(address, state)
-            leads = state.turn.mine(state.watch.unknown | self._left_to_others(state))
-            if leads - state.leads:
-                self._watch(address, state)  # note the last releases of the server before
+            leads = state.turn.mine(self._left_to_others(state))
             for what, names in (
                 ("releases", leads - state.leads),
                 ("does not release", state.leads - leads),
@@ -311,28 +305,6 @@ class Service:
             if failures >= _OFTEN and now < until
         ]
         return frozenset({*failing, *(state.names - self.served.keys())})
-
-    def _watch(self, address: str, state: State) -> None:
-        """Record the releases of other servers in this server's witness files.
-
-        A witness tells an old copy of a state from the newest, so this server can take over. A
-        stream for which no server can release takes no rows.
-        """
-        if state.turn.alone:
-            return
-        before = state.watch.unknown
-        for name, served in list(self.served.items()):
-            if str(served.job.keeping.state) == address:
-                with suppress(CountonError):  # reported when it is to release
-                    state.watch.look(state.store.database, served.job.keeping.key, [name])
-        for name in sorted(state.watch.unknown - before):
-            warn(
-                "waits, because no witness here knows the newest release, until the server that "
-                "wrote it goes on, or somebody confirms the state by counton verify",
-                stream=name,
-            )
-        with suppress(CountonError):  # an unreachable server takes no rows
-            state.unseen = state.watch.unknown - state.turn.streams_with_leader()
 
     def _release(self, address: str, state: State) -> None:
         led, looked, forgot = frozenset[str](), 0.0, 0.0

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from counton.base.errors import CountonError, InvalidInput
 from counton.serve.batch_intake import Full, checked_batch, digest_of
 from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLarge, decompress
-from counton.serve.read_paths import UNSEEN, UNSURE, check_name, later
+from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
 from counton.state.inbox import LONGEST_ID, Verdict
@@ -126,8 +126,6 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         state = service.state_of(name)
         if service.stopping.is_set():
             raise later(503, "the service is stopping; send the batch again", 2)
-        if name in state.unseen:
-            raise later(503, UNSEEN, 10)
         if state.waiting_bytes > settings.waiting_bytes:
             raise later(503, "too many rows are waiting to be counted; send the batch later", 5)
         try:

@@ -33,7 +33,7 @@ from counton.run.outputs import Outputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import OpenedJob, open_job, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
-from counton.state.key_and_witness import state_files
+from counton.state.keys import state_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

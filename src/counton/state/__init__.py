@@ -11,7 +11,7 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.state.database import state_file as state_file
-    from counton.state.key_and_witness import key_path as key_path
+    from counton.state.keys import key_path as key_path
     from counton.state.store import Store as Store
     from counton.state.store import state_summary as state_summary
     from counton.state.stream import Stream as Stream

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
@@ -121,9 +120,6 @@ class Database:
     Attributes:
         identity: random identifier of the state, which stays the same if the state is moved or
             copied. Not secret.
-        witnesses: every place that ever held the second witness (a record of releases kept away
-            from the state), by address. The value is the state's note on the place: it is the
-            user's folder, a run named it, or it is lost.
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -133,7 +129,6 @@ class Database:
     """
 
     identity: str
-    witnesses: dict[str, str]
 
     def __init__(
         self,
@@ -170,7 +165,7 @@ class Database:
             if self.path is not None:
                 sqlite_file.check_mode(self.path)
             with self.transaction(write=False) as connection:
-                self.read_witnesses(connection)
+                self.identity = str(connection.value("SELECT identity FROM counton_database"))
         except BaseException:
             self.close()
             raise
@@ -255,15 +250,6 @@ class Database:
                 "earlier) end its streams by counton end; then begin a new state, and count the "
                 "loss that the old one spent"
             )
-
-    def read_witnesses(self, connection: Connection) -> None:
-        """Read the state's identity, and the stored addresses of its second witness (a record of
-        releases kept away from the state), into ``identity`` and ``witnesses``.
-        """
-        row = connection.one("SELECT identity, witnesses FROM counton_database")
-        self.identity = str(row.identity)
-        with reading(f"where the second witness of state {self.label} is kept"):
-            self.witnesses = {str(at): str(said) for at, said in json.loads(row.witnesses).items()}
 
     def _explain(self, error: Exception) -> Exception:
         cause, why = str(error), first_line(error) or type(error).__name__

@@ -30,11 +30,10 @@ from counton.base.errors import OldCopy, StreamConflict
 from counton.base.exact import name_alone
 from counton.base.exact_sums import MOST_SENT
 from counton.base.private import Private, open_private
-from counton.state import key_and_witness as keyfile
 from counton.state import schema
 from counton.state.database import Closing, Database
 from counton.state.sql import Connection
-from counton.state.standing import position_of
+from counton.state.state_witness import latest_witness, position_of
 
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
@@ -159,21 +158,13 @@ class Inbox(Closing):
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.
-        keys: place of each stream's key, by the stream's name. Beside the key lies the witness, the
-            record of past releases. If it shows that the state is an old copy, no batch is
-            accepted.
 
     Raises:
         StateError: the state cannot be used.
     """
 
-    def __init__(
-        self, state: str | os.PathLike[str], keys: Mapping[str, keyfile.Kept] | None = None
-    ) -> None:
+    def __init__(self, state: str | os.PathLike[str]) -> None:
         self._database = Database(state, short_transactions=True)
-        self._witnesses = {
-            name: keyfile.witness_beside(self._database, key) for name, key in (keys or {}).items()
-        }
         self._streams: dict[str, int] = {}
         self._ended: dict[int, tuple[int, bool]] = {}
         try:
@@ -288,27 +279,15 @@ class Inbox(Closing):
             if step > 1:
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
-    def add(self, name: str, key: keyfile.Kept) -> None:
-        """Begin to accept batches for one more stream.
-
-        Args:
-            name: name of the stream.
-            key: the stream's key, or where it is kept; None: in the file beside the state. The
-                witness beside it, a record of past releases, shows whether the state is an old
-                copy.
-        """
-        self._witnesses[name] = keyfile.witness_beside(self._database, key)
-
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
         """Open a transaction that adds waiting batches to these streams; refuse a state that is an
         old copy according to its witness (the record of past releases outside the state).
         """
-        names = set(streams) & self._witnesses.keys()
-        held = {name: self._witnesses[name].snapshot() for name in names}
+        witness = latest_witness(self._database)
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING, shared=True)  # no stream is closed meanwhile
-            for name, witness in held.items():
+            for name in set(streams):
                 position_of(connection, self._database, name, witness)
             yield connection
 

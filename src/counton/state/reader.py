@@ -14,11 +14,12 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer
 from counton.base.private import Private, open_private
 from counton.numbers import Design, Releases
-from counton.state import journal, records, standing
-from counton.state import key_and_witness as keyfile
+from counton.state import journal, records
+from counton.state import keys as keyfile
 from counton.state import stream_facts as facts
 from counton.state.database import Database, reading
 from counton.state.sql import Connection
+from counton.state.state_witness import latest_witness, let_show, position_of
 
 if TYPE_CHECKING:
     from counton.noise import Key
@@ -241,10 +242,10 @@ class JournalReader:
 
         The reason comes from its witness, a record of releases outside the state.
         """
-        witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:
+            witness = latest_witness(self._database)
             with self._database.transaction(write=False) as connection:
-                standing.position_of(connection, self._database, self.design.name, witness)
+                position_of(connection, self._database, self.design.name, witness)
         except StateError as error:
             return str(error)
         return None
@@ -272,7 +273,7 @@ class JournalReader:
 
     def _let_show(self) -> None:
         if not self._shown:
-            standing.let_show(self._database, self.design.name, self._kept)
+            let_show(self._database, self.design.name)
             self._shown = True
 
     def _no_statistic(self, what: str) -> InvalidInput:

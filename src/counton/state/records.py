@@ -7,15 +7,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, WrongKey
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
 from counton.noise import Key
 from counton.noise.key import check_key
@@ -25,7 +27,6 @@ from counton.numbers.design import check_name
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.state import journal, schema
-from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as ledger
 from counton.state import stream_facts as public
 from counton.state import unit_names as units
@@ -274,54 +275,25 @@ def check_text_name(name: object) -> None:
 TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
 
 
-def take_over(
-    connection: Connection,
-    database: Database,
-    name: str,
-    key: keyfile.Kept,
-    *,
-    witness: keyfile.State | None = None,
-    forgetting: bool = False,
-) -> tuple[Any, Key, int]:
-    """Make this process the writer of a stream; return the stream's database row, its key, and the
-    number of the former writer. If this fails, the former writer goes on.
+def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
+    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the witness, the
+    record of releases outside the state.
 
-    Args:
-        witness: folder in which the second witness (a record of releases away from the state)
-            is kept from now on.
+    ``name`` is the name of the stream, and ``value`` has one number per cell. The digest has a key
+    because some cells are never shown, such as those of undeclared groups. Without a key, one could
+    find their values by trying, and learn how many such cells there are.
 
-    Raises:
-        StateError: the stream is missing, its rows contradict each other, or the state is an old
-            copy; or another server wrote the stream last, and no witness on this machine has seen
-            it.
-        WrongKey: the stream was created with another key.
+    >>> released = "visits", 3, np.array([12])
+    >>> one, other = (release_digest(Key.generate(), *released) for _ in range(2))
+    >>> len(one), one == other
+    (64, False)
     """
-    check_text_name(name)
-    # Drawn at random, so that two processes that begin from one number get different ones.
-    further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
-    if not connection.run(TAKE, name=name, further=further):
-        raise no_such_stream(connection, database, name)
-    row = find(connection, name)
-    held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-    check_key_of(row, held)
-    said = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
-    last = connection.value(said, stream=row.id) or 0
-    if last != row.step:
-        raise StateError(
-            f"stream {name!r} is at step {row.step} but its journal ends at {last}: the state was "
-            f"altered; restore it from a copy"
-        )
-    known = keyfile.witness_beside(database, key, witness)
-    at = keyfile.Mark.of(row)
-    known.check(at, partial(journal.digest_at, connection, row.id), forgetting=forgetting)
-    check_seal(connection, row, held)
-    check_digest(connection, row, held)
-    if (unseen := known.unseen(at._replace(writer=row.writer_epoch - further))) is not None:
-        raise OldCopy(unseen)
-    known.keep(connection, witness)
-    if not database.is_sqlite:
-        known.join(at)
-    return row, held, row.writer_epoch - further
+    data = np.ascontiguousarray(value)
+    plain = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    subkey = key.derive(b"witness", name.encode())
+    digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
+    digest.update(plain.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
@@ -334,7 +306,7 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
     with suppress(StateError):  # the reading of that step raises it again
         shape = journal.shape_of(json.loads(row.terms))
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
-        digest = keyfile.release_digest(key, row.name, row.step, released.values[0])
+        digest = release_digest(key, row.name, row.step, released.values[0])
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(
             f"step {row.step:,} of stream {row.name!r} is not the release that was written under "

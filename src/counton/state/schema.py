@@ -18,10 +18,11 @@ LONGEST_NAME: Final = 200
 TABLES: Final = (
     # One row. Locked while a release is created, so that two cannot pass the limit together. The
     # limit is JSON of Ledger.terms. The identity is drawn once, so that copies share it. The
-    # witnesses are JSON: places of the second witness, and how each is kept.
+    # witness is the folder of the file that shows old copies, or "none"; "" before the first
+    # stream.
     """CREATE TABLE counton_database (
     id INTEGER PRIMARY KEY, format INTEGER NOT NULL, budget_limit TEXT,
-    identity VARCHAR(32) NOT NULL, witnesses TEXT NOT NULL
+    identity VARCHAR(32) NOT NULL, witness TEXT NOT NULL
 );"""
     # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt is
     # set if other states may use the key: Key.with_salt. The epoch grows with each opening for
@@ -134,7 +135,7 @@ CREATE TABLE counton_turns (
 
 def first_row() -> dict[str, Any]:
     """Return the only row of the table ``counton_database`` for a new state: its format, its new
-    random identity, and no addresses of witnesses (records of releases elsewhere).
+    random identity, and no folder of a witness (the record of releases elsewhere).
     """
     drawn = secrets.token_hex(16)
-    return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}
+    return {"id": 1, "format": FORMAT, "identity": drawn, "witness": ""}

@@ -117,15 +117,6 @@ class Turn(Closing):
         except CountonError:  # an unreachable server gives no turn
             return frozenset()
 
-    def streams_with_leader(self) -> frozenset[str]:
-        """Return the streams that some process, this or another one, may count and release now."""
-        if self.alone:
-            return self._names
-        said = "SELECT id FROM counton_turns WHERE holder <> '' AND until >= clock_timestamp()"
-        with self._database.transaction(write=False) as connection:
-            held = {row.id for row in connection.rows(said)}
-        return frozenset(name for id, name in self._streams.items() if id in held)
-
     def take(self) -> None:
         """Take the turn (the right to count and release) at a state in a SQLite file; raise an
         error if another service has it.

@@ -12,13 +12,13 @@ import numpy as np
 
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import Number
+from counton.base.groups import GroupNames
 from counton.base.private import Private
-from counton.frame.groups import GroupNames
 from counton.numbers import Design
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
-from counton.state import journal, records, schema, standing
-from counton.state import key_and_witness as keyfile
+from counton.state import journal, records, schema
+from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
@@ -26,6 +26,7 @@ from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, LimitChange
 from counton.state.reader import JournalReader, reader_of
 from counton.state.sql import Connection
+from counton.state.state_witness import Position, latest_witness, let_show, position_of
 from counton.state.unit_names import SpentUnit, known_in
 
 _T = TypeVar("_T")
@@ -60,30 +61,25 @@ class Store(Closing):
         with self.database.transaction(write=False) as connection:
             return JournalReader.find(connection, self.database, name, key)
 
-    def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
+    def position(self, name: str) -> Position:
         """Return a stream's number of released steps, and its writer epoch, a number that each
         opening for writing raises. The stream's design is not read.
-
-        Args:
-            key: where the key is kept. The key is not read, only the witness (a record of releases)
-                beside it.
 
         Raises:
             StateError: no such stream; its witness shows that the state was restored from an old
                 copy; or its last release cannot be recorded in the witness.
         """
-        witness = keyfile.witness_beside(self.database, key).snapshot()  # read before the state
+        witness = latest_witness(self.database)  # read before the state
         with self.database.transaction(write=False) as connection:
-            row = standing.position_of(connection, self.database, name, witness)
-        standing.let_show(self.database, name, key)
-        return standing.Position(row.step, row.writer_epoch)
+            row = position_of(connection, self.database, name, witness)
+        let_show(self.database, name)
+        return Position(row.step, row.writer_epoch)
 
     def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
         """Return a reader of a stream, without becoming its writer.
 
         Args:
-            key: where the key is kept. Only the witness (a record of releases) beside it is read,
-                which shows whether the state is an old copy.
+            key: where the key is kept; it is read only where it is needed.
 
         Raises:
             StateError: there is no such stream, or its design cannot be read.
@@ -384,7 +380,7 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
     """
     terms, last, refused = json.loads(row.terms), None, dict[str, str]()
     try:
-        standing.let_show(database, row.name)
+        let_show(database, row.name)
     except StateError as error:
         refused["refused"] = str(error)
     design: Design | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -29,14 +30,14 @@ from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import extremes, number_array
-from counton.state import journal, ledger_rows, records, standing
-from counton.state import key_and_witness as keyfile
+from counton.state import journal, ledger_rows, records
+from counton.state import keys as keyfile
 from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.key_and_witness import Mark
 from counton.state.reader import JournalReader, saved_shape
 from counton.state.sql import Connection
+from counton.state.state_witness import Mark, Witness, digests_in
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
 from counton.statistics.event_steps import ends_of
@@ -89,7 +90,7 @@ class Stream(JournalReader, Closing):
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
     the data. The key is not in it. An old copy of the state lacks later steps; the witness, a file
-    beside the key that records the last step, shows this, and the copy is refused.
+    away from the state that records the last step, shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -106,7 +107,7 @@ class Stream(JournalReader, Closing):
         row: Any,
         details: Mapping[str, Any],
         key: Key,
-        witness: keyfile.Witness,
+        witness: Witness,
         counter: Counter | None = None,
         strategy: StreamStrategy | None = None,
     ) -> None:
@@ -180,10 +181,9 @@ class Stream(JournalReader, Closing):
                 it only if no unit counts in both streams: the ledger then counts the larger of
                 their guarantees, and not the sum. Use it for units that are in one step of one
                 stream, such as events with one time each.
-            witness: a folder, away from the state, for a second witness, a
-                record of releases that shows old copies; None: its last place, at first
-                ``$XDG_STATE_HOME/counton``. "none": no second witness, so that nobody notices an
-                old copy of a state on a server.
+            witness: a folder, away from the state, for the witness, a record of releases that shows
+                old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``. "none": no
+                witness, so that nobody notices an old copy.
 
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
@@ -211,7 +211,7 @@ class Stream(JournalReader, Closing):
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
         place = state.database if isinstance(state, Store) else state
-        with standing.for_creation(place, key, witness) as (held, database):
+        with keyfile.for_creation(place, key, witness) as (held, database):
             named: Any = {"key": held, "name": name, "contribution": contribution}
             if statistic is None:
                 counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
@@ -228,10 +228,10 @@ class Stream(JournalReader, Closing):
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
                 with database.transaction(write=True) as connection:
-                    keyfile.witness_beside(database, key, witness).keep(connection, witness)
+                    known = Witness(database, connection, witness)
+                    known.keep(connection)
                     row = records.enter(connection, database, counter, held, facts, follows)
-                beside = keyfile.witness_beside(database, key)
-                made = cls(database, row, facts.values(), held, beside, counter)
+                made = cls(database, row, facts.values(), held, known, counter)
                 unless_made.pop_all()
                 return made
 
@@ -260,7 +260,7 @@ class Stream(JournalReader, Closing):
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
-                restored from an old copy (the witness beside the key has recorded later releases).
+                restored from an old copy (the witness has recorded later releases).
             WrongKey: the key is not the one the stream was created with.
             StreamConflict: the database is locked by another process.
         """
@@ -268,15 +268,30 @@ class Stream(JournalReader, Closing):
         with ExitStack() as unless_made:
             unless_made.callback(database.close)
             with database.transaction(write=True) as connection:
-                database.read_witnesses(connection)
-                row, held, before = records.take_over(
-                    connection, database, name, key, witness=witness, forgetting=forgetting
-                )
-                beside = keyfile.witness_beside(database, key)
+                records.check_text_name(name)
+                # Drawn at random, so that two processes that begin from one number differ.
+                further = 1 + secrets.randbelow(2**32)
+                if not connection.run(records.TAKE, name=name, further=further):
+                    raise records.no_such_stream(connection, database, name)
+                row = records.find(connection, name)
+                held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+                records.check_key_of(row, held)
+                said = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
+                last = connection.value(said, stream=row.id) or 0
+                if last != row.step:
+                    raise StateError(
+                        f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
+                        "the state was altered; restore it from a copy"
+                    )
+                known = Witness(database, connection, witness)
+                known.check(Mark.of(row), digests_in(connection, row.id), forgetting=forgetting)
+                records.check_seal(connection, row, held)
+                records.check_digest(connection, row, held)
+                known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
                     details = public.read(connection, row.id, row.details)
-                made = cls(database, row, details, held, beside, None, strategy)
-                made.epoch_before = before
+                made = cls(database, row, details, held, known, None, strategy)
+                made.epoch_before = row.writer_epoch - further
             unless_made.pop_all()
             return made
 
@@ -559,14 +574,13 @@ class Stream(JournalReader, Closing):
         self._settle()
 
     def _mark(self, step: int) -> Mark:
-        return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
+        return Mark(self._key.fingerprint, self.name, step, self._forgotten)
 
     def _settle(self) -> None:
         """Record the last release in the witness (a file outside the state), unless it has it. It
         may be shown only afterwards.
 
-        The release is missing there if the process that made it was killed too early, or used
-        another witness.
+        The release is missing there if the process that made it was killed too early.
         """
         step = self._step
         if self._noted == (step, self._forgotten):
@@ -579,8 +593,7 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _note(self, step: int, digest: str) -> None:
-        at = self._mark(step)
-        standing.note(self._database, self._witness, self._row.id, at, digest, writes=True)
+        self._witness.note(self._mark(step), digest, self._row.id)
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
@@ -666,7 +679,7 @@ class Stream(JournalReader, Closing):
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
             digest = ""
             if rows:
-                digest = keyfile.release_digest(
+                digest = records.release_digest(
                     self._key, self.name, counter.step, releases.values[-1]
                 )
                 rows[-1]["digest"] = digest
@@ -692,13 +705,8 @@ class Stream(JournalReader, Closing):
         """
         at = self._mark(self._step)
         if not self._step:
-            standing.refuse_forgotten(
-                connection, self._database, self._witness, beginning=self.name
-            )
-            if not self._database.is_sqlite:
-                self._witness.join(at)
-        digest = standing.digests_in(connection, self._row.id)
-        self._witness.check(at, digest)
+            self._witness.refuse_forgotten(connection, beginning=self.name)
+        self._witness.check(at, digests_in(connection, self._row.id))
         self._witness.reserve(self._mark(now))
 
     def _commit(
@@ -734,7 +742,7 @@ class Stream(JournalReader, Closing):
             )
             if advanced != 1:
                 raise self._taken_over()
-            self._database.read_witnesses(connection)  # every current place must be told
+            self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
                 self._check_copy(connection, step)
                 connection.insert("counton_journal", *rows)

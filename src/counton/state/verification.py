@@ -40,12 +40,13 @@ from counton.numbers.counter_state import (
 )
 from counton.numbers.design import Design
 from counton.numbers.node_law import calibration_of
-from counton.state import journal, records, standing
-from counton.state import key_and_witness as keyfile
+from counton.state import journal, records
+from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 from counton.state.reader import saved_shape
 from counton.state.sql import Connection
+from counton.state.state_witness import Mark, Witness, latest_witness, position_of
 from counton.strategies.strategy import check_law
 
 #: Values recomputed at once.
@@ -101,8 +102,8 @@ def verify(
         name: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
             several keys, a list of them: each release takes the one that fits.
-        witness: folder of one more second witness (a record of releases away from
-            the state) to read, besides those that the state remembers.
+        witness: folder of the witness (a record of releases away from the state), if it is another
+            one than the state remembers.
 
     Returns:
         The results, one for each release, by name.
@@ -120,20 +121,21 @@ def verify(
     (True, 3)
     """
     given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
+    for place_of_key in given:
+        keyfile.file_of(place_of_key)  # refuses the text of a key in place of its place
     database = Database(state)
     try:
-        witnesses = [keyfile.witness_beside(database, one, witness).snapshot() for one in given]
+        known = _read(database, witness)  # before the state
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
-            known = standing.released_names(connection)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
-                row.name: _witness_problem(connection, database, row, witnesses[place], held)
+                row.name: _witness_problem(connection, database, row, known, keys[row.name][0])
                 for row in rows
-                for held, place in [keys[row.name]]
             }
+            lost = [*_forgotten_releases(connection, database, known, name)]
         if name is not None and not rows:
             raise RequestMismatch(
                 f"state {database.label} has no release {name!r}: see which releases it has "
@@ -160,49 +162,53 @@ def verify(
                 old = isinstance(problem, OldCopy | StateUnavailable)
                 one = replace(one, problems=told, old_copy=old)
             found.append(one)
-        lost = [
-            one
-            for witness in witnesses
-            for one in _forgotten_releases(database, known, witness, name)
-        ]
-        return (*found, *dict.fromkeys(lost))
+        return (*found, *lost)
     finally:
         database.close()
+
+
+def _read(database: Database, place: str | os.PathLike[str] | None) -> Witness | StateError:
+    """Read the witness (the record outside the state); return the error if it cannot be read."""
+    try:
+        return latest_witness(database, place)
+    except StateError as error:
+        return error
 
 
 def _witness_problem(
     connection: Connection,
     database: Database,
     row: Any,
-    witness: keyfile.Witness,
+    witness: Witness | StateError,
     key: Key | WrongKey,
 ) -> Exception | None:
     """Return the error with which the witness (a record outside the state) refuses a release; None
     if it accepts it.
     """
+    if isinstance(witness, StateError):
+        return witness
     try:
-        standing.position_of(connection, database, row.name, witness)
+        position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
-        lacking = witness.lacks(keyfile.Mark.of(row))
+        lacking = witness.lacks(connection, Mark.of(row))
     except (StateError, ReplayMismatch) as error:
         return error
     return None if lacking is None else OldCopy(lacking)
 
 
 def _forgotten_releases(
-    database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
+    connection: Connection, database: Database, witness: Witness | StateError, of: str | None
 ) -> Iterator[Verification]:
     """Yield a result for each stream that the witness (a record outside the state) has recorded and
     the state lacks.
 
     ``of`` is the name of a stream; None: all.
     """
-    try:
-        entries = witness.forgotten_entries(known, database.identity)
-    except StateError:  # each release reports it
+    if isinstance(witness, StateError):  # each release reports it
         return
+    entries = witness.forgotten_entries(connection)
     first = {(entry["key"], entry["stream"]): entry for entry in reversed(entries)}
     for entry in sorted(first.values(), key=lambda entry: str(entry["stream"])):
         name = entry["stream"]

@@ -269,6 +269,10 @@ class Sums(Exact):
     @override
     def load(self, saved: bytes) -> None: ...
 
+    @override
+    def news(self) -> bytes:
+        return b""
+
 
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution

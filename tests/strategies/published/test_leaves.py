@@ -1,5 +1,7 @@
 """Leaves of the smooth binary mechanism against enumeration."""
 
+from __future__ import annotations
+
 import pytest
 
 from counton.strategies.published.smooth import forks_before, unrank

@@ -1,5 +1,7 @@
 """Epochs: the known errors, exact rows over several epochs, and what a unit costs in each."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 from itertools import pairwise
 

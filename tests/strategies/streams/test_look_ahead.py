@@ -1,5 +1,7 @@
 """The look-ahead tree: its error, least squares against dense matrices, and what it refuses."""
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
 

@@ -1,5 +1,7 @@
 """Equality of strategies by their parameters."""
 
+from __future__ import annotations
+
 import copy
 
 from counton.laws.rows import require

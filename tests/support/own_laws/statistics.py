@@ -1,5 +1,7 @@
 """All tests of a statistic of this library: the laws for all statistics, and more."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Hashable

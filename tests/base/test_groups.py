@@ -1,13 +1,15 @@
 """Names of groups behave as a tuple of texts, in blocks of any size."""
 
+from __future__ import annotations
+
 import copy
 import io
 
 import polars as pl
 import pytest
 
-from counton.frame import groups
-from counton.frame.groups import GroupNames
+from counton.base import groups
+from counton.base.groups import GroupNames
 
 NAMES = ["home", "shop", "", "Zürich", "a\nb", "x" * 300, "shop "]
 

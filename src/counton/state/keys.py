@@ -1,0 +1,308 @@
+"""The place of a state's key, and the key of a new stream.
+
+A key stands in a file (``STATE.key`` beside a SQLite state unless another is named), in an
+environment variable (``env:NAME``), or in the output of a command (``command:...``, such as a
+vault's client). If a new state finds an existing key there, other states may use that key too. Then
+the new state's noise comes from a key of its own, derived with a public salt
+(`counton.Key.with_salt`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
+from counton.noise import Key
+from counton.noise.key import check_key, give_name, is_same_file, refuse_key_as_place
+from counton.state.database import Database, parse_address, state_file
+from counton.state.sqlite_file import NoState, files_of
+from counton.state.state_witness import address_of, default_folder, latest_witness, refuse_used
+
+#: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
+Kept = Key | str | os.PathLike[str] | None
+State = str | os.PathLike[str]
+
+_ENVIRONMENT, _COMMAND = "env:", "command:"
+_COMMAND_SECONDS = 60
+
+
+def key_path(state: State) -> Path:
+    """Return the path of the key file that lies beside a SQLite state: ``STATE.key``.
+
+    Raises:
+        WrongKey: the state is on a database server, where its key must not lie.
+
+    >>> key_path("visits.db").name
+    'visits.db.key'
+    """
+    return beside(*place_of(state))
+
+
+def state_files(state: State, key: Kept = None) -> list[Path]:
+    """List the files of a state and its key, existing or not.
+
+    Args:
+        key: place of the key, None for ``STATE.key``; or the key itself, which then adds no file.
+
+    >>> [path.name for path in state_files("visits.db")][3:]
+    ['visits.db-journal', 'visits.db.key']
+    """
+    file, path = state_file(state), file_of(key)
+    kept = [] if file is None else [*files_of(file), Path(f"{file}.key")]
+    return kept if path is None else [*kept, path]
+
+
+def beside(file: Path | None, label: str) -> Path:
+    """Return the path of the key file beside a state's file.
+
+    A state on a server (``file`` is None) has no such path and is refused; ``label`` is its name in
+    the message.
+    """
+    if file is None:
+        raise WrongKey(
+            f"state {label} is on a server, so no key file lies beside it: give {field('key')}, "
+            "the place of the key"
+        )
+    return Path(f"{file}.key")
+
+
+def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
+    """Return the key of a release: load ``key``, apply the salt, and check the fingerprint.
+
+    ``salt`` and ``fingerprint`` are stored in the state; a salt of None leaves the key as it is.
+    """
+    found: Key
+    if isinstance(key, Key):
+        found = key
+    elif key is None:
+        found = _load(beside(database.path, database.label), fingerprint)
+    else:
+        path = file_of(key)
+        found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
+    return found if salt is None or found.fingerprint == fingerprint else found.with_salt(salt)
+
+
+def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
+    """Return True if a key has this fingerprint, either unchanged or after the salt is applied."""
+    return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
+
+
+def file_of(key: Kept) -> Path | None:
+    """Return the file named for a key; None if the key is in no file."""
+    if key is None or isinstance(key, Key):
+        return None
+    given: Any = key
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidInput(
+            f"key is of type {type(key).__name__}; it must be a counton.Key, or the place of a "
+            "key: a file, env:NAME or command:..."
+        )
+    if not text:
+        raise InvalidInput(
+            f"{field('key')} is empty: give a file, env:NAME or command:..., or leave it out"
+        )
+    refuse_key_as_place(text)
+    return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
+
+
+def elsewhere(text: str) -> Key:
+    """Read a key from an environment variable (``env:NAME``) or a command's output
+    (``command:...``).
+    """
+    if text.startswith(_ENVIRONMENT):
+        name = text.removeprefix(_ENVIRONMENT)
+        kept = os.environ.get(name)
+        if not kept:
+            raise WrongKey(
+                f"{field('key', text)} names the environment variable {name!r}, which is not set: "
+                "set it to the content of a key file"
+            )
+        return Key.from_text(kept, f"environment variable {name!r}")
+    command = text.removeprefix(_COMMAND)
+    try:
+        words = shlex.split(command)
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, timeout=_COMMAND_SECONDS, check=True, text=True
+        )
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
+        why = (
+            f"it ended with exit code {error.returncode}"
+            if isinstance(error, subprocess.CalledProcessError)
+            else f"it did not end within {_COMMAND_SECONDS} seconds"
+            if isinstance(error, subprocess.TimeoutExpired)
+            else getattr(error, "strerror", None)
+            or "a quotation mark is not closed, or no command is named"
+        )
+        raise WrongKey(
+            f"{field('key', text)} names a command that printed no key ({why}): run the command by "
+            "itself, and correct it until it prints the content of a key file"
+        ) from None
+    return Key.from_text(done.stdout, f"what {words[0]!r} printed")
+
+
+def _load(path: Path, fingerprint: str) -> Key:
+    kept = waiting(path, fingerprint)
+    if kept.exists():
+        # A process was killed after it made the state, before it could name the key; or another
+        # process had given the name to its own key.
+        publish(kept, path)
+        if kept.exists():
+            return Key.load(kept)
+    return Key.load(path)
+
+
+def publish(waiting: Path, path: Path) -> None:
+    """Rename a key file from its temporary name ``waiting`` to its final name ``path``.
+
+    If ``path`` exists, it stays as it is.
+    """
+    if not give_name(waiting, path) and is_same_file(waiting, path):
+        waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
+
+
+def waiting(path: Path, fingerprint: str) -> Path:
+    """Return the temporary path of a new key file, used until the key's state exists."""
+    return path.with_name(f"{path.name}.new-{fingerprint}")
+
+
+def place_of(state: State | Database) -> tuple[Path | None, str]:
+    """Return the path of a state's file (None on a server), and the state's name for messages."""
+    if isinstance(state, Database):
+        return state.path, state.label
+    address = parse_address(state)
+    return address.file, address.label
+
+
+def database_at(state: State) -> Database | None:
+    """Open a state; return None if there is none yet."""
+    try:
+        return Database(state)
+    except NoState:
+        return None
+
+
+@contextmanager
+def for_creation(
+    state: State | Database, key: Kept, place: State | None = None
+) -> Iterator[tuple[Key, Database | None]]:
+    """Yield the key for a new stream, and the open state (None if the state does not exist yet).
+
+    The key is new, or newly derived from a stored key, so no stream gets the noise of a stream that
+    was lost with its state. A new key's file gets its final name only after the block, when the
+    state exists. So a killed process leaves no key that a later state, on changed data, could use.
+
+    Args:
+        state: address of the state, or the open state. After an error the state is closed here;
+            otherwise the caller closes it.
+        key: the key, or the place of one.
+        place: folder of the state's witness, the record of releases outside the state, if this run
+            names it.
+
+    Raises:
+        WrongKey: the key cannot be read or written, or is one that no stream of the state uses.
+        StateError: the state's folder does not exist; or the witness cannot be read, or has
+            recorded a release that the state lacks, or of another state at this address.
+        InvalidInput: the key file is one of the state's files.
+    """
+    database = state if isinstance(state, Database) else None
+    path, label = place_of(state)
+    try:
+        file = file_of(key)
+        check_places(path, file)
+        if key is None:
+            file = beside(path, label)
+        if not isinstance(state, Database):
+            database = database_at(state)
+        raw = check_key(key) if isinstance(key, Key) else None
+        folder = default_folder() if place is None else address_of(place)
+        used: list[Any] = []
+        if database is not None:
+            witness = latest_witness(database, place)
+            folder = witness.folder or folder
+            with database.transaction(write=False) as connection:
+                witness.refuse_forgotten(connection)
+                said = "SELECT key_fingerprint, key_salt FROM counton_streams"
+                used = [*connection.rows(said)]
+        new = file is not None and not file.exists()
+        refuse_used(
+            folder,
+            None if database is None else database.identity,
+            label,
+            lost=not used and not new,
+            fingerprint=None if raw is None or raw.file is None else raw.fingerprint,
+        )
+        if raw is not None:
+            yield raw, database
+            return
+        if file is not None and new:
+            with _fresh(file) as fresh:
+                yield fresh, database
+            return
+        found = elsewhere(str(key)) if file is None else Key.load(file)
+        if key is None and not any(fits(found, *one) for one in used):
+            raise WrongKey(
+                f"key file {file} exists, but state {label} has released nothing with it, so its "
+                "state may be lost, or the key copied. A key that is used again on changed data "
+                "would reveal the change: restore the state of this key, or move the key away, and "
+                "a new one is made; if you made the key for this state, name it: "
+                f"{field('key', file)}"
+            )
+        yield found.with_salt(), database
+    except BaseException:
+        if database is not None:
+            database.close()
+        raise
+
+
+@contextmanager
+def _fresh(path: Path) -> Iterator[Key]:
+    fresh = Key.generate()
+    temporary = waiting(path, fresh.fingerprint)
+    try:
+        try:
+            fresh.save(temporary)
+        except OSError as error:
+            raise _unwritten_key(path, error.strerror) from error
+        yield fresh
+    except Exception:
+        temporary.unlink(missing_ok=True)
+        raise
+    publish(temporary, path)
+
+
+def _unwritten_key(path: Path, why: str | None) -> WrongKey:
+    return WrongKey(
+        f"key file {path} cannot be written ({why}): check that its folder exists and may be "
+        f"written, and the space left"
+    )
+
+
+def check_places(state: Path | None, key: Path | None) -> None:
+    """Refuse a state or a key in a missing folder, and a key file that is one of the state's files.
+
+    Raises:
+        StateError: a folder does not exist.
+        InvalidInput: the key file is one of the state's files.
+    """
+    if key is not None and not key.parent.is_dir():
+        raise _unwritten_key(key, os.strerror(errno.ENOENT))
+    if state is None:
+        return
+    if not state.parent.is_dir():
+        raise RequestMismatch(
+            f"state {state} cannot be created (its folder does not exist): make the folder, or "
+            f"give another {field('state')}"
+        )
+    if key is not None and key.resolve() in {path.resolve() for path in files_of(state)}:
+        raise InvalidInput(
+            f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
+            f"another file for the key (without {field('key')} it is {state}.key)"
+        )

@@ -1,0 +1,656 @@
+"""The witness: a small file away from a state that shows whether the state is an old copy.
+
+A state that was restored from an old copy would add the noise of known releases to other data. The
+witness holds the last step of each stream and a digest of its release, so it shows which releases
+are missing. A release is shown only after the witness has recorded it; a state that lacks what its
+witness has recorded releases nothing.
+
+The witness is one file, named by the state's identity, in a folder that the state remembers: the
+user's folder for program state (``$XDG_STATE_HOME/counton``, by default
+``~/.local/state/counton``), or a folder that a run names. If a run names another folder, the new
+folder takes the witness, the earlier file is removed, and then the state remembers the new folder.
+So an old copy of the state looks for a file that is gone. If the file is missing, nothing is
+released until it is back, until a run names the folder that took it, or until the user says that
+the state is the newest: the folder may be on a disk that is not mounted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    OldCopy,
+    StateError,
+    StateUnavailable,
+    field,
+)
+from counton.base.outside_input import open_plain, read_plain
+from counton.noise.witness import PAST, Entries, WitnessFile, parse_entries
+from counton.state import journal, records
+from counton.state import ledger_rows as ledger
+from counton.state.database import Database, parse_address
+from counton.state.sql import Connection
+from counton.state.sqlite_file import may_be_written
+
+#: Where a witness is kept: a folder.
+Place = str | os.PathLike[str]
+#: Given as the place by a user who wants no witness.
+NONE = "none"
+#: Stands in place of a key's fingerprint in the entry that begins a file.
+_BEGINNING = "beginning"
+#: Exceptions raised if a witness cannot be read or written.
+_FAILS = (OSError, ValueError)
+_NOTHING_RELEASED = (
+    "nothing was released; make it writable (its mode, its folder, the space left), or name a "
+    f"folder that is ({field('witness')}), or {NONE!r} for no witness"
+)
+
+
+def default_folder() -> str | None:
+    """Return the user's folder for program state; None if the user has no home."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):
+        return os.path.join(given, "counton")
+    try:
+        return str(Path.home() / ".local" / "state" / "counton")
+    except RuntimeError:
+        return None
+
+
+def address_of(place: Place) -> str:
+    """Return the folder of a witness (the record of releases away from the state) as a state stores
+    it: an absolute path.
+
+    Raises:
+        InvalidInput: not the path of a folder.
+    """
+    given: Any = place
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "://" in text:
+        raise InvalidInput(
+            f"{field('witness', place)} is not the path of a folder: give a folder, which may lie "
+            f"on a disk that several machines share, or {NONE!r} for no witness"
+        )
+    return text if text == NONE else os.path.abspath(text)
+
+
+class Mark(NamedTuple):
+    """The progress of a stream, as stored in a state or in its witness (a record outside the
+    state).
+
+    Attributes:
+        key: fingerprint of the stream's key.
+        forgotten: number of requests to forget people that the stream has carried out.
+    """
+
+    key: str
+    name: str
+    step: int
+    forgotten: int = 0
+
+    @classmethod
+    def of(cls, row: Any) -> Mark:
+        """Build the mark (progress) of a stream from the stream's database row."""
+        return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
+
+
+class Witness:
+    """The record, kept outside a state, of the last released step of each stream, with a digest of
+    its release. It is read at one moment.
+
+    Besides the file in the folder that the state remembers, the file of this state in the folder
+    that the run names, and in the user's folder, is read if there is one: what it knows counts.
+
+    Args:
+        connection: a transaction of the state. A reader ends it before it reads the streams: a
+            release is recorded only after its commit, so the state has every release that the
+            witness has.
+        place: the folder that this run names; None: none.
+
+    Attributes:
+        folder: the folder that the state remembers; "" before the first stream.
+        entries: entries of streams, each with the path of its file, the latest steps first.
+
+    Raises:
+        StateError: a file cannot be read.
+    """
+
+    def __init__(
+        self, database: Database, connection: Connection, place: Place | None = None
+    ) -> None:
+        self._database, self._label = database, database.label
+        self._named = "" if place is None else address_of(place)
+        self.folder = str(connection.value("SELECT witness FROM counton_database"))
+        found: dict[str, Entries] = {}
+        for folder in (self.folder, self._named, default_folder()):
+            if folder and folder != NONE and folder not in found:
+                # A user's folder may belong to somebody else, as under ``sudo``.
+                others = folder != self.folder and not os.access(folder, os.X_OK)
+                found[folder] = [] if others else self._read(self._file(folder))
+        kept = found.get(self.folder)
+        taken = found.get(self._named, [])
+        #: Whether the file should exist and does not, nor in the folder that the run names.
+        self.missing = kept == [] and (not taken or any(one.get("moving") for one in taken))
+        self._at = self.folder if kept != [] or self.missing else self._named
+        self._here = found.get(self._at, [])
+        self.entries = [
+            {**entry, "where": str(self._file(folder).path)}
+            for folder, known in found.items()
+            for entry in known
+            if entry["key"] != _BEGINNING
+        ]
+        self.entries.sort(key=lambda entry: -int(entry["step"]))
+
+    def _file(self, folder: str) -> WitnessFile:
+        return WitnessFile(Path(folder) / f"{self._database.identity}.witness")
+
+    @property
+    def file(self) -> WitnessFile | None:
+        """The file in which every release is recorded; None if the user wants no witness."""
+        return None if self._at in ("", NONE) else self._file(self._at)
+
+    def _read(self, file: WitnessFile) -> Entries:
+        try:
+            entries = file.read()
+            if any("past" not in entry for entry in entries):
+                raise ValueError("an entry does not tell the stream's earlier releases")
+            return entries
+        except _FAILS as error:
+            raise StateError(
+                f"the witness {file.path} of state {self._label} cannot be read ({_why(error)}). "
+                "It records the last releases, and without it nobody can tell whether the state "
+                "was restored from an old copy: make it readable, or restore it from a copy; or, "
+                "if you know that the state is the newest, move the witness away, and confirm it "
+                f"({field('accept_old_copy', True)})"
+            ) from None
+
+    def keep(self, connection: Connection, *, accept: bool = False) -> None:
+        """Keep the witness (the record of releases away from the state) in the folder that the run
+        names, else where it was, at first in the user's folder.
+
+        A new folder takes the entries, the earlier file is removed, and then the state remembers
+        the folder.
+
+        Args:
+            connection: a transaction that writes the state. The earlier file is removed before it
+                commits, so that no copy of the state finds it any more.
+            accept: also record what the state has released, on the user's word.
+
+        Raises:
+            StateUnavailable: a file cannot be written.
+        """
+        folder = self._named or ("" if self.missing else self.folder) or default_folder()
+        if folder is None:
+            raise self._unwritten("", "the user has no home", _NOTHING_RELEASED)
+        if folder == self.folder and not (accept and folder != NONE):
+            return
+        if folder != NONE:
+            ledger.lock(connection)
+            old = None if self.missing or folder == self._at else self.file
+            self._begin(connection, old, self._file(folder), accept or self.folder == NONE)
+        connection.run("UPDATE counton_database SET witness = :folder", folder=folder)
+        self.folder = self._at = folder
+
+    def _begin(
+        self, connection: Connection, old: WitnessFile | None, new: WitnessFile, rows: bool
+    ) -> None:
+        """Write the entries to a new file and remove the old one; until then, the new one says that
+        it is moving. ``rows``: also record what the state has released.
+        """
+        entries = [{word: one[word] for word in one if word != "where"} for one in self.entries]
+        if rows:
+            said = (
+                "SELECT name, key_fingerprint, streams.step, forgotten, digest"
+                " FROM counton_streams streams LEFT JOIN counton_journal releases"
+                " ON releases.stream_id = streams.id AND releases.step = streams.step"
+            )
+            found = connection.rows(said)
+            entries = [*(self._entry(Mark.of(one), one.digest or "") for one in found), *entries]
+        texts = {"key": _BEGINNING, "state": self._label, "stream": "", "digest": "", "step": 0}
+        first = {**texts, "past": [], "forgotten": 0}
+        try:
+            new.begin([{**first, "moving": old is not None}, *reversed(entries)])
+            if old is not None:
+                old.move_to(new)
+                new.begin([{**first, "moving": False}])
+        except _FAILS as error:
+            raise self._unwritten(str(new.path), _why(error), _NOTHING_RELEASED) from None
+
+    def refuse_missing(self) -> None:
+        """Refuse a state if its witness (the record of releases away from the state) should exist
+        and is missing.
+
+        Raises:
+            StateUnavailable: the folder may be on a disk that is not mounted.
+        """
+        if self.missing:
+            raise StateUnavailable(
+                f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
+                "records the last releases, and without it nobody can tell whether the state was "
+                "restored from an old copy: mount its disk, or restore it; if it was moved, name "
+                f"its folder ({field('witness')}), which all machines that use the state share; "
+                "until then nothing is released. An old copy would release steps again from other "
+                "rows. Only if the witness is lost for good, and you know that the state is the "
+                f"newest, confirm it ({field('accept_old_copy', True)})"
+            )
+
+    def forgotten_entries(self, connection: Connection) -> Entries:
+        """Return the entries that the witness (the record of releases outside the state) has for
+        streams that have released something and that the state lacks.
+        """
+        rows = connection.rows("SELECT key_fingerprint, name FROM counton_streams")
+        known = {(row.key_fingerprint, row.name) for row in rows}
+        return [
+            entry
+            for entry in self.entries
+            if entry["step"] and (entry["key"], entry["stream"]) not in known
+        ]
+
+    def refuse_forgotten(self, connection: Connection, beginning: str = "") -> None:
+        """Refuse a state that lacks streams which its witness, the record outside the state, has
+        recorded; or that has released something of which the witness knows nothing.
+
+        Called before a stream is created, and again at its first step: if two copies of a state
+        created different streams, only one copy can release.
+
+        Args:
+            beginning: name of the stream that releases its first step, or "".
+        """
+        self.refuse_missing()
+        for entry in self.forgotten_entries(connection):
+            raise _lost_state(self._label, entry)
+        said = (
+            "SELECT name, key_fingerprint, step, forgotten FROM counton_streams"
+            " WHERE name <> :name AND step > 0"
+        )
+        for row in connection.rows(said, name=beginning):
+            self._refuse_unknown(Mark.of(row))
+
+    def _refuse_unknown(self, at: Mark) -> None:
+        if at.step and self.folder != NONE and not self.knows(at):
+            where = self._file(self.folder).path
+            raise OldCopy(
+                f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and {where} "
+                "has no record of it, so nobody here can tell whether the state was restored from "
+                "an old copy. An old copy would release steps again, with equal noise, and reveal "
+                "how the data differ: restore the newest copy with its witness; if you know that "
+                f"this copy is the newest, confirm it ({field('accept_old_copy', True)})"
+            )
+
+    def check(
+        self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
+    ) -> None:
+        """Refuse a stream that is or may be an old copy: the witness, the record outside the state,
+        is missing, knows nothing of the stream, or has releases or deletions of people that the
+        stream lacks.
+
+        Args:
+            at: the stream's progress as the state has it.
+            digest: function that returns the digest of a step's release, or None if the state has
+                none.
+            forgetting: the caller is going to delete a person's data; missing deletions are then
+                allowed.
+        """
+        self.refuse_missing()
+        self._refuse_unknown(at)
+        self.compare(at, digest, forgetting=forgetting)
+
+    def compare(
+        self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
+    ) -> None:
+        """Refuse a stream that is an old copy, as `check` does, whatever the witness (the record
+        outside the state) does not know.
+        """
+        for entry in self._of(at):
+            if entry["step"] > at.step:
+                raise OldCopy(
+                    f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
+                    f"{entry['where']} records that step {entry['step']:,} is released, so the "
+                    "state was restored from an old copy. Releasing a step again from other data, "
+                    "with equal noise, would reveal the difference of the data: restore the newest "
+                    "copy; or, if it is lost, end this stream and begin another one "
+                    f"({field('name')})"
+                )
+            if entry["step"] and digest(entry["step"]) != entry["digest"]:
+                raise self._other_release(at.name, entry["step"], entry["where"])
+            if not forgetting and entry["forgotten"] > at.forgotten:
+                more = entry["forgotten"] - at.forgotten
+                times = "once" if more == 1 else f"{more:,} times"
+                raise OldCopy(
+                    f"state {self._label} is an old copy: {entry['where']} records that people "
+                    f"were forgotten in stream {at.name!r} {times} since the copy was made, and "
+                    "the copy still remembers them: restore the newest copy, or forget them again "
+                    f"(counton forget), {times}; until then nothing is released"
+                )
+
+    def _of(self, at: Mark) -> Entries:
+        """Return the entries that the witness (the record of releases outside the state) has for
+        one stream, the latest steps first.
+        """
+        return [one for one in self.entries if (one["key"], one["stream"]) == at[:2]]
+
+    def knows(self, at: Mark) -> bool:
+        """Return True if the witness (the record of releases outside the state) has an entry for
+        the stream that ``at`` names.
+        """
+        return bool(self._of(at))
+
+    def may_show(self, at: Mark, digest: str) -> bool:
+        """Return True if a stream's last release still has to be recorded in the witness, the
+        record outside the state, before it is shown. ``digest`` is that of the release.
+
+        Nothing is recorded if the witness is missing, knows nothing of the stream, or has later
+        steps.
+
+        Raises:
+            OldCopy: the witness has recorded another release of this step, or a later step without
+                this release.
+        """
+        of, known = self._of(at), False
+        for entry in of:
+            past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
+            if past.get(at.step, digest) != digest:
+                raise self._other_release(at.name, at.step, entry["where"])
+            known |= at.step in past or (len(past) > PAST and at.step < min(past))
+        later = bool(of) and of[0]["step"] > at.step
+        if later and not known:
+            raise self._other_release(at.name, at.step, of[0]["where"])
+        return bool(of) and not later and self.is_behind(at)
+
+    def is_behind(self, at: Mark) -> bool:
+        """Return True if the witness (the record outside the state) has not recorded a stream's
+        progress ``at``: its last step, or all its deletions of people.
+        """
+        return (
+            not self.missing
+            and self.file is not None
+            and all(
+                (one["key"], one["stream"], one["step"]) != at[:3]
+                or one["forgotten"] < at.forgotten
+                for one in self._here
+            )
+        )
+
+    def note(self, at: Mark, digest: str, stream_id: int) -> None:
+        """Record a committed release in the witness (the record outside the state), before the
+        release is shown to anybody.
+
+        Args:
+            at: the stream's progress after the release, whose digest is ``digest``.
+            stream_id: id of the stream's database row.
+
+        Raises:
+            StateError: the release cannot be recorded; or the witness knows another release of a
+                step, so another copy of the state is in use, and the witness stays unchanged.
+        """
+
+        def agrees(old: dict[str, Any]) -> bool:
+            if old["step"] in (0, at.step):
+                return not old["step"] or bool(old["digest"] == digest)
+            with self._database.transaction(write=False) as connection:
+                return bool(journal.digest_at(connection, stream_id, old["step"]) == old["digest"])
+
+        self._write(
+            lambda file: file.note(self._entry(at, digest), agrees),
+            at.name,
+            f"what {at.name!r} has released is kept in the state, but not shown yet; make the "
+            "witness writable, then run the same command again",
+        )
+
+    def reserve(self, at: Mark) -> None:
+        """Check, before a release is committed, that the witness (the record of releases outside
+        the state) can record it afterwards.
+        """
+        entry = self._entry(at, "0" * 64)
+        self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
+
+    def _write(self, act: Callable[[WitnessFile], int | None], name: str, what: str) -> None:
+        if (file := self.file) is None:  # the user wants none
+            return
+        try:
+            other = act(file)
+        except _FAILS as error:
+            raise self._unwritten(str(file.path), _why(error), what) from None
+        if other is not None:
+            raise self._other_release(name, other, str(file.path))
+
+    def _entry(self, at: Mark, digest: str) -> dict[str, Any]:
+        return {
+            "key": at.key,
+            "state": self._label,
+            "stream": at.name,
+            "step": at.step,
+            "digest": digest,
+            "past": [],
+            "forgotten": at.forgotten,
+        }
+
+    def lacks(self, connection: Connection, at: Mark) -> str | None:
+        """Return, in words, why the witness (the record of releases outside the state) would not
+        notice an old copy of the state; None if it would notice it. ``at`` is the stream's progress
+        as the state has it.
+        """
+        if not at.step or self.file is None:
+            return None
+        path = self.file.path
+        try:
+            os.close(open_plain(path, os.O_RDWR))
+        except OSError as error:
+            state = self._database.path  # nothing is released where the state cannot be written
+            if state is None or may_be_written(state):
+                return f"the witness {path} cannot be written ({error.strerror}): make it writable"
+        for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
+            time.sleep(wait)
+            now = Witness(self._database, connection, self._named or None)
+            known = max((entry["step"] for entry in now._of(at)), default=0)
+            if known >= at.step:
+                return None
+        return (
+            f"the state is at step {at.step:,}, but its witness {path} records only steps up to "
+            f"{known:,}, so it could not tell an old copy of the state from the newest: if you "
+            "restored the witness, restore its newest copy; if a run was interrupted, the next run "
+            "records the missing steps"
+        )
+
+    def _unwritten(self, path: str, why: str, what: str) -> StateUnavailable:
+        return StateUnavailable(
+            f"the witness {path} of state {self._label} cannot be written ({why}). It records the "
+            f"last releases, and without it nobody would notice an old copy of the state: {what}"
+        )
+
+    def _other_release(self, name: str, step: int, where: str) -> OldCopy:
+        return OldCopy(
+            f"step {step:,} of stream {name!r} has another release in state {self._label} than "
+            f"{where} records, so two copies of the state were continued; equal noise on two data "
+            "sets reveals how they differ: go on with the recorded copy, and stop using the other"
+        )
+
+
+def latest_witness(database: Database, place: Place | None = None) -> Witness:
+    """Read the witness of a state, the record of releases outside the state, before the state's
+    streams are read; ``place`` is the folder that this run names.
+    """
+    with database.transaction(write=False) as connection:
+        return Witness(database, connection, place)
+
+
+def refuse_used(
+    folder: str | None, own: str | None, label: str, lost: bool, fingerprint: str | None
+) -> None:
+    """Refuse a new stream if a witness in this folder, a record of the releases of another state,
+    shows that the state at this address was lost, or that the key was used.
+
+    Args:
+        own: identity of the state; None if the state does not exist yet.
+        label: address of the state.
+        lost: whether the state has no streams, and its key is not new.
+        fingerprint: fingerprint of a key that is used as it is; None if the key is derived.
+    """
+    if folder in (None, NONE) or not (lost or fingerprint):
+        return
+    for path in sorted(Path(str(folder)).glob("*.witness")):
+        if path.stem == own:
+            continue
+        try:
+            entries = parse_entries(read_plain(path))
+        except (OSError, ValueError):  # the state that it belongs to reports it
+            continue
+        for entry in entries:
+            same = (lost and entry["state"] == label) or entry["key"] == fingerprint
+            if entry["step"] and same:
+                raise _lost_state(label, {**entry, "where": path})
+
+
+def _lost_state(label: str, entry: Mapping[str, Any]) -> OldCopy:
+    name, steps = entry["stream"], entry["step"]
+    what = "1 step" if steps == 1 else f"{steps:,} steps"
+    return OldCopy(
+        f"state {label} has no release {name!r}, but {entry['where']} records {what} of it as "
+        "released, so the state was lost or restored from an old copy. The privacy loss of those "
+        "releases remains, and the ledger does not count it any more: restore the newest copy of "
+        f"the state; if it is lost for good, begin another {field('state')}, with a limit reduced "
+        "by that loss"
+    )
+
+
+def witness_remarks(
+    state: Place | None,
+    place: Place | None = None,
+    *,
+    opened: Database | None = None,
+    in_file: bool = False,
+) -> list[str]:
+    """Return warnings about the place of a state's witness, the record of releases outside the
+    state.
+
+    Args:
+        place: the folder that this run names.
+        opened: the state, if the caller has it open; None also if it does not exist yet.
+        in_file: whether a job file states the options of the run. Then there is also a warning if
+            an earlier run has named the folder and this one does not.
+    """
+    if state is None:
+        return []
+    kept, named, home = "", "" if place is None else address_of(place), default_folder()
+    if opened is not None:
+        with opened.transaction(write=False) as connection:
+            kept = str(connection.value("SELECT witness FROM counton_database"))
+    remarks = []
+    if in_file and not named and kept not in ("", home):
+        remarks.append(
+            f"an earlier run named the witness {kept!r}, and the state remembers it though "
+            f"{field('witness')} is not given now: to change it, name another place, or {NONE!r}"
+        )
+    folder, address = named or kept or home, parse_address(state)
+    if folder not in (None, NONE) and address.file is not None:
+        at = Path(os.path.realpath(str(folder)))
+        if at.is_relative_to(address.file.resolve().parent):
+            remarks.append(
+                f"the witness {at} lies in the folder of the state {address.label}: if the whole "
+                "folder were restored from a copy, nobody would notice that the state is old; give "
+                f"a place elsewhere, {field('witness')}"
+            )
+    return remarks
+
+
+class Position(NamedTuple):
+    """Number of released steps of a stream, and its writer epoch, a number that each opening for
+    writing raises.
+    """
+
+    step: int
+    epoch: int
+
+
+def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
+    """Return the public columns of a stream's database row; refuse an old copy.
+
+    An old copy lacks steps, or deletions of people, that its witness (a record outside the state)
+    has recorded.
+
+    Raises:
+        StateError: the stream is missing, or the witness has recorded more than the state has, or
+            another release; or the witness is missing.
+    """
+    row = records.public_row(connection, name)
+    if row is None:
+        raise OldCopy(
+            f"state {database.label} has no stream {name!r} any more; restore the state that was "
+            "used before"
+        )
+    witness.check(Mark.of(row), digests_in(connection, row.id))
+    return row
+
+
+def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
+    """Return a function that maps a step of a stream to the digest of its release.
+
+    The digest is that of the journal, the table of releases; None if the journal lacks the step.
+    """
+    return cache(partial(journal.digest_at, connection, stream_id))
+
+
+def let_show(database: Database, name: str) -> None:
+    """Allow a process to show the last release of a stream; record the release first, if only
+    earlier releases are recorded.
+
+    The record is the stream's witness, outside the state. The process that made the release may
+    have been killed, or may have failed, before it recorded the release.
+
+    Every process that shows a stream and is not its writer calls this function first. No key is
+    needed.
+
+    Raises:
+        StateError: the release cannot be recorded; or another release of the step is recorded, so
+            this one comes from another copy of the state.
+    """
+    witness = latest_witness(database)  # read before the state
+    with database.transaction(write=False) as connection:
+        row = records.public_row(connection, name)
+        digest, at = journal.digest_at(connection, row.id, row.step), Mark.of(row)
+    # A damaged journal, without a digest, is reported by its reader.
+    if row.step and digest is not None and witness.may_show(at, digest):
+        witness.note(at, digest, row.id)
+
+
+def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ...]:
+    """Accept a state as the newest on the user's word, and record its streams in the witness (a
+    record outside the state).
+
+    A missing file is given up. A state stays refused if an existing one shows that it is old.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        witness: folder of the witness; None: where it is, or the user's folder if it is missing.
+
+    Returns:
+        The names of the streams that the witness could not confirm as the newest.
+
+    Raises:
+        StateError: a stream lacks releases that the witness has recorded; or the witness cannot be
+            read or written.
+    """
+    database = Database(state)
+    try:
+        with database.transaction(write=True) as connection:
+            known = Witness(database, connection, witness)
+            rows = [records.public_row(connection, name) for name in records.names(connection)]
+            for row in rows:
+                known.compare(Mark.of(row), digests_in(connection, row.id))
+            known.keep(connection, accept=True)
+        return tuple(row.name for row in rows if row.step and not known.knows(Mark.of(row)))
+    finally:
+        database.close()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, CountonError):
+        return str(error)
+    return getattr(error, "strerror", None) or "it was altered, or written only in part"
