@@ -70,8 +70,9 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     assert "give another file for the key" in done.err
     assert contents() == before
     line = place.folder / "line.csv"
-    line.write_text("visits\n5\n4\n")
-    words = ["--value", "visits", "--rho", "1", "--out", str(place.folder / "o.csv")]
+    line.write_text("hour,visits\n0,5\n1,4\n")
+    words = ["--label", "hour", "--domain", "0,1", "--value", "visits", "--rho", "1"]
+    words += ["--out", str(place.folder / "o.csv")]
     done = place("ranges", str(line), *words, "--state", str(place.state), "--key", key)
     assert done.code == 2
     assert "is also a file of the state" in done.err
