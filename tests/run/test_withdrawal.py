@@ -113,22 +113,6 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
     assert "WITHDRAWN: use-another" in door(state, tmp_path)
 
 
-def test_versions_say_why(tmp_path: Path) -> None:
-    state = tmp_path / "s.db"
-    release(
-        "count",
-        ROWS,
-        state=state,
-        guarantee=PureDP(1),
-        name="days",
-        yes=True,
-        append=True,
-        **REVISED,
-    )
-    end_stream(state, "days", withdrawn=WORDS)
-    assert f"WITHDRAWN: {WORDS}" in of_export("--versions")(state, tmp_path)
-
-
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])
 def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"

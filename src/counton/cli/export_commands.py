@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from typing import Any
 
-import polars as pl
-
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.released.read_options import LOOK
-from counton.released.release_facts import facts_of, promise_of
+from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
-from counton.run.exports import checked_file, export, methods, publish
+from counton.run.exports import export, methods, publish
 from counton.run.journal_values import fit_of
 from counton.run.read_back import read_public
-from counton.run.written_files import PICTURES, write_table
+from counton.run.written_files import PICTURES
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -34,7 +30,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
-    for own in ("state", "out", "json", "versions"):
+    for own in ("state", "out", "json"):
         del arguments[own]
     for given in LOOK:
         if ending not in PICTURES and arguments[given] is not None:
@@ -42,9 +38,6 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
                 f"--{given} is for charts, and no chart is written: give --out with "
                 f"{', '.join(PICTURES)} too, or leave --{given} out"
             )
-    if options.versions:
-        _perform_versions(options, arguments)
-        return
     found = export(options.state, options.out, **arguments).numbers
     if options.json:
         report = {"about": facts_of(found), "steps": _reach(found)}
@@ -65,47 +58,12 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         console.write_line(f"{kind} written to {options.out}")
         return
     console.write_line("")
-    _print_last(console, found.table())
-
-
-def _print_last(console: Console, table: pl.DataFrame) -> None:
-    """Print the last rows of a table, and where all of them are."""
+    table = found.table()
     console.write_released(table.tail(_ROWS))
     if table.height > _ROWS:
         console.write_line(
             f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
         )
-
-
-def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print the table with a row for each version of each window."""
-    for name in LOOK:
-        arguments.pop(name)
-    ending = "" if options.out is None else options.out.suffix.lower()
-    asked = field("versions", options.versions)
-    if ending in PICTURES:
-        raise InvalidInput(
-            f"{asked} writes a table of its own, which a chart does not show: leave it "
-            f"out, or give {field('out')} as a table"
-        )
-    found = export(options.state, None, **arguments)
-    table, promise = found.versions(), promise_of(found.numbers)
-    if options.out is not None:
-        path = checked_file(options.out, options.state)
-        about = {"versions_of": promise["name"], **promise}
-        write_table(table, path, about)
-    if options.json:
-        if options.out is not None:
-            sys.stdout.write(f"{json.dumps({'about': promise, 'out': str(options.out)})}\n")
-        else:
-            print_json_rows({"about": promise}, table)
-        return
-    console = Console()
-    console.write_line(f"{promise['name']}: {table.height:,} versions", bold=True)
-    if options.out is not None:
-        console.write_line(f"table written to {options.out}")
-        return
-    _print_last(console, table)
 
 
 def _reach(found: ReleasedNumbers) -> list[int] | None:

@@ -83,9 +83,6 @@ class ExportOptions:
     start: str | None = option(None, "only windows that begin at this time or later")
     until: str | None = option(None, "only windows that end by this time")
     groups: str | None = option(None, "only these groups, in this order: A,B,C")
-    versions: bool = option(
-        False, "for windows that are revised: a row for each version of each window"
-    )
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
