@@ -15,7 +15,6 @@ from counton.strategies import (
     StreamStrategy,
     WindowVersions,
     public_strategies,
-    strategy_from_dict,
 )
 
 #: All examples of a strategy are tried with one step and with 26.
@@ -58,13 +57,6 @@ EXAMPLES = [
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
 def test_strategy_keeps_every_law(strategy: StreamStrategy, horizon: int) -> None:
     check_strategy(strategy, horizon)
-
-
-@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
-def test_strategy_is_rebuilt_from_its_description(cls: type[StreamStrategy]) -> None:
-    for strategy in cls.examples(100):
-        assert strategy_from_dict(strategy.to_dict()) == strategy
-        assert hash(strategy_from_dict(strategy.to_dict())) == hash(strategy)
 
 
 @pytest.mark.parametrize("nodes", [1, 7])

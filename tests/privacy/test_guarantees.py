@@ -86,15 +86,12 @@ def test_the_meaning_speaks_of_a_replaced_unit_where_that_is_the_relation(
 
 
 def test_a_table_says_what_its_relation_is(tmp_path: Path) -> None:
-    for name, given in (
-        ("a", {"value": "n"}),
-        ("b", {"value": "n", "label": "town", "domain": "x,y"}),
-    ):
-        frame = {"town": ["x", "y"], "n": [3, 4]}
-        kept("ranges", frame, tmp_path / "s.db", name, replace=True, unit="answer", **given)
-        said = methods(tmp_path / "s.db", name, full=True)[name]
-        assert "one answer replaced by another makes no output" in said
-        assert "more or less" not in said
+    given: dict[str, Any] = {"value": "n", "label": "town", "domain": "x,y"}
+    frame = {"town": ["x", "y"], "n": [3, 4]}
+    kept("ranges", frame, tmp_path / "s.db", "b", replace=True, unit="answer", **given)
+    said = methods(tmp_path / "s.db", "b", full=True)["b"]
+    assert "one answer replaced by another makes no output" in said
+    assert "more or less" not in said
 
 
 def test_str_is_plain_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
 from counton.strategies import KAry, Metric
 from counton.strategies.participation import sensitivity
@@ -248,11 +248,6 @@ def test_bad_choices() -> None:
         KAry.best(0)
     with pytest.raises(InvalidInput, match="metric is 'median'"):
         KAry(10, 3).overall_variance("median")  # type: ignore[arg-type]
-
-
-def test_steps_beyond_the_horizon_name_it() -> None:
-    with pytest.raises(HorizonExceeded, match="step 11 is after the last of the 10 steps"):
-        KAry(10, 3).noise(HashedNoise(), range(9, 12))
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])

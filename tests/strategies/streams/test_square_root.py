@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.strategies import matrices
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
@@ -315,17 +315,3 @@ def test_bad_horizons_are_refused(horizon: object) -> None:
 def test_noise_beyond_exact_arithmetic_is_refused() -> None:
     with pytest.raises(SumOverflow, match=r"2\^52"):
         SqrtToeplitz(3).noise(Table(np.array([1, 2**52, 1])), range(1, 4))
-
-
-def test_steps_beyond_the_horizon_are_refused() -> None:
-    strategy, field = SqrtToeplitz(10), table(10)
-    for call in (
-        lambda: strategy.noise(field, range(5, 12)),
-        lambda: strategy.variance([11]),
-        lambda: strategy.row(11),
-        lambda: strategy.column(11),
-    ):
-        with pytest.raises(HorizonExceeded, match="11"):
-            call()
-    with pytest.raises(InvalidInput, match="metric"):
-        strategy.overall_variance("median")  # type: ignore[arg-type]
