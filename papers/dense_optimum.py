@@ -59,7 +59,9 @@ def dense_optimum(steps: int, epochs: int = 1, optimizer: SGD | None = None) -> 
     """
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     schedule = training_schedule(steps, epochs)
-    return BandedOptimum(_optimal(steps, schedule, optimizer)[0], schedule).under(optimizer)
+    gram, _ = _optimal(steps, schedule, optimizer)
+    matrix = np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]
+    return BandedOptimum(np.asarray(matrix, np.float64), schedule).under(optimizer)
 
 
 def no_error_below(steps: int, epochs: int = 1, optimizer: SGD | None = None) -> float:
@@ -74,8 +76,8 @@ def no_error_below(steps: int, epochs: int = 1, optimizer: SGD | None = None) ->
 
 @lru_cache(maxsize=2)
 def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Floats, float]:
-    """Return the optimal measurement matrix C for examples on a fixed schedule, shape (steps,
-    steps), and a sum of variances that no matrix goes below.
+    """Return C^T C of the optimal measurement matrix C for examples on a fixed schedule, shape
+    (steps, steps), and a sum of variances that no matrix goes below.
     """
     members, apart = schedule.steps, schedule.apart
     order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
@@ -112,12 +114,10 @@ def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Flo
             if improved < _ENOUGH:
                 break
         multiplier = np.einsum("iab,ibc,icd->iad", own, multiplier, own)
-        diagonal = np.einsum("iss->is", multiplier)
+        diagonal = np.maximum(np.einsum("iss->is", multiplier), 1e-300)  # a step may need none
         shares = np.sqrt(shares * diagonal / diagonal.sum(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-    gram = best[np.ix_(back, back)]
-    flipped = np.linalg.cholesky(gram[::-1, ::-1])
-    return np.asarray(flipped.T[::-1, ::-1]), below
+    return best[np.ix_(back, back)], below
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:

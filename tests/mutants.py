@@ -11,8 +11,6 @@ strategies, norms, calibration, rounding and ids that tests of ``proofs/referenc
 the list too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from counton.base.options import Option
+from counton.frame.options import Option
 from counton.job.job import Job, RowFormat, fields_of, options_of
 from counton.job.stated_options import all_options
 from counton.statistics.catalogue import OWN

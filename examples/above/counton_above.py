@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from counton.base.exact import Number, exact, text
-from counton.base.options import VALUE, Option
+from counton.frame.options import VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics import Card, Part, TallyStatistic
 

@@ -7,8 +7,6 @@ printed, ``--case FILE`` runs one case again that was kept, ``--only neighbours`
 the end is 1 then.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -4,8 +4,6 @@ By each door whole nights run twice, without the unit and with it. Noise rounds 
 what all nights release together shows how far one unit moves what is measured.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

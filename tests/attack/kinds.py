@@ -4,8 +4,6 @@ A case is made of JSON values, so that one that finds something can be kept in a
 and run again. A run ends in a word for the count, or in an error that says what is wrong.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools

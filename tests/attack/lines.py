@@ -1,7 +1,5 @@
 """Files with odd lines, from which every line is taken out in turn."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ sensitivity that the noise was calibrated for, and that noise must be wide enoug
 that the ledger was charged.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Noise by itself: a thousand groups without rows show it, and it has the law that is claimed."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

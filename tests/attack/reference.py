@@ -1,7 +1,5 @@
 """Released values once more, by the reference: ten thousand of a random stream to the last bit."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

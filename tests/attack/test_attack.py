@@ -1,7 +1,5 @@
 """The attack finds mistakes that are put in on purpose, keeps the case, and finds nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

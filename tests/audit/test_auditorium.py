@@ -7,8 +7,6 @@ one. It sees the law of the noise and what correlates between releases. It does 
 refused, rare events, or more than one number made of a sample.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -6,8 +6,6 @@ that a key is used once, or the sum of what several releases of one state spend;
 are found its two runs measure different cells, which it cannot compare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any

@@ -1,7 +1,5 @@
 """People read the digits that the error carries; files keep what was published."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from counton.base.columns import errors_of, readable

@@ -1,7 +1,5 @@
 """Laws as data: exact parameters, variances at the ends of the range, saved and read again."""
 
-from __future__ import annotations
-
 import json
 import math
 from decimal import Decimal

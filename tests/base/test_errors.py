@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import importlib
 import pickle
@@ -8,7 +6,7 @@ from contextlib import suppress
 
 import counton
 from counton.base.errors import CountonError, InvalidInput, MissingExtra, field
-from counton.base.options import MissingOptions
+from counton.frame.options import MissingOptions
 
 
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:

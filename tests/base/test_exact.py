@@ -1,7 +1,5 @@
 """Numbers mean their decimal text, print back exactly, and round towards more noise."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

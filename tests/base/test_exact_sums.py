@@ -1,7 +1,5 @@
 """Sums of rows are refused in one place, whichever room adds them up."""
 
-from __future__ import annotations
-
 import ast
 import traceback
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A call that lacks an argument is told the call that works."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Squared norms: they are named so, and one function knows how they grow with a change."""
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import product

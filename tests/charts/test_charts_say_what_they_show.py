@@ -1,7 +1,5 @@
 """A window's number stands on its window, a colour belongs to a group, words say what is shown."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures show themselves in a notebook, whatever its backend is."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

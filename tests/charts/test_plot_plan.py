@@ -1,7 +1,5 @@
 """The picture of a plan over time: what is drawn is what the plan says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

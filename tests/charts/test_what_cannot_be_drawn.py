@@ -1,7 +1,5 @@
 """A chart is no reason to lose a release, nor to fill a nightly mail."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A pseudo-terminal for tests: a command asks there, and is answered prompt by prompt."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

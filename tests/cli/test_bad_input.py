@@ -1,7 +1,5 @@
 """What is refused: the message says what is wrong and what to do, and nothing changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows that stand for several events: ``--counts COLUMN``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

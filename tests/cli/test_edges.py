@@ -1,7 +1,5 @@
 """Names that cannot be shown as they are, values that look like others, and what is found late."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

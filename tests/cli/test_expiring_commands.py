@@ -1,7 +1,5 @@
 """Streams without an end on the command line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

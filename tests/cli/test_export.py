@@ -1,7 +1,5 @@
 """The command `export`: what was released, again, from the state alone."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

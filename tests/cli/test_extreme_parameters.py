@@ -1,7 +1,5 @@
 """Parameters at the ends of what is allowed: a release or a sentence, no other exception."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of one run: none takes another's place, also where both are still to be made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

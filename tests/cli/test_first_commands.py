@@ -1,7 +1,5 @@
 """The first command over a file: one refusal says all that is missing, and what to type instead."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Before a new stream begins, whoever sits at a terminal is asked; nobody else is."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

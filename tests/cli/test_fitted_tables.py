@@ -1,7 +1,5 @@
 """Tables for statisticians: whole numbers, known totals, and contingency tables as a command."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words of the field: a first count prints none of them, and the glossary explains each."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every statistic with every option goes on with nothing but its events, state and until."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Help has two pages: one screen with an example that runs, and all options."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

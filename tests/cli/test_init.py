@@ -1,7 +1,5 @@
 """``counton init``: from a file to a job file that runs, at a terminal and without one."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """Job files: what they may hold, what is refused, and that they are one more door to one run."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

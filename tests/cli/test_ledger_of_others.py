@@ -1,7 +1,5 @@
 """What other programs spent counts in the ledger for good; a share of the limit is warned of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 one sentence that proposes the nearest column, no number, no traceback.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sqlite3
@@ -18,7 +16,7 @@ from inside import Inside
 
 from counton import release
 from counton.base.errors import InvalidInput
-from counton.base.options import split_names
+from counton.frame.options import split_names
 from counton.job.stated_options import kind_of, own_options
 from counton.statistics.catalogue import keywords
 

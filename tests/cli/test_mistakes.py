@@ -1,7 +1,5 @@
 """Mistakes that look like ordinary runs: counted twice, groups from the data, a wrong date."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

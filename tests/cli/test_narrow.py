@@ -1,7 +1,5 @@
 """What is printed on a screen of 40 columns, and what is said when the machine gives out."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 from functools import partialmethod

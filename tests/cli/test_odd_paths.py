@@ -1,7 +1,5 @@
 """What an option names may be a pipe, a folder, a device, or no name at all: nothing waits."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -15,10 +13,10 @@ import typer
 from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
-from counton.base.options import Option
 from counton.base.outside_input import open_plain
 from counton.cli.app import app
 from counton.cli.statistic_command import command_of
+from counton.frame.options import Option
 from counton.job.job import options_of
 from counton.job.jobfile import load
 from counton.job.stated_options import all_options

@@ -1,7 +1,5 @@
 """Options are the command line's own words: below it, errors name fields, which it translates."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An option of a command is one of every other door: plans, job files, nightly runs, services."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

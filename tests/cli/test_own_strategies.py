@@ -1,7 +1,5 @@
 """A strategy of one's own is one of jobs, streams, job files, and files that answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Passwords in addresses: whatever a command is given and says, they are shown and kept nowhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

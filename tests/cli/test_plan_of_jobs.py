@@ -1,7 +1,5 @@
 """`counton plan nightly.toml`: what all jobs will release and cost, with nothing read or made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`counton plan 52 --within 20`: the least guarantee with which a last release is so accurate."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

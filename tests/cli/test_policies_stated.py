@@ -1,7 +1,5 @@
 """An option that equals the default is stated: it changes the one that a stream has kept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The command `publish`: releases as plain rows, for SQL."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable

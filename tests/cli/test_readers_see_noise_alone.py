@@ -4,8 +4,6 @@ Two nights over rows, and over rows with one more: under one key, with one noise
 number is added. A difference would come from exact data on another way than through the noise.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -1,7 +1,5 @@
 """The command line on a state that is a PostgreSQL server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

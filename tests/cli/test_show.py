@@ -1,7 +1,5 @@
 """The command ``show`` of a released table, a published database and a state."""
 
-from __future__ import annotations
-
 import json
 
 import polars as pl

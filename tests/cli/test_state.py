@@ -1,7 +1,5 @@
 """States that do not fit, keys that are not theirs, budgets that are spent."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands for statistics: each with options of its own, what is released stays released."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands `hierarchy` and `ranges`: what they write, print, repeat and refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

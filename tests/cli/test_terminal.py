@@ -1,7 +1,5 @@
 """Names from files and data steer no terminal; job files that lie too deep are refused."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

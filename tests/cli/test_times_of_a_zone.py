@@ -1,7 +1,5 @@
 """Whatever is told of a stream has its times as clocks show them where the stream is."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

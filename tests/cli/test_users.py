@@ -1,7 +1,5 @@
 """Users on the command line: what is said of them, and to whom."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

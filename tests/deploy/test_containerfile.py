@@ -1,7 +1,5 @@
 """The container file, as far as no builder is needed to see it."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

@@ -3,8 +3,6 @@
 The queries run as the role that a dashboard has, with the rights that `deploy/postgresql` gives.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The manifests: by the schemas of Kubernetes, and their job files by a run."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

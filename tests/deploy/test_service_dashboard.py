@@ -1,7 +1,5 @@
 """Grafana's dashboard over HTTP: every question of its file, to a real service."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

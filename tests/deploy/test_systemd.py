@@ -1,7 +1,5 @@
 """The unit and the timer: what they promise, what systemd says of them, and their job file."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A statistic of another package is a command, a job, a page, and a file that answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

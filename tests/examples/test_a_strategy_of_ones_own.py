@@ -1,7 +1,5 @@
 """A strategy of another package is planned, streamed, printed with its file, and verified."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demonstrations: what they print are commands, and the commands release what they say."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

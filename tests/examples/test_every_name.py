@@ -1,7 +1,5 @@
 """Programs of others know the types of all that is stable."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

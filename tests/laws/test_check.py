@@ -1,7 +1,5 @@
 """One word checks whatever there is, and a plug-in of pytest checks what others write."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from fractions import Fraction

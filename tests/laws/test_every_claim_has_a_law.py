@@ -5,8 +5,6 @@ strategies derive stands here: beside wrong implementations, which the laws refu
 whose wrong value hurts nobody, with the reason. A new name that stands nowhere fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from fractions import Fraction

@@ -3,8 +3,6 @@
 As `test_every_claim_has_a_law` does for streams.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from functools import cache
 from typing import Any

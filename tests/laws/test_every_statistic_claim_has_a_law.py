@@ -5,8 +5,6 @@ stands beside wrong statistics that the laws refuse, or among those whose wrong 
 A new name that stands nowhere fails.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,7 +20,6 @@ from above import (
     Half,
     InOneStep,
     InTheFirstGroup,
-    Joins,
     LetterByLetter,
     Letters,
     LettersThatGo,
@@ -81,7 +78,6 @@ WRONG: dict[str, list[Statistic]] = {
     "begin": [
         claiming(begin=lambda self: Forgetful(self, restored=True)),
         claiming(begin=lambda self: Forgetful(self)),
-        Joins(),
         grouped(begin=lambda self: InTheFirstGroup(self)),
         grouped(begin=lambda self: OfAllGroups(self)),
     ],
@@ -176,7 +172,6 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *(
-                "unprotected",
                 "example",
                 "example_file",
                 "besides_noise",

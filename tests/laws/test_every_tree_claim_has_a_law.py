@@ -5,8 +5,6 @@ that it gives and of the `Measuring` that makes cells of it stands beside what i
 law that has to notice.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """Whatever is accepted can release its last step: with the widest noise and the largest sums."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

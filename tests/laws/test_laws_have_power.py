@@ -1,7 +1,5 @@
 """A strategy broken on purpose breaks the law that is meant to catch it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

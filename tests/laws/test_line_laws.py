@@ -1,7 +1,5 @@
 """Every law over every strategy for lines; a new strategy is found without a line here."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools

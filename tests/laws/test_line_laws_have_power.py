@@ -1,7 +1,5 @@
 """A strategy for lines broken on purpose breaks the law that is meant to catch it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property

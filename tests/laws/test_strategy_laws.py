@@ -1,7 +1,5 @@
 """Every law over every public strategy; a new strategy is found without a line here."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The laws of strategies for training, over all of them and many schedules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
@@ -168,14 +166,6 @@ def silent(self: Any, step: int) -> tuple[Tap, ...]:
     return tuple(tap._replace(weight=0.0) for tap in BufferedToeplitz.taps(self, step))
 
 
-def keeps_its_sensitivity(self: Any, schedule: Any) -> TrainingStrategy:
-    """Another schedule, and what the first one was worth."""
-    other = BufferedToeplitz.with_schedule(self, schedule)
-    known = self.squared_sensitivity()
-    other.__dict__["squared_sensitivity"] = lambda: known
-    return other
-
-
 RIGHT = BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3))
 
 #: For each name of `TrainingStrategy`, wrong strategies.
@@ -213,13 +203,6 @@ WRONG: dict[str, list[TrainingStrategy]] = {
     "under": [
         claiming(under=lambda self, optimizer: self),
         claiming(under=lambda self, optimizer: RIGHT.with_scaling("equal")),
-    ],
-    "with_schedule": [
-        claiming(with_schedule=lambda self, schedule: self),
-        claiming(with_schedule=keeps_its_sensitivity),
-        claiming(
-            with_schedule=lambda self, schedule: BufferedToeplitz(12, (0.9,), (0.7,), schedule)
-        ),
     ],
 }
 

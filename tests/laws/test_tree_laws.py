@@ -1,7 +1,5 @@
 """Every law over strategies for trees of many shapes; and what is broken on purpose is noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`make test-lowest` runs with the versions that pyproject.toml allows at least, and no others."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

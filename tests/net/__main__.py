@@ -2,8 +2,6 @@
 lack, and changes none.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -4,8 +4,6 @@ The address is the text that decides, with the key, all noise of a stream. While
 noise of a job stays, whatever becomes of jobs, states and files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

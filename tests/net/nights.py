@@ -4,8 +4,6 @@ Nothing here names a type of the package: whatever becomes of these, the same fi
 have the same released numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Noise of every strategy: counters of a few steps, and training of a few steps."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

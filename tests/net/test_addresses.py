@@ -4,8 +4,6 @@
 adds cases that are new.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

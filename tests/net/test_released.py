@@ -7,8 +7,6 @@ that are new, and refuses to write another number over one that stands there. A 
 have the numbers of one machine, which `tests/serve` and `tests/spark` hold.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Noise is a function of its address: any window, any thread, any processor."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

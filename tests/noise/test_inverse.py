@@ -1,7 +1,5 @@
 """Thresholds are certain, and no uniform number is read the wrong way, however close it comes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

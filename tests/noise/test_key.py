@@ -1,7 +1,5 @@
 """Keys keep their secret, and every use gets its own subkey."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

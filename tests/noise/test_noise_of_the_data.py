@@ -4,8 +4,6 @@ Two runs of one step, as after a state was put back. The noise is a random funct
 address; with a digest of the data in it, equal data give equal noise.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Float normals for training: their law, their addresses, the same bits everywhere."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Both laws are what they say: exactly at single addresses, statistically with power at large."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

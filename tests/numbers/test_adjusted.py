@@ -1,7 +1,5 @@
 """Tables made to fit: brute force on small instances, and laws on many."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Noise of steps to come that is kept for later processes: it changes no release."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

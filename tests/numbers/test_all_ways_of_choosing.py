@@ -6,8 +6,6 @@ ways follows by optimal stopping, and the best event by comparing what follows w
 the unit.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

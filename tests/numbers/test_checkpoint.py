@@ -1,7 +1,5 @@
 """States that nobody's counter wrote are refused with one kind of error, and never resumed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -5,8 +5,6 @@ attacks are worked out here, from the laws' exact probabilities; `test_all_ways_
 searches small strategies for others.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Contingency tables: all margins agree, with the variances of the Kronecker product."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums with signs, differences and ratios: their intervals hold, and hardly more than that."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from statistics import NormalDist

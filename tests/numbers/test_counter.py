@@ -1,7 +1,5 @@
 """One at a time, in batches of any size or resumed in the middle: the same values to the bit."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Counters of windows: each release is the step's own count; blocks are sums of releases."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Terms: complete, without secrets, and different wherever the noise is."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Counters without a last step: the same values however they run, and intervals that hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

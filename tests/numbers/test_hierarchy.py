@@ -1,7 +1,5 @@
 """Releases of hierarchies: exact consistency, the claimed joint law, plans, bad input."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Several answers hold together as often as they say, and are narrower than by Bonferroni."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

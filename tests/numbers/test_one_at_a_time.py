@@ -1,7 +1,5 @@
 """A stream releases once at a time: threads wait, forks and handlers are refused."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """The order statistic of drawn ratios that intervals for all steps at once take."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """What releases say: intervals, windows and sums over cells, tables, guarantee and unit."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The best of what several kinds of noise give, and the reason if none gives anything."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

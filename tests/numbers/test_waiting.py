@@ -1,7 +1,5 @@
 """The queue of a delay: first in, first out, at the same cost whatever its length."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A release: a wheel of the same bytes, whoever builds it, and a bill of all that it needs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from zipfile import ZipFile

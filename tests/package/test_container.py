@@ -1,7 +1,5 @@
 """The image: its install step carried out here, and all of it where an engine can build."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

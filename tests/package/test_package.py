@@ -3,8 +3,6 @@
 `make test-package` builds both into `dist` and says where the tools are; else nothing here runs.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Types of what is installed, as pyright reads them beside mypy; by make test-package."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Test processes each have their own session: tests that ask for a paper belong to
 (`pytestmark = pytest.mark.xdist_group("elders")`), so that one process runs them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path

@@ -4,8 +4,6 @@ What each paper's lines add to the exact total is written out here, step by step
 weights. Variances and covariances of the releases that a command made are held against it.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """What "Constant matters" prints, and what its figures show."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The page of errata and the tests that show them are about the same errors."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

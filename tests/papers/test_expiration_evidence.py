@@ -1,7 +1,5 @@
 """Table 1 and Figures 1 to 4 of the paper on expiration."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

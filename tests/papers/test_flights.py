@@ -1,7 +1,5 @@
 """One experiment of each paper on real data, and values that are missing as a job treats them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The documentation's page of a paper is what the command that writes it would write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Expected largest errors: against what is known in closed form, and by brute force."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

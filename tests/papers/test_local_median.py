@@ -1,7 +1,5 @@
 """The local model: exact sensitivities and losses by enumeration, estimates as stated."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Where "Range Queries with Correlated Input Perturbation" is wrong, by arithmetic alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Numbers and figures of "Range Queries with Correlated Input Perturbation"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

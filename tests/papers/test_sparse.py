@@ -1,7 +1,5 @@
 """Sparse streams: answers by enumeration, errors as stated, nothing refused that would tell."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -4,8 +4,6 @@ docs/reference/errata.md lists them by these names. The tests compute everything
 hold the papers' statements against arithmetic, not against counton.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise, product
 from math import comb, exp, log, log2, pi, sqrt

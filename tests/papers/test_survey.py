@@ -1,7 +1,5 @@
 """Who is how precise: rows are right, the page has them, and counts say what is meant."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The evidence bites: a mistake of 3 per cent turns rows red, whatever room a row leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a row says, and what the command makes of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

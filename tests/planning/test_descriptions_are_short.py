@@ -1,7 +1,5 @@
 """Whatever is chosen is described whole, in a text that every file can carry."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

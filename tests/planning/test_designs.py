@@ -1,7 +1,5 @@
 """Laws of every plan: its designs are streams, their errors those of the releases, bounds below."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Plans for expiring streams: within their targets, and no tried choice has less error."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Graphs whose edges only come: what no mechanism is below, link by link of the proof."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Three verbs plan: a stream, one whose protection fades, cells that are released once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

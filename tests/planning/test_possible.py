@@ -1,7 +1,5 @@
 """How far streams are from possible, of the terms that a release is bound to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

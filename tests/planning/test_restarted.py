@@ -1,7 +1,5 @@
 """The restarted counter: its loss by age and its error, against enumeration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One guarantee for several parts: what a split promises, and that no other one is better."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

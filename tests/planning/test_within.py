@@ -1,7 +1,5 @@
 """The least guarantee with which a last release is as accurate as wanted, and that it is."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -6,8 +6,6 @@ is one event at the first step, every cell of a counter is a run of its own, and
 logarithm of the likelihood ratio. It runs where jax_privacy is installed.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which law is taken, why, and that it keeps the guarantee."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

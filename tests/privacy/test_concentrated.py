@@ -1,7 +1,5 @@
 """The conversion between rho and (epsilon, delta) is the tight one, and rounds towards privacy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

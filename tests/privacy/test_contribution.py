@@ -1,7 +1,5 @@
 """The claimed shift is the largest that enumeration of all neighbours finds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product

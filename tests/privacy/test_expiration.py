@@ -1,7 +1,5 @@
 """Guarantees that weaken with age: bound, printed, saved, calibrated, counted."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """The loss by age: against linear programs, dense covariances and laws of releases."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from fractions import Fraction

@@ -5,8 +5,6 @@ mechanism that loses most, randomised response, so that the log-likelihood ratio
 walks on a lattice; the best of all ways of going on, and the best event, follow by going backwards.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Discrete Gaussian noise under (epsilon, delta): formula, proof and the discrete law itself."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

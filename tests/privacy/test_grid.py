@@ -1,7 +1,5 @@
 """Data units to grid integers and back; what would not be exact is refused with its position."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any

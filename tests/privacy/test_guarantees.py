@@ -1,7 +1,5 @@
 """Guarantees are exact, validated, printable and can be saved."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import FrozenInstanceError, dataclass
 from decimal import Decimal

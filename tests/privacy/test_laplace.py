@@ -1,7 +1,5 @@
 """Composed losses of discrete Laplace noise against exact sums over all outputs."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Budgets add up exactly, convert by proved bounds only, and end at the limit."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """What integer noise really costs, by the divergences of the laws of a few releases."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

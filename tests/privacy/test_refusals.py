@@ -1,7 +1,5 @@
 """A refusal for want of budget says what would fit: it does, and a little more does not."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """A shift that no integer vector has is a mistake upstream."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

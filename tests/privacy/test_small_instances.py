@@ -5,8 +5,6 @@ is chosen, rounding commutes with whole numbers, and the samplers decide by the 
 here is a float; each check comes with wrong variants that it finds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What guarantees are said to promise, computed; and what they do not, though it was once said."""
 
-from __future__ import annotations
-
 import math
 import re
 from decimal import MIN_EMIN, Decimal, localcontext

@@ -1,7 +1,5 @@
 """The code of other libraries on the page that compares runs where they are installed."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

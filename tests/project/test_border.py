@@ -1,7 +1,5 @@
 """What users build on changes with a word in the CHANGELOG, and not without."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The brute force that a reviewer runs finds nothing, and finds what is put in on purpose."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

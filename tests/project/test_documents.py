@@ -14,8 +14,6 @@ A page that calls ``psql`` finds a server of its own, and one that names ``deplo
 ``...`` in shown output stands for anything.
 """
 
-from __future__ import annotations
-
 import doctest
 import os
 import re

@@ -1,7 +1,5 @@
 """Without an optional package: one line that says how to install it, and all else works."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

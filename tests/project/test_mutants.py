@@ -1,7 +1,5 @@
 """The list of slips fits the code: each place is there once, and its tests too."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mutants import MUTANTS, ROOT, Mutant

@@ -1,7 +1,5 @@
 """Names say what a thing is or does: no bare participles, no class name twice."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The names on the page of notation exist, and every symbol has a meaning."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import pkgutil

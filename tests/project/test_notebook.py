@@ -1,7 +1,5 @@
 """The notebook is the page "From Python", and its cells run from top to bottom."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

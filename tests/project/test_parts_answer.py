@@ -1,7 +1,5 @@
 """Nobody asks which kind of cut, cells or counting a stream has: the parts answer."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Theorems are named where they are told of, and nothing in ``proofs/`` is left unproved."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every public name says what it is and shows it in an example."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pkgutil

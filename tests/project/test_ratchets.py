@@ -5,8 +5,6 @@ A change that makes one smaller writes the smaller number here. No change writes
 takes out something else first.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

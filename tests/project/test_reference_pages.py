@@ -1,7 +1,5 @@
 """The documentation is built, and its reference pages show every public name and its examples."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """What must and must not stand in the repository's own files."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The list of what a reviewer of privacy has to read names files and tests that there are."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A statistic owns its room: no file outside `statistics/` names one, but what registers it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows in the place of another argument: no error, chain of errors or representation shows them."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

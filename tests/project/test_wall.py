@@ -4,8 +4,6 @@ A mistake in a public face is tried out in each of them: it prints an exact numb
 at hand. It fails when types are checked, or when it happens, or because it opens where nobody may.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import csv

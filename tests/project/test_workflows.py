@@ -1,7 +1,5 @@
 """Workflows and forms of the platform that hosts the repository: they call targets, and no more."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

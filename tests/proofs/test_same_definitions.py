@@ -1,7 +1,5 @@
 """Rows and columns that theorems are about are those of the package: Coq computes some of them."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

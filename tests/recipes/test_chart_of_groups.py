@@ -1,7 +1,5 @@
 """The recipe ``recipes/chart_of_groups.py`` draws tables of every kind from their file alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

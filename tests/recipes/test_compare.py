@@ -1,7 +1,5 @@
 """The recipe ``recipes/compare.py`` compares groups of a released file, for all pairs together."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The recipe ``go_on_from.py``: totals of two streams, with the noise of both."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

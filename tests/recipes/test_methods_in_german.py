@@ -1,7 +1,5 @@
 """The recipe ``methods_in_german.py``: a released file is enough for a text of one's own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipes ``page.py`` and ``metadata.py``: a released file is enough for both."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The recipe ``recipes/plan_expiring.py`` prints a plan and options for ``counton count``."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipe ``recipes/plan_over.py`` compares strategies at several numbers of windows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

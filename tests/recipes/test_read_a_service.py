@@ -1,7 +1,5 @@
 """The recipe ``recipes/read_a_service.py``: a fetched stream reads like the file of an export."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The recipe ``recipes/send.py``: each row counts once, whoever dies meanwhile."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from collections.abc import Callable

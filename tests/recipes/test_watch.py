@@ -1,7 +1,5 @@
 """The recipe ``recipes/watch.py``: alarms at the stated rate, and an exit code of their own."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An address of noise that is used twice is found, whether a draw does so or a strategy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Jobs of every door: what they released is what the reference computes, to the last bit."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The theorems of ``proofs/`` ask for it: whatever change d a contribution allows,
 of abs(C d) / scale is epsilon at most, or that of (C d)^2 / (2 variance) rho at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Each strategy for streams, once more by definitions: what it releases, and that y decides it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The program that runs alone: what it says of right files, of wrong ones, and of bad input."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

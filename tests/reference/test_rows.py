@@ -1,7 +1,5 @@
 """From rows to released values by two other ways: rows counted plainly, noise by the reference."""
 
-from __future__ import annotations
-
 import csv
 import random
 from collections import Counter

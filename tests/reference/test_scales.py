@@ -1,7 +1,5 @@
 """Noise is as wide as the reference says that it has to be, by brute force over contributions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Differences, ratios and shares of every statistic: right estimates, right errors, from files."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

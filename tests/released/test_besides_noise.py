@@ -1,7 +1,5 @@
 """What numbers leave out besides noise, and that every door says it: statistics times options."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timedelta
 from itertools import product

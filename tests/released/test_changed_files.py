@@ -3,8 +3,6 @@
 ``COUNTON_FUZZ=40`` changes forty times as many files, some 10,000.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

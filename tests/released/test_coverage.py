@@ -1,7 +1,5 @@
 """Intervals hold the truth as often as they say: totals, windows, differences and quarters."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

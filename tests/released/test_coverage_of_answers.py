@@ -4,8 +4,6 @@ True numbers are those of a run that is as good as without noise; releases of th
 under keys that everybody knows, and asked what a reader asks.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables that other tools cut and wrote again, so that their description was lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

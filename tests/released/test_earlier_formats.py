@@ -1,7 +1,5 @@
 """Descriptions of earlier formats are read; those of later ones and unknown ones are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Errors of counts and sums, which a release computes when it is asked for them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor

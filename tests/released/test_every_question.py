@@ -5,8 +5,6 @@ first order: it is the answer's gradient in the released numbers, times their co
 written out here from the strategy's nodes and the unit of each cell. No interval is asked about it.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

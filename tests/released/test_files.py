@@ -1,7 +1,5 @@
 """A file of released numbers answers what the run answers, to the bit, without state or key."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """A number says what it is a number of: its subject, bound and window, and whether it stays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

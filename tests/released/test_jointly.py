@@ -1,7 +1,5 @@
 """Many numbers at once: bands over all steps, the largest change, groups not shown, simulations."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

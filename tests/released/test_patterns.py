@@ -1,7 +1,5 @@
 """Averages by hour of the day and by day of the week, from what was released."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 from counton import PureDP, read, release
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.numbers import Answer
 from counton.released.periods import WEEKDAYS, occurrences_of
 from counton.released.release import Release

@@ -1,7 +1,5 @@
 """Averages, tables and reports of each week or month: of its rows, and as noisy as it is."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Published tables of a database answer what a file answers, to the bit, without state or key."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """A question about many groups looks them up together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +7,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, release
-from counton.base.groups import GroupNames
+from counton.frame.groups import GroupNames
 from counton.numbers.formulas import _Noise
 from counton.released.release import Release
 from counton.statistics.readings import Readings

@@ -1,7 +1,5 @@
 """Names of groups may hold any sign: pictures are well-formed, and tables are read again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """One way to say which steps are asked for: numbers, or the days of their windows."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.base.windows import PlainSteps, Windows
+from counton.frame.windows import PlainSteps, Windows
 from counton.released.periods import steps_between
 from counton.run import export
 

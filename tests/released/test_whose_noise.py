@@ -1,7 +1,5 @@
 """Whose noise a number has is an identity: like descriptions are not like noise, doors are."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

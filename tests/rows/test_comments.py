@@ -1,7 +1,5 @@
 """Lines of CSV that begin as comments do are no rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

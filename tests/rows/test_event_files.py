@@ -15,9 +15,9 @@ from adds import Grid
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.base.groups import GroupNames
 from counton.base.private import open_private
-from counton.base.windows import Windows, microseconds
+from counton.frame.groups import GroupNames
+from counton.frame.windows import Windows, microseconds
 from counton.rows import files
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.rows.files import EventFile, open_source
@@ -126,7 +126,7 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
 
     placed_first = read(paths, columns, domain=names, adds=adds, unknown="drop")
     monkeypatch.setattr("counton.rows.tally.MANY_GROUPS", 5)
-    monkeypatch.setattr("counton.base.groups.BLOCK", 7)
+    monkeypatch.setattr("counton.frame.groups.BLOCK", 7)
     by_label = read(paths, columns, domain=names, adds=adds, unknown=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60

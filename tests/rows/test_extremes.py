@@ -1,7 +1,5 @@
 """Values of every type, at its ends: with policies no row of them decides for the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
 from decimal import Decimal
@@ -16,7 +14,7 @@ from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
-from counton.base.windows import Windows, moment
+from counton.frame.windows import Windows, moment
 from counton.rows.files import open_source
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Source

@@ -1,7 +1,5 @@
 """CSV with semicolons between fields and commas before fractions, as half of Europe writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A line is a row: where a row begins and ends depends on that row alone."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a row says is a function of that row alone, whatever other rows hold."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 from adds import Grid
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.rows.files import open_source
 from counton.rows.window_marks import Columns, RowReading, mark_rows
 

@@ -1,7 +1,5 @@
 """Times as people and databases write them, as microseconds since 1970."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess
@@ -15,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import NO_MOMENT
+from counton.frame.windows import NO_MOMENT
 from counton.job.job import Job
 from counton.rows.sources import write_lines
 from counton.rows.timestamps import (

@@ -6,8 +6,6 @@ revised, under a key in FOLDER. Prints one JSON object. A process of its own, in
 polars: its children are forked, and threads do not survive that.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json
@@ -56,7 +54,7 @@ def take_for_many() -> None:
         ("numbers.noise_ahead", "_KEPT_STEPS", 7),
         ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
         ("rows.tally", "MANY_GROUPS", 100),
-        ("base.groups", "BLOCK", 64),
+        ("frame.groups", "BLOCK", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)

@@ -1,7 +1,5 @@
 """Groups that nobody foresaw are counted in one group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path

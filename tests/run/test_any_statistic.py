@@ -1,7 +1,5 @@
 """What every statistic has in common: guards, policies and late rows, since there is one run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

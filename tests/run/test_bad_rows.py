@@ -1,7 +1,5 @@
 """With policies for them, no row decides whether there is a release at all."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

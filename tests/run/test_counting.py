@@ -1,7 +1,5 @@
 """Counting from Python: frames and files, the same state as the command line's."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sqlite3

@@ -1,7 +1,5 @@
 """Rows of a query to SQLite or PostgreSQL: the same bits as of a file, and what is refused."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing

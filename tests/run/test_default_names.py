@@ -1,7 +1,5 @@
 """A stream without a stated name is called by its statistic and value, and is found again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Groups nobody declared: what showing them costs by brute force, and that nothing else leaks."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter as Counted
 from dataclasses import replace

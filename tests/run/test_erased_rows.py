@@ -1,7 +1,5 @@
 """Rows that were counted are erased or corrected where they lie: each moves what it alone may."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A file of new events counts once, known by its bytes; files of all events are one input."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections.abc import Callable

@@ -8,8 +8,6 @@ all sources, other ones each time (`make fuzz`). Spark has the same cases in
 tests/spark/test_spark_among_sources.py.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One face for every public result: table, words, HTML, a short repr without a row, JSON, chart."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The rule is written once more, row by row; and each log is counted with rows lef
 few of them, and with none left out until all are read.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 Coverage is looked at over 80 keys; ``COUNTON_KEYS=400`` takes so many.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

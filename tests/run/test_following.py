@@ -1,7 +1,5 @@
 """A stream that follows another: who counts in one of the two alone, and what the ledger counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A person who is forgotten: no byte of them stays, and nobody counts more than is promised."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ All groups of one unit in a job are samples of the same event, each with noise o
 one job has the event hundreds of times; the exact probability is computed from the noise of nodes.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import zlib

@@ -1,7 +1,5 @@
 """Sums and averages of groups that nobody declared: what shows a group, and what its rows move."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What no job may ask, whatever it counts."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Guards that hold for counts and for statistics alike."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A row is counted once, in one step, however files and runs cut the events, or nowhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The job without the command line: Python values in, released tables out."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

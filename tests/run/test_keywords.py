@@ -1,7 +1,5 @@
 """What editors and type checkers are told of `release` is what a job has."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs killed at any moment and typed again: nothing lost, nothing doubled, all bounded."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Laws that hold for every option of a job, whatever it means."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Rows beyond ``most`` are those from the (most + 1)-th to the last measured one o
 user's period moves their number by as many as that; the number without a last one moves by any.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

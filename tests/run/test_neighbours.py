@@ -8,8 +8,6 @@ A few examples of each statistic by default; ``COUNTON_FUZZ=10000`` takes so man
 time (`make fuzz`).
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,14 +1,12 @@
 """Each part of a job checks itself, and a job has each option once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.base.options import Statement
+from counton.frame.options import Statement
 from counton.job.job import JobPart, fields_of, option, options_of
 from counton.job.stated_options import all_options
 from counton.run import Job

@@ -1,7 +1,5 @@
 """Users bounded through the whole job: by brute force, what one user changes is what is claimed."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """A plan of jobs says before any row what is released after all of them, and touches nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who wants no mechanism of counton's own has the best that a refereed paper describes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

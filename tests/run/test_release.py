@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from counton import Average, Key, PureDP, Quantiles, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
-from counton.base.options import MissingOptions
 from counton.cli.app import app
+from counton.frame.options import MissingOptions
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves

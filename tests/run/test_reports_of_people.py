@@ -1,7 +1,5 @@
 """A report of people: all rows of one together move all statistics by what is stated, exactly."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

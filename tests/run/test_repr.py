@@ -3,8 +3,6 @@
 What is for the operator is said where it is asked for, by attributes and on standard error.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

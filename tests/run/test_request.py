@@ -1,7 +1,5 @@
 """Fields of requests: each of a wrong type is refused in words, before anything happens."""
 
-from __future__ import annotations
-
 import pathlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every statistic of revised windows goes through every door, and comes back as it was."""
 
-from __future__ import annotations
-
 import sqlite3
 import warnings
 from contextlib import closing

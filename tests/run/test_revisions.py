@@ -4,8 +4,6 @@ The same key makes the same noise, so that what differs between two runs is what
 how far that moves the measurements, over what the noise is calibrated to, is 1.0 at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Statistics where counts are: published, ended and continued, exported by group."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A dry run of a table says what the release would say of itself, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

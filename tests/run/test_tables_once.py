@@ -1,7 +1,5 @@
 """Tables of rows without times: a stream of one step, under every guard of the one run."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tables of events over time, through the one run: late rows, new files, ids, people, counts."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from fractions import Fraction

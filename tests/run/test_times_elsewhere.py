@@ -1,7 +1,5 @@
 """Rows at times that are not meant: outside all windows, in the year 9999, in sheets of Excel."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

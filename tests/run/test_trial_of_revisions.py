@@ -1,7 +1,5 @@
 """Sixty nights with late rows, a late file and rows that come twice: intervals hold."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple

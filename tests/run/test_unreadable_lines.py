@@ -1,7 +1,5 @@
 """Lines of a file that cannot be read are bad rows: no such line decides about the others."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A job may say how accurate its last release has to be; what that costs follows from the job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Totals, windows or both; and sums over days, weeks and months that agree with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.windows import Windows, microseconds
+from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release

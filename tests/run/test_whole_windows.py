@@ -4,8 +4,6 @@ Whole jobs under one key: what differs with and without one event is what the ev
 if the event stays; each change costs two more if windows are revised, else one.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sqlite3
@@ -24,7 +22,7 @@ from whole_nights import Night, Place, changes_of, draw_event, draw_nights, move
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
-from counton.base.windows import Windows, microseconds, parse_time
+from counton.frame.windows import Windows, microseconds, parse_time
 from counton.run import Job, export, input_kinds, run, unordered_rows
 from counton.run.changes import Intake, compare
 from counton.run.runs import read_rows

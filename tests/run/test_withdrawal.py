@@ -1,7 +1,5 @@
 """A stream or table whose numbers are withdrawn says so wherever they are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

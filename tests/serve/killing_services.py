@@ -5,8 +5,6 @@ The job file is in the folder. DATABASE is "file", or "server": then a PostgreSQ
 and killed as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

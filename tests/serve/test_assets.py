@@ -1,7 +1,5 @@
 """Files of the page: whole, compressed, kept by browsers, and nothing from elsewhere in them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Compressed bodies: what is asked of their decompression does not grow faster than they do."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from types import SimpleNamespace

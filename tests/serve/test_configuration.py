@@ -1,7 +1,5 @@
 """What a service refuses at its start, naming value, bound and remedy."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """A service whose witness is damaged takes and shows nothing until it is repaired."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

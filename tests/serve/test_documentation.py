@@ -1,7 +1,5 @@
 """The commands of the page about the service run as they stand there."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Folds: each is counted once, whenever its process is killed, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

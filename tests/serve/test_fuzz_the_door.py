@@ -3,8 +3,6 @@
 ``COUNTON_FUZZ=300`` tries so many times as many.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole jobs through the application, in this process: statistics, policies, people."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

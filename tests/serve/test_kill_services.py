@@ -6,8 +6,6 @@ Rows that cannot be read are in the file of such rows, each once.
 ``COUNTON_SEED``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The probability of intervals, where a reader asks for none: that of the stream's files."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Services as processes: ends, restarts, slow and hostile clients, several on one server."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A service as its clients see it: a process of its own, over HTTP."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """How much a stream takes of sent rows, so that whatever is acknowledged can be counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from inside import EXACT, inside, metric, visit

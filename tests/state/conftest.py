@@ -1,7 +1,5 @@
 """States to test on: a SQLite file, and a PostgreSQL server of our own where one is installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

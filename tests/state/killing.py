@@ -4,8 +4,6 @@ Run as ``python killing.py MODE STATE KEYFILE COUNT SEED``; prints one JSON obje
 of its own because forking is safe only where no threads run.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Copies of a state that somebody writes: each holds all that was committed, by itself."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import stat

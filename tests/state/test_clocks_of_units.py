@@ -1,7 +1,5 @@
 """A period of a user has one clock: what a ledger adds up bounds what one unit can move."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton import PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.base.windows import microseconds
+from counton.frame.windows import microseconds
 from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.counting import Bounded

@@ -4,8 +4,6 @@ Each history is a seed. `HISTORIES` says how many are tried (default 3). With a 
 let old copies pass, a history of a known seed finds two released values under one noise.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rows that wait: each batch once, each fold until it is taken; and whose turn it is."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How what was released is kept: small, and to the bit."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where keys are kept, and the witness that notices a state restored from an old copy."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Writers that are killed, or that fight over a stream, never show two values for one step."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Processes that are killed while they release a table never show two data sets under one name."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

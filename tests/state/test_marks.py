@@ -1,7 +1,5 @@
 """Digests by which users and ids are known again: a known function, packed without loss."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

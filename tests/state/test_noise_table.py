@@ -1,7 +1,5 @@
 """Noise drawn ahead lies in the state: what is missing or does not fit is drawn again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -8,8 +8,6 @@ histories of four runs every seventh is tried, and on a server every third of th
 below shows in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import os

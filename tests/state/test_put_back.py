@@ -5,8 +5,6 @@ itself, or lost; then other rows are released. No step is ever shown with two da
 the witness was put back too: what `docs/promised.md` lists.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

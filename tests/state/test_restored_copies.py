@@ -5,8 +5,6 @@ new is created in such a state, whoever asks; and of two copies that went on, on
 anybody is shown what it released.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statements that are compiled once do what they say, in every kind of database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A database knows what its streams have spent together, and keeps to its limit."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path

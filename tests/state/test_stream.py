@@ -1,7 +1,5 @@
 """A durable stream releases what its counter would, once, and answers from its journal."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sqlite3

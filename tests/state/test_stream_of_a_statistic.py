@@ -1,7 +1,5 @@
 """A statistic whose order does not matter takes the way of counts: changes in, readings out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

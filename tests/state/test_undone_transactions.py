@@ -1,7 +1,5 @@
 """A transaction that could not be undone by a statement holds no lock."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """By which word a state counts what a release protects: one rule, whatever is released."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

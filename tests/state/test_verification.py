@@ -1,7 +1,5 @@
 """Everything computed again from key and sums: what is right passes, and each alteration shows."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +12,8 @@ from once import kept_line, kept_margins, kept_tree
 
 from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, Key, PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
-from counton.base.groups import GroupNames
 from counton.base.private import Private
+from counton.frame.groups import GroupNames
 from counton.noise import NoiseField
 from counton.state import Store, journal, verify
 from counton.state import seen as marks

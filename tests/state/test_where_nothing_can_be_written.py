@@ -1,7 +1,5 @@
 """A state on a read-only mount is read, by every command that releases nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Files that are written whole: what a killed process left goes, what another one writes stays."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

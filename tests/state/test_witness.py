@@ -1,7 +1,5 @@
 """A witness notices every old copy, or nothing is released."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Means of clipped values, with a public or a private number of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

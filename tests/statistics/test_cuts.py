@@ -1,7 +1,5 @@
 """Synthetic graphs: any cut, with its exact error."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Distinct users: so far, in windows, active now."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

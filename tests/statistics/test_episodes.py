@@ -1,7 +1,5 @@
 """Episodes: minimal occurrences by their definition; what one letter changes, over all streams."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Statistics of values and users in files: the same after every stop, and chosen only once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statistics of graphs: what an edge moves, by trying; enforced bounds; two ways to count."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Lines of cells and contingency tables over time: boxes add up exactly, norms multiply."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Tables of many groups at once say what each group's own table says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

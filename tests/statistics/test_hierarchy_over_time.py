@@ -1,7 +1,5 @@
 """Hierarchies over time: all levels add up at every step and in every window, norms multiply."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Moments of bounded columns: what a row moves, what is read, and how often intervals hold."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Distributions over time: norms multiply, ranges and quantiles hold as often as stated."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Users by how many rows they have: exact against the rule, and one user moves what is stated."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence

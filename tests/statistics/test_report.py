@@ -1,7 +1,5 @@
 """A report: several statistics of the same rows under one guarantee."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

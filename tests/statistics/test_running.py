@@ -1,7 +1,5 @@
 """A statistic of the smallest kind: what all of them share."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -3,8 +3,6 @@
 What is wrong with others they find in `tests/laws/test_every_statistic_claim_has_a_law.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Substrings: what one letter changes, exactly; counts by a second way; any word at any step."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

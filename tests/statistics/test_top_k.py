@@ -1,7 +1,5 @@
 """The largest groups: what an event, or a user, changes; rankings that hold all at once."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """Users who are counted anew in each period: its number is shown, or all words say what is."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.released.periods import made_of_windows, period_starts

@@ -1,7 +1,5 @@
 """What comes and goes: changes of +1 and -1 in turn, against all sets of their steps."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every strategy inherits: sensitivities as floats, matrices, checked steps, identity."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Which strategies are causal: no release before step i reads a node that item i enters."""
 
-from __future__ import annotations
-
 import pytest
 
 from counton.strategies import KAry, LookAhead, StreamStrategy, public_strategies

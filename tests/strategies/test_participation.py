@@ -1,7 +1,5 @@
 """Units that act in several steps: claims against all sets of steps, and bounds by themselves."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Variances of sums of many windows: at once, and pair by pair."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -3,8 +3,6 @@
 The laws' own tests and the list of all claims take their examples from here.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -153,35 +151,6 @@ class Forgetful(Sums):
 
     def load(self, saved: bytes) -> None:
         self._restored = True
-
-
-class Growing(Sums):
-    """Saves how much it took, and does not say so in its news."""
-
-    def __init__(self, statistic: Any) -> None:
-        super().__init__(statistic)
-        self._taken = 0
-
-    def take(self, events: Any, stops: Any) -> Any:
-        self._taken += 1
-        return super().take(events, stops)
-
-    def undo(self) -> None:
-        self._taken -= 1
-
-    def save(self) -> bytes:
-        return bytes([self._taken])
-
-    def load(self, saved: bytes) -> None:
-        self._taken = saved[0] if saved else self._taken
-
-    def news(self) -> bytes:
-        return b""
-
-
-class Joins(Above):
-    def begin(self) -> Sums:
-        return Growing(self)
 
 
 def claiming(**claims: Any) -> Above:

@@ -1,7 +1,5 @@
 """Rows that add up to what a function makes of their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

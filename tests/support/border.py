@@ -6,8 +6,6 @@ What stands in ``tests/project/border.json`` is the border of the last release. 
 or changed since is named in the CHANGELOG above that release.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

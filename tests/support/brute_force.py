@@ -1,7 +1,5 @@
 """The truth about a statistic, found by trying: norms over neighbours, steps taken in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

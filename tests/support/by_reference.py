@@ -1,7 +1,5 @@
 """Streams whose released values ``proofs/reference.py`` computes again, by terms, key and sums."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -6,8 +6,6 @@ ends with 0 then. ``python changed_files.py FILE`` says what becomes of one file
 leaves an eighth of the memory, and of the work that a question to a database may take.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

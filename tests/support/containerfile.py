@@ -1,7 +1,5 @@
 """A Containerfile as its instructions, by stage."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Looks into the database of a state, and ears on what databases are asked."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

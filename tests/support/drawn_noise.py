@@ -1,7 +1,5 @@
 """The noise of a strategy's releases, drawn many times with the samplers of real ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counton.base.arrays import Floats

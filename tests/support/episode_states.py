@@ -13,8 +13,6 @@ the less is found; ``6 1e12 1e6`` takes hours and finds no more than is stated o
 over up to 4.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import sys

@@ -4,8 +4,6 @@ A statistic has a sixth of the latter, and an option a sixth of the statistics, 
 two tests have sixths of their own (``turn``). All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 from every_statistic import HEADER, OWN, TABLES
 from in_turn import in_turn
 
-from counton.base.options import Option
+from counton.frame.options import Option
 from counton.job.job import Job, options_of
 from counton.job.stated_options import statistic_class
 from counton.statistics.catalogue import keywords

@@ -1,7 +1,5 @@
 """Every statistic with the least that defines it, over rows that all of them take."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

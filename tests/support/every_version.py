@@ -1,7 +1,5 @@
 """Every version of every window as a step of its own: a strategy for tests of sensitivities."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

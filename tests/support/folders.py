@@ -1,7 +1,5 @@
 """Folders of jobs that tests make outside of pytest's own folders."""
 
-from __future__ import annotations
-
 import os
 from tempfile import TemporaryDirectory
 

@@ -7,8 +7,6 @@ environment, limit and open files to a process which forks, and ends with its co
 `forked_python` takes a file or ``-c TEXT``, as an interpreter does.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import io

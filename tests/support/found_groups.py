@@ -1,7 +1,5 @@
 """Groups that nobody declared among revised windows: their jobs, and how likely noise shows one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path

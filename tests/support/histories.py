@@ -3,8 +3,6 @@
 A history is a list of moves, so that one that finds something can be made shorter.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random

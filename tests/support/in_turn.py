@@ -1,7 +1,5 @@
 """A few of many cases that hold one law, always the same; all of them where that is asked for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from typing import TypeVar

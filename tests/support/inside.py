@@ -1,7 +1,5 @@
 """A service in the process of a test, whose time is set and whose releases are done when asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """Keys that everybody knows, for known answers."""
 
-from __future__ import annotations
-
 import warnings
 
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key

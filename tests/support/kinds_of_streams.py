@@ -1,7 +1,5 @@
 """Released files of every kind of stream."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statistics of the smallest kind, dense and on demand: how often a and b came."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

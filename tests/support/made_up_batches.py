@@ -1,7 +1,5 @@
 """Made-up batches of rows, and what a service has to say to them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

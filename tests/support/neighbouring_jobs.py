@@ -4,8 +4,6 @@
 and says how far one unit may move what they release.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

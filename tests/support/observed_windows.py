@@ -1,7 +1,5 @@
 """What a stream keeps as seen of its windows, by their numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -2,8 +2,6 @@
 the law of lines: a line is a row, and no line decides about another.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import random

@@ -1,7 +1,5 @@
 """Tables that are released once, from counts: streams of one step under a key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

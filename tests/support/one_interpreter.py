@@ -1,7 +1,5 @@
 """Several commands in one new interpreter: what is imported is tried, and begins once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

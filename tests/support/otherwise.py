@@ -1,7 +1,5 @@
 """Another value for each option of a job than the one it usually has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 #: Of each option of a job another value, with which a later run may come; None: it says which rows

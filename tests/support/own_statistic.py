@@ -1,7 +1,5 @@
 """The statistic of another package, which is installed beside counton."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The source of counton as trees, parsed once for all tests of a process that look through it."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 

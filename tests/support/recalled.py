@@ -1,7 +1,5 @@
 """A job with the options that its stream keeps, as a run completes it."""
 
-from __future__ import annotations
-
 from counton.run import Job
 from counton.run.settlement import open_job
 

@@ -1,7 +1,5 @@
 """A web server that keeps what webhooks send."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ calibrated. On the neighbour's rows the recorder hands out what the first run re
 everything else must be equal: tables, files, words, refusals.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Jobs of nights whose windows are revised: what they release, and how far one unit moves it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path

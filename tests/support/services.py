@@ -1,7 +1,5 @@
 """A service in a process of its own, on a free port, with a clock that a test sets."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What a website prints of a release is short and plain, and its numbers are those in full."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Releases of stated true numbers with noise like a stream's, drawn anew each time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any

@@ -1,7 +1,5 @@
 """Mistakes, put in on purpose, and the rows in which five of them show: what is found?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

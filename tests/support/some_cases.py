@@ -1,7 +1,5 @@
 """The cases of a test that stand for all of them where time is short."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 

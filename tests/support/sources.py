@@ -1,7 +1,5 @@
 """The same rows from everywhere that rows come from: files, frames, databases."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What Spark needs to know of where its tests run."""
 
-from __future__ import annotations
-
 import sys
 
 #: Variables that Spark and its Python workers need here, also in processes that tests start.

@@ -1,7 +1,5 @@
 """Jobs of every statistic that is added up, and rows for them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

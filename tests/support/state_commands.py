@@ -6,8 +6,6 @@ Run as ``python state_commands.py FOLDER``, it carries all of them out in one pr
 beside them, and prints how often each one opened a file of the state, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

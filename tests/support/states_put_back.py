@@ -1,7 +1,5 @@
 """States that can be kept and put back as they were, as from a backup or a dump."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Noise that tests write down themselves, in place of a NoiseField."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trees of any shape, and their measurements written out from the definition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

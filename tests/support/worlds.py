@@ -1,7 +1,5 @@
 """A world in which a state and all that remembers it are put back, each by itself."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hats: what the constructor refuses, and variances against dense matrices."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

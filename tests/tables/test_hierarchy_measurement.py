@@ -1,7 +1,5 @@
 """What is measured on a tree: privacy by brute force over leaves, and sums that stay exact."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

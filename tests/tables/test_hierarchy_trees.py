@@ -1,7 +1,5 @@
 """Public trees: from tables and from parents, and what is no tree."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Total squared errors: the published figures, optimality with its proof, and large lines."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

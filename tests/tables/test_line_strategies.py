@@ -1,7 +1,5 @@
 """Strategies for a line: the paper's figures, least weights, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

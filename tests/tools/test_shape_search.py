@@ -1,7 +1,5 @@
 """The search for shapes: its variances and slopes, and that it finds what is shipped."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -6,8 +6,6 @@ run of its own. From how often he is right follows a lower bound on epsilon, wit
 1 - 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

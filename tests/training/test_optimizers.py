@@ -1,7 +1,5 @@
 """Plans for weights that stochastic gradient descent makes of noisy gradients."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

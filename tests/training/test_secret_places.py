@@ -1,7 +1,5 @@
 """Secret places: bounds against integrals over small runs, attackers who adapt, runs that go on."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from typing import Any

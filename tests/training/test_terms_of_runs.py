@@ -1,7 +1,5 @@
 """A run goes on under its own terms alone, which it says: nothing is searched for again."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Normals that are drawn end: what that costs, and which deltas are too small for it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

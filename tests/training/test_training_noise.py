@@ -1,7 +1,5 @@
 """The noise of a run: its law, its addresses, shards, crashes, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """No two sets of gradients meet one noise: runs, sweeps, checkpoints, workers, copies."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import multiprocessing

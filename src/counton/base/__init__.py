@@ -1,1 +1,1 @@
-"""Foundation of all packages: errors, exact numbers, windows of time, tables, private values."""
+"""Foundation of all packages: errors, exact numbers, distributions, tables, private values."""

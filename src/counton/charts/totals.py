@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.dates import day_in_words, month_name, weekday_name
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
 from counton.charts.style import (
@@ -28,6 +27,7 @@ from counton.charts.style import (
     number_ticks,
     shorten,
 )
+from counton.frame.dates import day_in_words, month_name, weekday_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-from counton.base.options import Option, check_text
 from counton.cli.command_list import BESIDE
 from counton.cli.exits import explain_errors
+from counton.frame.options import Option, check_text
 from counton.job.job import Job, OptionRecord, fields_of, option, options_of
 
 _WIDTH = 94

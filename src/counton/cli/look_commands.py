@@ -509,7 +509,7 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
-    from counton.base.windows import load_zone, parse_time
+    from counton.frame.windows import load_zone, parse_time
 
     created = parse_time(stream["created"], zone).astimezone(load_zone(zone)).isoformat()
     return {**stream, "created": created}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.exact import figures, short_repr
 from counton.base.outside_input import read_plain
-from counton.base.windows import ENDLESS, LATE_DAYS
+from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
@@ -18,7 +18,7 @@ from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
-    from counton.base.windows import Windows
+    from counton.frame.windows import Windows
     from counton.run import Definition, Job, Outcome
     from counton.run.changes import WindowRows
     from counton.run.dry_run import DryRun

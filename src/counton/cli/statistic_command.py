@@ -12,7 +12,6 @@ import typer
 from typer.main import get_command
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.options import MissingOptions
 from counton.cli.command_list import BESIDE
 from counton.cli.command_options import (
     OnceOptions,
@@ -25,6 +24,7 @@ from counton.cli.command_options import (
     words_of,
 )
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
+from counton.frame.options import MissingOptions
 from counton.job.job import Job
 from counton.job.kinds import refuse_stated
 from counton.job.stated_options import hint, statistic_class

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets, is_one
-from counton.base.options import (
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.frame.options import (
     Kind,
     MissingOptions,
     Option,
@@ -30,7 +31,6 @@ from counton.base.options import (
     check_value,
     wrong_type,
 )
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.job.own_strategies import own_strategy
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ class JobPart(OptionRecord):
 
     Attributes:
         heading: section of the help for the part's fields.
-        kept: how the stream's state stores the part's fields (`counton.base.options.Kept`); a field
-            may override it.
+        kept: how the stream's state stores the part's fields, see `counton.frame.options.Kept`; a
+            field may override it.
     """
 
     heading: ClassVar[str] = ""

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
-from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
+from counton.frame.options import Kind, Option, split_names
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
 from counton.job.kinds import refuse_of_service
 from counton.job.own_strategies import is_file_of

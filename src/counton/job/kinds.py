@@ -2,7 +2,7 @@
 loss is given, where its groups come from, and what it protects.
 
 The options that a job states decide its kinds. An option belongs to some kinds
-(`counton.base.options.Option.of`), and a job of another kind cannot state it.
+(`counton.frame.options.Option.of`), and a job of another kind cannot state it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counton.base.options import with_keywords
+from counton.frame.options import with_keywords
 from counton.job.job import Job, options_of
 from counton.job.keywords import JobFields
 

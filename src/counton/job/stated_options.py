@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
-from counton.base.options import Kept, Option, OwnColumns, check_value, split_names
+from counton.frame.options import Kept, Option, OwnColumns, check_value, split_names
 from counton.job.job import Job, options_of
 from counton.statistics.by_group import inner_of
 
@@ -218,7 +218,7 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
     """
     if isinstance(what, str):
         return statistic_class(what).card.options
-    from counton.base.options import TABLE_COLUMNS, VALUE
+    from counton.frame.options import TABLE_COLUMNS, VALUE
 
     return (VALUE, TABLE_COLUMNS)
 

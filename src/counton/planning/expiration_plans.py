@@ -19,7 +19,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, figures, float_below, percent, quote
 from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
-from counton.base.options import known_arguments
+from counton.frame.options import known_arguments
 from counton.numbers.design import Design
 from counton.planning.expiration_search import (
     CONCENTRATED,

@@ -15,7 +15,7 @@ from counton import tables
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, figures, quote, quoted_numbers
-from counton.base.options import known_arguments
+from counton.frame.options import known_arguments
 from counton.numbers.node_law import check_guarantee
 from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate

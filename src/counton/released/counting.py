@@ -11,7 +11,7 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
-from counton.base.windows import LATE_DAYS, Windows
+from counton.frame.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
 from counton.privacy.guarantees import plural
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
-from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
-from counton.base.windows import Once, PlainSteps, RevisedWindows, Windows
+from counton.frame.groups import GroupNames
+from counton.frame.windows import Once, PlainSteps, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.privacy import Contribution, Guarantee
 from counton.released.counting import ADDED, Counting, counting_from_dict

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy_polars import polars as pl
-from counton.base.windows import Windows, load_zone, microseconds, moment, parse_time
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import Windows, load_zone, microseconds, moment, parse_time
 from counton.released.description import Description
 from counton.released.series import local_times
 
@@ -313,7 +313,7 @@ def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64
     """Return, for each of ``last`` steps, the last step before its period: int64, 0 in the first
     one.
 
-    >>> from counton.base.windows import PlainSteps
+    >>> from counton.frame.windows import PlainSteps
     >>> period_starts(PlainSteps(), None, 3).tolist()
     [0, 0, 0]
     """
@@ -348,7 +348,7 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
             in the times.
 
     >>> from datetime import UTC
-    >>> from counton.base.windows import PlainSteps
+    >>> from counton.frame.windows import PlainSteps
     >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
     >>> steps_between("2:3", 99, PlainSteps()), steps_between("2024-03-19:2024-03-20", 99, hours)
     (range(2, 4), range(5, 13))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.options import TOP
+from counton.frame.options import TOP
 from counton.numbers.fit_request import Fit
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of

@@ -17,11 +17,11 @@ import numpy as np
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, percent, quantity
-from counton.base.groups import GroupNames
 from counton.base.lazy import require
-from counton.base.lazy_polars import polars as pl
-from counton.base.options import with_keywords
 from counton.base.outside_input import shown_name
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_of, shifted_ratio

@@ -25,9 +25,9 @@ from counton.base.errors import (
     without_secrets,
 )
 from counton.base.exact import quote
-from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import parse_json, structure_of
-from counton.base.sqlite_header import sqlite_header
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level
 from counton.released.description import Description

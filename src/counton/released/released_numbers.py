@@ -21,8 +21,8 @@ from counton.base.arrays import Floats, read_only
 from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
@@ -59,7 +59,7 @@ from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Readings, place_of_name
 
 if TYPE_CHECKING:
-    from counton.base.windows import Windows
+    from counton.frame.windows import Windows
     from counton.released.revisions import Revisions
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.numbers import Design
 from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowVersions

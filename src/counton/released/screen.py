@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import figures, percent, quantity
-from counton.base.lazy_polars import polars as pl
+from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import statistic_in_words

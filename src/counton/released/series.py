@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
 from counton.base.exact import some_of
-from counton.base.lazy_polars import polars as pl
-from counton.base.windows import Windows
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import Windows
 from counton.numbers import Design
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.dates import day_and_time, day_in_words
 from counton.base.exact import percent, quantity, with_capital
 from counton.base.lazy import software
-from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
+from counton.frame.dates import day_and_time, day_in_words
+from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design
 from counton.privacy.guarantees import (
     AgesWithData,
@@ -336,7 +336,7 @@ def account_of(
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
         before=_people_in_words(definition),
-        unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
+        unprotected=cut.unprotected,
         sources=definition.statistic.card.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
@@ -553,7 +553,7 @@ def protected_in_words(definition: Description) -> str:
     are.
 
     >>> from types import SimpleNamespace as Named
-    >>> from counton.base.windows import Windows
+    >>> from counton.frame.windows import Windows
     >>> from counton.privacy import Contribution
     >>> from counton.strategies import Binary
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import short_repr
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
 from counton.base.private import open_private
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread
 from counton.rows.sources import Rows, Source

@@ -20,9 +20,9 @@ from typing import Any
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.exact import quote
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
-from counton.base.windows import NO_MOMENT
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import NO_MOMENT
 from counton.rows.files import EventFile, refuse_sqlite
 from counton.rows.paths import ending, is_file, is_table
 from counton.rows.sources import Rows, Source, join_columns, unreadable_errors

@@ -21,8 +21,8 @@ from typing import IO, cast
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
-from counton.base.lazy_polars import polars as pl
-from counton.base.sqlite_header import sqlite_header
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.sqlite_header import sqlite_header
 from counton.rows.lines import (
     NO_UTF8,
     BrokenFile,
@@ -84,7 +84,6 @@ class EventFile(Rows):
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
-        self._is_short: bool | None = None
         self.form = form or CSV
         self._declarable = form is not None
         if path == "-":

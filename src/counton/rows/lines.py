@@ -25,7 +25,7 @@ from typing_extensions import override
 from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.lazy import require
-from counton.base.lazy_polars import polars as pl
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.paths import CsvForm
 
 #: Number of bytes that are read at a time.
@@ -78,7 +78,6 @@ def blocks(
     A mark of byte order and blank lines at the end are left out. ``size`` bytes are read at a time.
     With ``multiline`` line ends in quotation marks belong to fields: none changes, and a block ends
     where a record ends.
-            and a block ends where a record ends.
 
     >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
     [b'a\n', b'b\n\nc\n']

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.sources import EventFrame, Source
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, first_line
-from counton.base.lazy_polars import polars as pl
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text, physical_us
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
-from counton.base.windows import NO_MOMENT
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.rows.remote_rows import Spread
 from counton.rows.sources import Rows, Source, unreadable_errors

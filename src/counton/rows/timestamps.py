@@ -10,8 +10,8 @@ from functools import cache, partial
 from typing import Literal, cast, get_args
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy_polars import polars as pl
-from counton.base.windows import NO_MOMENT
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import NO_MOMENT
 
 ClockChange = Literal["raise", "earliest", "latest"]
 CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)

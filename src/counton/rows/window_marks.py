@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.columns import MISSING, OUTSIDE
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
-from counton.base.windows import NO_MOMENT, Windows, microseconds
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import NO_MOMENT, Windows, microseconds
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Rows, Source, unreadable_errors
 from counton.rows.timestamps import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
 from counton.base.exact import quote
-from counton.base.options import MissingOptions, refuse_unknown
+from counton.frame.options import MissingOptions, refuse_unknown
 from counton.job.job import Events, Job, fields_of
 from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields

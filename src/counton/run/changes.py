@@ -15,7 +15,7 @@ and how many of them it has *counted*, that is, released. A late row is seen in 
 released without it, and is counted once, at the next release. So one row changes one step by at
 most its own contribution.
 
-If windows are revised (`counton.base.windows.RevisedWindows`), a late row is also counted at the
+If windows are revised (`counton.frame.windows.RevisedWindows`), a late row is also counted at the
 next release, but in a new version of its own window. The next release, and so the delay, is equal
 for all rows of a run. Rows of final windows are left out.
 """
@@ -37,9 +37,9 @@ from counton.base.arrays import narrowest
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
-from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
-from counton.base.windows import Windows, microseconds
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes

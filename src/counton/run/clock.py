@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from counton.base.errors import HorizonExceeded, InvalidInput, field
-from counton.base.windows import Windows, microseconds, moment, parse_time
+from counton.frame.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW
 
 #: If more windows than this, before ``until``, have no event, a file may be missing.

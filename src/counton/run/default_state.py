@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import field
-from counton.base.options import MissingOptions
+from counton.frame.options import MissingOptions
 from counton.rows.paths import is_database, is_table
 
 
@@ -45,7 +45,7 @@ def state_beside(events: object, *, append: bool) -> str:
     'library/loans.counton.db'
     >>> state_beside("night-7.csv", append=True)
     Traceback (most recent call last):
-    counton.base.options.MissingOptions: state is missing: each file has new events, and ...
+    counton.frame.options.MissingOptions: state is missing: each file has new events, and ...
     """
     one = events[0] if isinstance(events, list | tuple) and len(events) == 1 else events
     stated = field("state", "visits.db")

@@ -13,9 +13,9 @@ import numpy as np
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, RequestMismatch, field
-from counton.base.groups import GroupNames
-from counton.base.options import OwnColumns
-from counton.base.windows import Once, RevisedWindows, Windows, lags_in
+from counton.frame.groups import GroupNames
+from counton.frame.options import OwnColumns
+from counton.frame.windows import Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
 from counton.job.stated_options import kept_as
 from counton.numbers import Design

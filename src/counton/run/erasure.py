@@ -31,7 +31,7 @@ import polars as pl
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, field
 from counton.base.private import Private, open_private
-from counton.base.windows import LATE_DAYS, moment
+from counton.frame.windows import LATE_DAYS, moment
 from counton.released.periods import period_of
 from counton.rows.window_marks import one_name
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.base.lazy import software
-from counton.base.lazy_polars import polars as pl
-from counton.base.options import check_text
-from counton.base.windows import load_zone, moment
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.options import check_text
+from counton.frame.windows import load_zone, moment
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description

@@ -18,7 +18,7 @@ import polars as pl
 from counton.base.errors import InvalidInput
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.base.windows import NO_MOMENT, load_zone, moment
+from counton.frame.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import Job
 from counton.job.stated_options import named_columns
 from counton.rows.files import EventFile

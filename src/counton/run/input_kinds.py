@@ -6,7 +6,7 @@ A stream has inputs of one kind, which its definition says.
 from __future__ import annotations
 
 from counton.base.errors import InvalidInput, RequestMismatch, field
-from counton.base.windows import Windows
+from counton.frame.windows import Windows
 from counton.job.job import NEWEST, Job
 from counton.rows.paths import moments_named
 from counton.run.definition import Definition

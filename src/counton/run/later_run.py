@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from counton.base.errors import RequestMismatch, field
-from counton.base.groups import GroupNames
+from counton.frame.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.kinds import refuse_other_kinds

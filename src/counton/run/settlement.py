@@ -18,8 +18,8 @@ from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field
 from counton.base.exact import quote
-from counton.base.options import split_names
 from counton.base.private import Private
+from counton.frame.options import split_names
 from counton.job.job import NEWEST, Events, Job, usual_name
 from counton.job.stated_options import (
     declares_nodes,
@@ -149,7 +149,7 @@ def resolve(
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
     >>> resolve(job)
     Traceback (most recent call last):
-    counton.base.options.MissingOptions: a new stream needs time, every, start and epsilon ...
+    counton.frame.options.MissingOptions: a new stream needs time, every, start and epsilon ...
     """
     given: object = asked
     if not isinstance(given, Job | OpenedJob):

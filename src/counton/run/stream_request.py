@@ -13,10 +13,10 @@ from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.groups import GroupNames
-from counton.base.options import MissingOptions, OwnColumns
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
-from counton.base.windows import RevisedWindows, Windows, lags_in, load_zone, parse_time
+from counton.frame.groups import GroupNames
+from counton.frame.options import MissingOptions, OwnColumns
+from counton.frame.windows import RevisedWindows, Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
 from counton.job.job import (
     NEWEST,

@@ -26,9 +26,9 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StreamConflict, field
 from counton.base.exact import name_alone
-from counton.base.groups import GroupNames
-from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
 from counton.job.job import Job
 from counton.rows.bad_rows import unlisted_names
 from counton.rows.paths import are_several

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.base.lazy_polars import polars as pl
-from counton.base.options import check_text
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.options import check_text
 from counton.released.release import Release
 from counton.released.release_facts import ATTRS, TABLES, facts_of
 from counton.released.released_numbers import ReleasedNumbers

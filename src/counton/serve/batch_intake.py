@@ -15,9 +15,9 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact_sums import MOST_SENT, refuse_overflow
-from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
-from counton.base.windows import microseconds
+from counton.frame.groups import GroupNames
+from counton.frame.windows import microseconds
 from counton.rows.bad_rows import texts_of
 from counton.rows.policies import MOST, Problem
 from counton.rows.sources import Source, no_column

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, StateError, field
-from counton.base.windows import microseconds, parse_time
+from counton.frame.windows import microseconds, parse_time
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.numbers.strategy_words import strategy_in_words
@@ -278,7 +278,6 @@ class Journal:
             of: totals or windows; None: totals, if they are released.
             last: only this many newest steps.
             since: only later steps, and windows that were not final yet at this one.
-                this step.
 
         Raises:
             InvalidInput: a group or time is lacking, or there are too many rows.

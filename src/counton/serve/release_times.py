@@ -15,7 +15,7 @@ from time import monotonic
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.base.windows import moment
+from counton.frame.windows import moment
 from counton.job.job import Job
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of

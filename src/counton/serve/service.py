@@ -19,7 +19,7 @@ from counton.base.errors import (
     StreamConflict,
     WrongKey,
 )
-from counton.base.windows import microseconds
+from counton.frame.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.live import LOOK, Feed

@@ -25,7 +25,7 @@ from counton.base.errors import (
     first_line,
 )
 from counton.base.outside_input import parse_json
-from counton.base.sqlite_header import sqlite_header
+from counton.frame.sqlite_header import sqlite_header
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
 from counton.state.sql import Connection, Connections
 from counton.state.sqlite_file import is_state

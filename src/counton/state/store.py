@@ -12,8 +12,8 @@ import numpy as np
 
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import Number
-from counton.base.groups import GroupNames
 from counton.base.private import Private
+from counton.frame.groups import GroupNames
 from counton.numbers import Design
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation

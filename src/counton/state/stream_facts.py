@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.groups import GroupNames, digest_of
+from counton.frame.groups import GroupNames, digest_of
 from counton.state.database import reading
 from counton.state.sql import Connection
 

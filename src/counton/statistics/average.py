@@ -39,7 +39,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, quote, text
 from counton.base.exact_sums import refuse_overflow
-from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE
+from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
 from counton.statistics.count import ClippedValues, Sum, besides_clipped, units_of_values

@@ -16,7 +16,7 @@ from counton.base.arrays import Integers
 from counton.base.columns import ADDED, TextTable, readable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
-from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
+from counton.frame.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.privacy.contribution import Relation

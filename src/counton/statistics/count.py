@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number
-from counton.base.options import (
+from counton.frame.options import (
     LOWER,
     RESOLUTION,
     STANDS_FOR,

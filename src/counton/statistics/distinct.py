@@ -331,17 +331,9 @@ class _Users(Exact):
 
     @override
     def save(self) -> bytes:
-        return self._records(np.arange(len(self._names)))
-
-    @override
-    def news(self) -> bytes:
-        return self._records(self._before[2])
-
-    def _records(self, users: NDArray[np.int64]) -> bytes:
-        records = np.zeros(len(users), _RECORD)
-        names = b"".join(map(self._names.__getitem__, users.tolist()))
-        records["user"] = np.frombuffer(names, f"V{DIGEST}")
-        records["first"], records["second"] = self._did[users].T
+        records = np.zeros(len(self._names), _RECORD)
+        records["user"] = np.frombuffer(b"".join(self._names), f"V{DIGEST}")
+        records["first"], records["second"] = self._did[: len(self._names)].T
         return self._step.to_bytes(8, "little") + records.tobytes()
 
 

@@ -25,7 +25,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, some_of
-from counton.base.options import Statement
+from counton.frame.options import Statement
 from counton.numbers.formulas import ClosedForm, Estimate
 from counton.numbers.intervals import (
     check_level,

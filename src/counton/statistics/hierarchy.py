@@ -27,7 +27,7 @@ from counton.base.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity, quote
-from counton.base.options import COUNTS, REPLACE, Option, Statement
+from counton.frame.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth

@@ -14,7 +14,7 @@ from counton.base.arrays import Integers
 from counton.base.columns import TextTable, refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
-from counton.base.options import COUNTS, LINE, REPLACE, Option, Statement
+from counton.frame.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee

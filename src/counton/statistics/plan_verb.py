@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
-from counton.base.options import known_arguments
+from counton.frame.options import known_arguments
 from counton.privacy.guarantees import one_guarantee
 from counton.statistics.tally_statistic import is_tallied
 

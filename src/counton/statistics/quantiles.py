@@ -22,7 +22,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
-from counton.base.options import (
+from counton.frame.options import (
     LINE,
     LOWER,
     REPLACE,

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
-from counton.base.options import Option, OwnColumns, Statement, split_names
+from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import Card, Events, Exact

@@ -180,7 +180,7 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """Return the index of a statistic's number; `InvalidInput` for an unknown name.
+    """Return the index of a statistic's number.
 
     Raises:
         InvalidInput: no number has this name.

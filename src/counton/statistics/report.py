@@ -36,7 +36,7 @@ from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
-from counton.base.options import Option, OwnColumns, Statement, split_names
+from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers

@@ -14,8 +14,8 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
-from counton.base.options import MissingOptions, Statement, check_value, split_names
 from counton.base.outside_input import parse_json, parse_toml, read_plain
+from counton.frame.options import MissingOptions, Statement, check_value, split_names
 from counton.privacy import Contribution
 from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, text
-from counton.base.options import Option, OwnColumns, Statement
+from counton.frame.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.readings import Cells, Reading, number_of_cell, place_of_name
@@ -80,7 +80,6 @@ class Card:
         phrase: what follows "The running" in a sentence; parameters are in braces.
         also_called: other words by which people look for it.
         sources: papers by their names in `counton.base.literature`.
-        unprotected: facts about a person that its protected unit does not cover.
         neighbours: how neighbouring streams differ, in words; None: `neighbours_differ`.
         unit: kind of unit: a "user", an "edge" or a "letter"; "": one event.
         counted: name of its only cell.
@@ -114,7 +113,6 @@ class Card:
             `counton.statistics.by_group.Grouped` makes a copy for each.
         check_asked: raises an error for an unknown name; None: see `check_asked`.
         fills: values for options of every job that a new stream does not state.
-            state.
 
     >>> Card(keyword="above", says="How many values lie above a threshold.").event
     'event'
@@ -128,7 +126,6 @@ class Card:
     phrase: str = ""
     also_called: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    unprotected: tuple[str, ...] = ()
     neighbours: Callable[[Any], str] | None = None
     event: str = "event"
     unit: str = ""
@@ -188,16 +185,12 @@ class Exact(ABC):
         """Return these secret counts as bytes that `load` reads."""
 
     def load(self, saved: bytes) -> None:
-        """Load the bytes of `save`, then of each later `news`, into a new object.
+        """Load the bytes of `save` into a new object.
 
         Raises:
             StateError: the bytes cannot be from `save`.
         """
         raise NotImplementedError
-
-    def news(self) -> bytes | None:
-        """Return the change made by the last `take`; None: `save` must be called instead."""
-        return None
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         """Return exact counts of cells on demand after a step, in the shape of ``cells``."""
@@ -410,11 +403,10 @@ def neighbours_differ(statistic: Statistic) -> str:
     )
 
 
-def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> Exact:
-    """Rebuild exact counts from `Exact.save` and each later `Exact.news`."""
+def restore(statistic: Statistic, saved: bytes) -> Exact:
+    """Rebuild exact counts from `Exact.save`."""
     exact = statistic.begin()
-    for part in (saved, *news):
-        exact.load(part)
+    exact.load(saved)
     return exact
 
 

@@ -269,10 +269,6 @@ class Sums(Exact):
     @override
     def load(self, saved: bytes) -> None: ...
 
-    @override
-    def news(self) -> bytes:
-        return b""
-
 
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution

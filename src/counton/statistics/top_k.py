@@ -14,7 +14,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
-from counton.base.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
+from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution
@@ -361,12 +361,6 @@ class _Tally(Exact):
     def load(self, saved: bytes) -> None:
         for user, cell, times in records_of(saved, _RECORD).tolist():
             self._used.setdefault(bytes(user), {})[cell] = times
-
-    @override
-    def news(self) -> bytes:
-        moved = dict.fromkeys(self._before)
-        rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
-        return np.array(rows, _RECORD).tobytes()
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:

@@ -83,7 +83,7 @@ def check_names(kind: str, values: object, examples: int) -> list[str]:
 
     Args:
         kind: "ids" or "people", for messages.
-        examples: number of examples; there may be no fewer names.
+        examples: number of examples; there may be no fewer names, and no more ids.
 
     Raises:
         InvalidInput: a name is missing, or is neither a whole number nor a text; or there are too
@@ -93,7 +93,7 @@ def check_names(kind: str, values: object, examples: int) -> list[str]:
     ['ann', '7', '7']
     """
     names = in_order(kind, values)
-    if len(names) < examples:
+    if len(names) < examples or (kind == "ids" and len(names) > examples):
         raise InvalidInput(
             f"{kind} are given for {len(names)} examples, but there are {examples}: give one for "
             "each"
@@ -167,20 +167,6 @@ class Sampler(ABC):
         """The steps in which one example may count."""
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
-    @property
-    def order(self) -> str:
-        """The order that the sampler guarantees: "fixed" if every example has the same step in each
-        epoch, "separated" if only a minimum distance between an example's steps.
-        """
-        return "fixed" if self.schedule.fixed else "separated"
-
-    @property
-    def separation(self) -> int | None:
-        """Smallest number of steps between two batches that contain the same example; None if the
-        order is "fixed".
-        """
-        return None if self.schedule.fixed else self.schedule.apart
-
     @abstractmethod
     def batch(self, step: int) -> Examples:
         """Return the numbers of the examples in the batch of a step: int64, shape ``(batch,)``."""
@@ -229,17 +215,9 @@ class Sampler(ABC):
         return  # others may serve many
 
     def __repr__(self) -> str:
-        times, apart, fixed = self.schedule
-        order = "in the same place of each epoch" if fixed else f"{apart} or more steps apart"
-        order = "once in each epoch" if self.anew else order
-        when = f"{times} times at most, {order}" if times > 1 else "once at most"
-        if self.rate is not None:
-            when = f"by chance in each with probability {self.rate:g}"
-        elif self.secret_places is not None:
-            when = f"{when}, drawn by chance and in secret"
         return (
             f"<{type(self).__name__}: {self.examples} examples, {self.steps} steps; one "
-            f"{self.unit} {self.neighbours}, which counts {when}>"
+            f"{self.unit} {self.neighbours}, {when_counted(self, self.schedule)}>"
         )
 
     def __iter__(self) -> Iterator[Examples]:
@@ -248,7 +226,17 @@ class Sampler(ABC):
     def __len__(self) -> int:
         return self.steps
 
-    def _check_step(self, step: int) -> int:
+    def _set_places(self, examples: int, steps_per_epoch: int, epochs: int) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+
+    def check_step(self, step: int) -> int:
+        """Return ``step`` as an integer.
+
+        Raises:
+            InvalidInput: the sampler has no such step.
+        """
         step = check_integer("step", step, 1)
         if step > self.steps:
             raise InvalidInput(
@@ -256,6 +244,22 @@ class Sampler(ABC):
                 "sampler with more steps"
             )
         return step
+
+
+def when_counted(sampler: Sampler | type[Sampler], schedule: Schedule) -> str:
+    """Return in words in which steps one unit counts; the class of all samplers stands for none.
+
+    >>> when_counted(Sampler, Schedule(2, 5, fixed=False))
+    'which counts in 2 steps at most, 5 or more apart'
+    """
+    times, apart, fixed = schedule
+    if sampler.rate is not None:
+        return "which each step takes by chance and in secret"
+    order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
+    order = "once in each epoch" if sampler.anew else order
+    drawn = "" if sampler.secret_places is None else ", drawn by chance and in secret"
+    several = f"s at most, {order}" if times > 1 else " at most"
+    return f"which counts in {times} step{several}{drawn}"
 
 
 class FixedEpochs(Sampler):
@@ -295,7 +299,7 @@ class FixedEpochs(Sampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        place = (self.check_step(step) - 1) % self.steps_per_epoch
         return self._order[place * self.batch_size : (place + 1) * self.batch_size].copy()
 
 
@@ -351,7 +355,7 @@ class MinSeparation(FixedEpochs):
 
     @override
     def batch(self, step: int) -> Examples:
-        epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
+        epoch, place = divmod(self.check_step(step) - 1, self.steps_per_epoch)
         number, within = divmod(place, self.window)
         members = self.window * self.batch_size
         own = self._order[number * members : (number + 1) * members]
@@ -385,7 +389,7 @@ class BallsInBins(Sampler):
     >>> sum(len(batch) for batch in sampler), sampler.schedule
     (200, Schedule(steps=2, apart=4, fixed=True))
     >>> BallsInBins(examples=3, steps_per_epoch=4, ids=["ann", "bob", "cleo"])
-    <BallsInBins: 3 examples, 4 steps; one example more or less, which counts once at most>
+    <BallsInBins: 3 examples, 4 steps; one example more or less, which counts in 1 step at most>
     """
 
     def __init__(
@@ -397,20 +401,13 @@ class BallsInBins(Sampler):
         *,
         ids: Sequence[int | str] | NDArray[Any] | None = None,
     ) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
-        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self._set_places(examples, steps_per_epoch, epochs)
         self.seed = check_integer("seed", seed, 0)
         self._ids: Sequence[int | str] = range(self.examples)
         if ids is None:
             return
         self.neighbours = "more or less"
         self._ids = check_names("ids", ids, self.examples)
-        if len(self._ids) != self.examples:
-            raise InvalidInput(
-                f"ids are given for {len(self._ids)} examples, but there are {self.examples}: give "
-                "one for each"
-            )
         if len(set(self._ids)) < self.examples:
             raise InvalidInput(
                 "two examples have the same id: to protect people with several examples, use "
@@ -427,7 +424,7 @@ class BallsInBins(Sampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        place = (self.check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == place)
 
 
@@ -533,7 +530,7 @@ class PoissonBatches(_SecretSampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        return np.flatnonzero(self._words(self._check_step(step)) < self._below)
+        return np.flatnonzero(self._words(self.check_step(step)) < self._below)
 
 
 class SecretPlaces(_SecretSampler):
@@ -576,9 +573,7 @@ class SecretPlaces(_SecretSampler):
         name: str,
         anew: bool = False,
     ) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
-        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self._set_places(examples, steps_per_epoch, epochs)
         self.secret_places = self.steps_per_epoch
         self.anew = anew and self.epochs > 1
         self._drawn: tuple[int, NDArray[np.uint64]] | None = None
@@ -608,7 +603,7 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
+        epoch, place = divmod(self.check_step(step) - 1, self.steps_per_epoch)
         return np.flatnonzero(self._places(1 + epoch * self.anew) == np.uint64(place))
 
 
@@ -711,4 +706,4 @@ class GivenBatches(Sampler):
 
     @override
     def batch(self, step: int) -> Examples:
-        return self._batches[self._check_step(step) - 1].copy()
+        return self._batches[self.check_step(step) - 1].copy()

@@ -386,6 +386,7 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
     )
 
 
+@lru_cache(maxsize=256)
 def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     """Return the noise multiplier of independent noise if every example draws another secret place
     in each epoch.
@@ -415,21 +416,15 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     steps = places * epochs
     widest = math.sqrt(epochs) * noise_multiplier(guarantee, steps)
     epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
-    narrowest = _least_anew(epsilon, delta, places, epochs, widest / 256, widest)
+
+    def least(delta: float, low: float, high: float) -> float:
+        return _least(lambda one: anew_delta(epsilon, places, epochs, one) <= delta, low, high)
+
+    narrowest = least(delta, widest / 256, widest)
     lost = steps * beyond(narrowest, epsilon=float_above(guarantee.epsilon))
     drawn = math.exp(min(float_above(guarantee.epsilon), 700.0)) * steps * 2.0**-64
     left = delta_left(guarantee, steps, lost + drawn)
-    wider = _least_anew(epsilon, left, places, epochs, narrowest, 1.01 * narrowest)
-    return min(widest, wider)
-
-
-@lru_cache(maxsize=256)
-def _least_anew(
-    epsilon: float, delta: float, places: int, epochs: int, low: float, high: float
-) -> float:
-    return _least(
-        lambda multiplier: anew_delta(epsilon, places, epochs, multiplier) <= delta, low, high
-    )
+    return min(widest, least(left, narrowest, 1.01 * narrowest))
 
 
 @lru_cache(maxsize=1024)

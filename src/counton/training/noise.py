@@ -41,7 +41,7 @@ from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import guarantee_from_dict, plural
 from counton.training import trees
-from counton.training.batch_samplers import Sampler
+from counton.training.batch_samplers import Sampler, when_counted
 from counton.training.fit import check_fit, multiplier
 from counton.training.strategies import training_strategy_from_dict
 from counton.training.strategies.training_strategy import TrainingStrategy
@@ -209,23 +209,13 @@ class TrainingNoise:
         example present or its place left empty, which counts in 2 steps at most, in the same place
         of each epoch, with a gradient of norm at most 1
         """
-        times, apart, fixed = self.strategy.schedule
         of_what = Sampler if self.sampler is None else self.sampler
         several = f"any {self.group} {plural(of_what.unit)}"
         unit = f"one {of_what.unit}" if self.group == 1 else several
         change = of_what.neighbours
         if self.group > 1:
             change = change.replace("its place", "their places")
-        if of_what.rate is not None:
-            when = "which each step takes by chance and in secret"
-        else:
-            when = f"which counts in {times} step{'s' * (times > 1)} at most"
-            if times > 1:
-                order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
-                order = "once in each epoch" if of_what.anew else order
-                when = f"{when}, {order}"
-            if of_what.secret_places is not None:
-                when = f"{when}, drawn by chance and in secret"
+        when = when_counted(of_what, self.strategy.schedule)
         again = ""
         if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
             again = ", if of steps taken again after a checkpoint one version is shown"
@@ -520,11 +510,8 @@ class TrainingNoise:
             InvalidInput: the step is after the last step of the strategy or of the sampler.
         """
         self.strategy.check_step(step)
-        if self.sampler is not None and step > self.sampler.steps:
-            raise InvalidInput(
-                f"step {step} is after the last of the {self.sampler.steps} steps of the sampler, "
-                "on which the guarantee relies: use a longer sampler"
-            )
+        if self.sampler is not None:
+            self.sampler.check_step(step)
 
     def take(self) -> None:
         """Bind the noise to one optimiser, because clipping bounds the gradient over all its
@@ -608,10 +595,7 @@ class TrainingNoise:
                 parameter.buffers, parameter.step = buffers, int(entry["step"])
                 found[name, first, stop] = parameter
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"the state of the noise cannot be read ({type(error).__name__}): load an earlier "
-                f"checkpoint, or use resume(step, run=...)"
-            ) from error
+            raise _unreadable(error) from error
         self._keep_places(state["run"])
         self._set_run(identity, sessions, std)
         self._parameters, self._resumed, self._last, self._drawn = found, last, last, False

@@ -213,7 +213,8 @@ def plan(
                 "a sampler already states steps, epochs and separation: leave these out"
             )
         steps, epochs = sampler.steps, sampler.epochs
-        order, separation = sampler.order, sampler.separation
+        _, apart, fixed = sampler.schedule
+        order, separation = ("fixed", None) if fixed else ("separated", apart)
     if steps is None:
         raise InvalidInput("steps is missing: give the number of steps of the run, or a sampler")
     dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
@@ -264,7 +265,8 @@ def plan(
         for reach in (places // 2, places, 2 * places):
             if 4 <= reach < steps <= LARGEST_DENSE:
                 cut = BufferedToeplitz.fit(reach, buffers=buffers, optimizer=constant)
-                tried.append(cut.on(steps, schedule).under(optimizer))
+                made = BufferedToeplitz(steps, cut.theta, cut.thetahat, schedule)
+                tried.append(made.under(optimizer))
     found = [TrainingDesign(made, promised, bound, dimension, sampler) for made in tried]
     ranked = sorted(found, key=lambda choice: choice.error)
     by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each

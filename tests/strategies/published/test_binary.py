@@ -1,7 +1,5 @@
 """The binary mechanism: popcounts, dyadic nodes, windows anywhere."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

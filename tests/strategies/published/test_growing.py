@@ -1,7 +1,5 @@
 """The cascade that grows: the paper's measurements and its law at every size."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Honaker's online estimator: optimal weights, and fixed-point sums that lose nothing private."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Leaves of the smooth binary mechanism against enumeration."""
 
-from __future__ import annotations
-
 import pytest
 
 from counton.strategies.published.smooth import forks_before, unrank

@@ -1,7 +1,5 @@
 """The smooth binary mechanism: the paper's numbers, better parameters, few node changes."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

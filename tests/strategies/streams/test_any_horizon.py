@@ -1,7 +1,5 @@
 """Octave, growing roots and epochs at any horizon: shifts, least norms, and many at once or few."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Epochs: the known errors, exact rows over several epochs, and what a unit costs in each."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Expiring: which noise is read when, how much of it, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

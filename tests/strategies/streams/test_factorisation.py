@@ -1,7 +1,5 @@
 """Strategies from any real matrix: what is rounded is what is stated, by brute force."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The square root that grows: norms over all that can ever be read, and known answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

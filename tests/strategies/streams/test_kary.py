@@ -1,7 +1,5 @@
 """k-ary trees: the values of "Count on Your Elders", recomputed exactly, and windows anywhere."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

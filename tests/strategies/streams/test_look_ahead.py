@@ -1,7 +1,5 @@
 """The look-ahead tree: its error, least squares against dense matrices, and what it refuses."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """NormalisedSqrt: the values it is known for, correct rounding, and what units move it by."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

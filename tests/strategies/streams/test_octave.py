@@ -1,7 +1,5 @@
 """Octave: the shift for every step, least norms from the rows alone, and known answers."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Shipped shapes: exact norms, the variances that are stated, the same on every machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Solved strategies: what is refused, correct rounding, one solution for all, long horizons."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

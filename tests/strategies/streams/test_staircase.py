@@ -1,7 +1,5 @@
 """Noise divided by the root as it comes: what it misses by, and where it begins anew."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

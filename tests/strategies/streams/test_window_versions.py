@@ -1,7 +1,5 @@
 """Windows that are revised: blocks that share nothing, versions, and the order of nights."""
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Equality of strategies by their parameters."""
 
-from __future__ import annotations
-
 import copy
 
 from counton.laws.rows import require

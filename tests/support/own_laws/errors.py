@@ -1,7 +1,5 @@
 """Tests of the errors that a strategy states: largest weights, rounding, means."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A line is a sequence of cells, such as ages, whose intervals are counted. The te
 everything with dense matrices, so they are for lines of a few dozen cells.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """All tests of a statistic of this library: the laws for all statistics, and more."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Hashable

@@ -1,7 +1,5 @@
 """All tests of a strategy for streams of this library: the laws for all strategies, and more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of the short ways in which the strategies of this library bound norms."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counton.base.arrays import Integers

@@ -1,7 +1,5 @@
 """A test of all strategies for tables: stated sensitivities against the measurement matrix."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counton.base.arrays import Integers

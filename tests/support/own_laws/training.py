@@ -1,7 +1,5 @@
 """Tests of strategies for training, against dense matrices and all allowed sets of steps."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -17,7 +15,7 @@ from counton.laws.rows import LawBroken, build_again, names_subject, require, re
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.training.strategies.sgd import SGD
-from counton.training.strategies.training_strategy import TrainingStrategy, training_schedule
+from counton.training.strategies.training_strategy import TrainingStrategy
 from own_laws.equality import require_equality
 
 _NEAR = 1e-7
@@ -36,7 +34,6 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
     check_training_factorisation(strategy)
     check_training_variance(strategy)
     check_training_sensitivity(strategy)
-    check_training_schedules(strategy)
 
 
 @names_subject
@@ -178,30 +175,6 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
             f"squared_sensitivity() returns {claimed_squared}, but the largest sum of allowed "
             f"steps is {true_squared}; return this",
         )
-
-
-@names_subject
-def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """Check that the method ``with_schedule`` either refuses another schedule, or returns a
-    strategy with the same noise and a valid sensitivity.
-    """
-    strategy.squared_sensitivity()  # a cached value must not pass to the other schedule
-    for epochs in range(1, min(strategy.steps, 3) + 1):
-        for order in ("fixed", "separated"):
-            if order == "fixed" and strategy.steps % epochs:
-                continue
-            schedule = training_schedule(strategy.steps, epochs, order)
-            try:
-                other = strategy.with_schedule(schedule)
-            except InvalidInput:
-                continue
-            require(other.schedule == schedule, f"with_schedule({schedule}) has {other.schedule}")
-            same = np.array_equal(other.encoder(), strategy.encoder())
-            require(
-                same,
-                f"with_schedule({schedule}) changes the noise; it may change only the schedule",
-            )
-            check_training_sensitivity(other)
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:

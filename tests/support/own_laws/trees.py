@@ -4,8 +4,6 @@ The measurement matrix is built from its definition, a row for each measurement 
 each leaf, so the tests are for trees of a few dozen leaves.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

@@ -22,7 +22,6 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import clipped_in_words
 from counton.statistics.graphs.graph_statistic import (
-    UNPROTECTED,
     NodeNumbers,
     checked_label,
     pack_edges,
@@ -135,7 +134,6 @@ class Cuts(NamedCells):
         least_errors=_least_errors,
         phrase="weight of the cuts of a growing graph",
         sources=("constants",),
-        unprotected=UNPROTECTED,
         on_demand=True,
         event="edge",
     )
@@ -348,22 +346,7 @@ class _Weights(Exact):
             for cell, (at, sums) in sorted(self._seen.items())
             for place, step in enumerate(at)
         ]
-        return self._pack(rows)
-
-    def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
-        """Convert sightings (cell, step, weight) to bytes."""
-        return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
-
-    @override
-    def news(self) -> bytes:
-        assert self._before is not None
-        rows: list[tuple[int, int, int]] = []
-        later: dict[int, int] = {}
-        for cell in reversed(self._before[2]):  # the last sighting of a pair is at its end
-            at, sums = self._seen[cell]
-            later[cell] = place = later.get(cell, 0) - 1
-            rows.append((cell, at[place], sums[place] - sums[place - 1]))
-        return self._pack(rows[::-1])
+        return pack_edges(self._step, [], np.array(rows, np.int64).reshape(-1, 3).T)
 
     @override
     def load(self, saved: bytes) -> None:

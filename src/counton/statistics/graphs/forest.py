@@ -19,7 +19,6 @@ from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.graphs.graph_statistic import (
     REPLACED,
     UNIT,
-    UNPROTECTED,
     NodeNumbers,
     differ,
     keys_of,
@@ -76,7 +75,6 @@ class Forest(Statistic):
         neighbours=lambda forest: differ(forest.neighbours),
         phrase="weight of a minimum spanning forest of a growing graph",
         sources=("constants",),
-        unprotected=UNPROTECTED,
         event="edge",
         counted="weight",
     )
@@ -230,14 +228,6 @@ class _Forest(Exact):
     @override
     def save(self) -> bytes:
         return pack_edges(0, list(self._nodes.numbers), [[*self._seen], [*self._seen.values()]])
-
-    @override
-    def news(self) -> bytes:
-        assert self._undone is not None
-        nodes, entered = self._undone
-        return pack_edges(
-            0, self._nodes.labels_after(nodes), [entered, [self._seen[key] for key in entered]]
-        )
 
     @override
     def load(self, saved: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from counton.statistics.users import comes_or_goes
 #: The word for the protected unit.
 UNIT = "edge"
 #: Facts that edge-level privacy does not protect, in words.
-UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
 #: Treatment of an edge that exceeds a bound on degrees or on changes.
 Beyond = Literal["refuse", "drop"]
 
@@ -78,7 +77,6 @@ class GraphStatistic(Statistic):
         besides_noise=_besides_noise,
         neighbours=lambda graph: differ(graph.neighbours, graph.any_sightings),
         event="edge",
-        unprotected=UNPROTECTED,
     )
     any_sightings = True
 
@@ -171,10 +169,6 @@ class NodeNumbers:
         """Remove all nodes but the first ``count``."""
         while len(self.numbers) > count:
             self.numbers.popitem()
-
-    def labels_after(self, count: int) -> list[Any]:
-        """Return the labels of all nodes but the first ``count``."""
-        return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
         """Return the label of a node, in time proportional to its number."""
@@ -475,26 +469,13 @@ class Graph(Exact):
         return pack_edges(self._step, list(self._nodes.numbers), [keys, did or [1] * len(keys)])
 
     @override
-    def news(self) -> bytes:
-        assert self._before is not None
-        _, known, undone = self._before
-        if isinstance(undone, int):
-            keys = self._all_keys()[undone:].tolist()
-            did = [1] * len(keys)
-        else:
-            assert self._did is not None
-            keys = list(dict.fromkeys(undone))
-            did = [self._did[key] for key in keys]
-        return pack_edges(self._step, self._nodes.labels_after(known), [keys, did])
-
-    @override
     def load(self, saved: bytes) -> None:
         self._step, nodes, (keys, changes) = unpack_edges(saved, 2)
         self._nodes.number(nodes)
         if self._did is None:
-            self._keys = np.concatenate([self._keys, keys])
+            self._keys = keys
         else:
-            self._did.update(zip(keys.tolist(), changes.tolist(), strict=True))
+            self._did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:

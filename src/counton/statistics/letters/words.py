@@ -246,25 +246,12 @@ class Letters(Exact):
 
     @override
     def save(self) -> bytes:
-        return self._pack_since(0, 0)
-
-    @override
-    def news(self) -> bytes:
-        return self._pack_since(*self._before)
-
-    def _pack_since(self, step: int, letter: int) -> bytes:
-        """Return the letters and steps after an earlier state as bytes.
-
-        Numbers of letters are left out if every step so far has one.
-        """
-        letters = self._letters.all[letter:]
+        letters = self._letters.all
         little = letters.astype(letters.dtype.newbyteorder("<"))
-        saved = _HEAD.pack(self._steps - step, len(letters)) + little.tobytes()
-        one_each = np.arange(step, self._steps) + 1
-        alike = self._stops is None or np.array_equal(self._stops.all[step:], one_each)
-        if self._stops is None or (alike and step == letter):
-            return saved
-        return saved + self._stops.all[step:].astype("<i8").tobytes()
+        saved = _HEAD.pack(self._steps, len(letters)) + little.tobytes()
+        if self._stops is None or np.array_equal(self._stops.all, np.arange(self._steps) + 1):
+            return saved  # every step has one letter
+        return saved + self._stops.all.astype("<i8").tobytes()
 
     @override
     def load(self, saved: bytes) -> None:

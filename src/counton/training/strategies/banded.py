@@ -21,7 +21,6 @@ from counton.strategies.participation import Schedule
 from counton.training.strategies.sgd import SGD, series_of, unscaled_variance
 from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining, check_shares
 from counton.training.strategies.training_strategy import (
-    LARGEST_STEPS,
     Tap,
     TrainingStrategy,
     training_schedule,
@@ -61,9 +60,8 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         shares: Any = None,
         momentum: float = 0.0,
     ) -> None:
-        self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
+        self._set_run(steps, schedule)
         self.band = check_integer("band", band, 1, self.steps)
-        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
         self.shares = check_shares(self.steps, shares)
         self.momentum = SGD(momentum=momentum).momentum
 

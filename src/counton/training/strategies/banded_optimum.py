@@ -267,10 +267,6 @@ class BandedOptimum(TrainingStrategy):
         return float((noise**2).sum() / self.steps)
 
     @override
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        return self._copy_with(schedule=Schedule(*schedule))
-
-    @override
     def encoder(self) -> Floats:
         return self._matrix
 

@@ -39,7 +39,7 @@ from counton.training.strategies.toeplitz import (
     check_scaling,
     check_shares,
 )
-from counton.training.strategies.training_strategy import LARGEST_STEPS, Tap, training_schedule
+from counton.training.strategies.training_strategy import Tap, training_schedule
 
 #: Largest number of buffers; more lower the error by less than float64 can resolve.
 MOST_BUFFERS = 8
@@ -84,8 +84,7 @@ class BufferedToeplitz(ToeplitzTraining):
         schedule: Schedule | None = None,
         shares: Any = None,
     ) -> None:
-        self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
-        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self._set_run(steps, schedule)
         self.theta = tuple(float(value) for value in theta)
         self.thetahat = tuple(float(value) for value in thetahat)
         if not interlaces(self.theta, self.thetahat):
@@ -144,29 +143,14 @@ class BufferedToeplitz(ToeplitzTraining):
         best = strategy.with_scaling(scaling)
         if steps > (LARGEST_REFIT if optimizer is None else LARGEST_REFIT_UNDER):
             return best
-        for _ in range(1 if scaling == "equal" else 2):
-            assert best.shares is not None
-            start = np.array(
-                [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
-            )
-            found = interlace(_refit(steps, schedule, best.shares, start.reshape(-1), optimizer))
+
+        def again(best: Self) -> Self | None:
+            found = interlace(_refit(best))
             if not interlaces(*found):
-                break
-            other = cls(steps, *found, schedule).under(optimizer).with_scaling(scaling)
-            if other.rmse >= best.rmse:
-                break
-            best = other
-        return best
+                return None
+            return cls(steps, *found, schedule).under(optimizer).with_scaling(scaling)
 
-    def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
-        """Return a strategy with this theta and thetahat for another run and schedule, without step
-        scaling.
-
-        >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
-        <BLT-2: 64 steps, 4 for each example, fixed order>
-        """
-        made = BufferedToeplitz(steps, self.theta, self.thetahat, schedule)
-        return made.under(self.optimizer)
+        return best._best_refit(again, 1 if scaling == "equal" else 2)
 
     @property
     @override
@@ -271,6 +255,11 @@ def to_search(v: Floats) -> Floats:
     """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
+
+
+def search_variables(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> Floats:
+    """Return the variables of a search (see `from_search`) for poles theta and zeros thetahat."""
+    return to_search(1 - np.array([theta, thetahat]).T.reshape(-1))
 
 
 def search_start(steps: int, buffers: int) -> Floats:
@@ -457,38 +446,28 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     return float(left @ added)
 
 
-def _refit(
-    steps: int, schedule: Schedule, shares: Floats, start: Floats, optimizer: SGD | None
-) -> Floats:
-    """Search for poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) that have
-    less error with step scaling.
-
-    Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ....
-
-    Args:
-        steps: number of steps of the run.
-        schedule: the steps in which one training example counts.
-        shares: one positive number for each step, from which step scaling computes the numbers that
-            divide the steps' noise (`balance`): shape (steps,).
-        start: the values 1 - theta_1, 1 - thetahat_1, ... at which the search begins.
-        optimizer: the optimiser whose weights shall have little error; None: running sums.
+def _refit(strategy: BufferedToeplitz) -> Floats:
+    """Search, from those of a strategy with step scaling, for poles theta and zeros thetahat that
+    have less error with its shares, and return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ....
     """
+    steps, shares = strategy.steps, strategy.shares
+    assert shares is not None
 
     def logs(x: Floats) -> float:
         v = from_search(x)
         poles, zeros = v[0::2], v[1::2]
         with np.errstate(all="ignore"):
             theta, thetahat = tuple((1 - poles).tolist()), tuple((1 - zeros).tolist())
-            gram = gram_of_schedules(blt_coefficients(steps, theta, thetahat), schedule.apart)
-            inverse = 1 / balance(gram, shares)
-            if optimizer is None:
+            c = blt_coefficients(steps, theta, thetahat)
+            inverse = 1 / balance(gram_of_schedules(c, strategy.schedule.apart), shares)
+            if strategy.optimizer is None:
                 value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
             else:
-                value = scaled_variance(
-                    blt_coefficients(steps, thetahat, theta), inverse, optimizer
-                )
+                made = blt_coefficients(steps, thetahat, theta)
+                value = scaled_variance(made, inverse, strategy.optimizer)
             return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
 
-    bounds = search_bounds(len(start) // 2)
-    found = descend(with_differences(logs), to_search(start), bounds, maxiter=120, ftol=1e-12)
+    start = search_variables(strategy.theta, strategy.thetahat)
+    bounds = search_bounds(strategy.buffers)
+    found = descend(with_differences(logs), start, bounds, maxiter=120, ftol=1e-12)
     return from_search(found[1])

@@ -40,6 +40,7 @@ from counton.training.strategies.buffered import (
     interlaces,
     search_bounds,
     search_start,
+    search_variables,
     to_search,
 )
 from counton.training.strategies.scaling import balance, scaled_variance
@@ -54,7 +55,6 @@ from counton.training.strategies.toeplitz import (
 from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     Tap,
-    TrainingStrategy,
     training_schedule,
 )
 
@@ -173,16 +173,14 @@ class Echo(ToeplitzTraining):
         best = best.under(optimizer).with_scaling(scaling)
         if scaling == "none" or steps > LARGEST_REFIT:
             return best
-        for _ in range(2):
-            assert best.shares is not None
-            x = _refit(best, steps, schedule, best.shares)
+
+        def again(best: Self) -> Self | None:
+            x = _refit(best)
             if not interlaces(*interlace(from_search(x[:-2]))):
-                break
-            other = cls._make(x, steps, schedule).under(optimizer).with_scaling(scaling)
-            if other.rmse >= best.rmse:
-                break
-            best = other
-        return best
+                return None
+            return cls._make(x, steps, schedule).under(optimizer).with_scaling(scaling)
+
+        return best._best_refit(again)
 
     @classmethod
     def _make(cls, x: Floats, steps: int, schedule: Schedule) -> Self:
@@ -229,16 +227,6 @@ class Echo(ToeplitzTraining):
     def inverse(self) -> Floats:
         plain = blt_coefficients(self.steps, self.thetahat, self.theta)
         return echo_coefficients(plain, self.schedule.apart, self.gain, self.ratio)
-
-    @override
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        if schedule != self.schedule:
-            raise InvalidInput(
-                f"strategy {self.name} was made for the schedule {self.schedule}, and its "
-                f"sensitivity holds only for that: plan again for {schedule}, or use "
-                "BufferedToeplitz"
-            )
-        return self
 
 
 def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
@@ -318,15 +306,17 @@ def _fit(
     return (*to_search(np.array([0.5, 0.75])).tolist(), 0.1, 0.1)
 
 
-def _refit(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) -> Floats:
-    v = np.array([[1 - a, 1 - b] for a, b in zip(strategy.theta, strategy.thetahat, strict=True)])
-    start = [to_search(v.reshape(-1)), np.array([strategy.gain, strategy.ratio])]
+def _refit(strategy: Echo) -> Floats:
+    steps, apart, shares = strategy.steps, strategy.schedule.apart, strategy.shares
+    assert shares is not None
 
     def logs(x: Floats) -> float:
         with np.errstate(all="ignore"):
-            c, inverse = _series(x, steps, schedule.apart)
-            e = 1 / balance(gram_of_schedules(c, schedule.apart), shares)
+            c, inverse = _series(x, steps, apart)
+            e = 1 / balance(gram_of_schedules(c, apart), shares)
             value = scaled_variance(inverse, e, strategy.optimizer)
         return math.log(value) / 2 if 0 < value < math.inf else 1e3
 
-    return _descend(logs, np.concatenate(start), strategy.buffers, 40, 1)[1]
+    start = search_variables(strategy.theta, strategy.thetahat)
+    start = np.append(start, [strategy.gain, strategy.ratio])
+    return _descend(logs, start, strategy.buffers, 40, 1)[1]

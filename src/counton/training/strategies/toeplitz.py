@@ -6,6 +6,7 @@ Column t is multiplied by the number by which step scaling divides the noise of 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -118,17 +119,11 @@ class ToeplitzTraining(TrainingStrategy):
         >>> [round(strategy.with_scaling(s).rmse, 2) for s in ("none", "equal", "epochs", "free")]
         [4.92, 4.86, 4.77, 4.76]
         """
-        check_scaling(scaling)
+        check_scaling(scaling, self.schedule)
         if scaling == "none":
             return self._with_shares(None)
         if scaling == "equal":
             return self._with_shares(np.ones(self.steps))
-        if scaling == "free" and self.schedule.steps > 1 and not self.schedule.fixed:
-            raise InvalidInput(
-                "scaling is 'free', but the schedule promises only a separation, for which free "
-                "scaling costs more than it gains: use 'epochs', or enforce the order "
-                "(order='fixed')"
-            )
         of = self._epoch_of_steps if scaling == "epochs" else None
         weights = toeplitz_weights(self.inverse(), self.optimizer)
         shares = best_shares(self._gram, weights, of)
@@ -144,6 +139,18 @@ class ToeplitzTraining(TrainingStrategy):
             shares = np.ones(check_integer("steps", steps, 1, LARGEST_STEPS))
         made: Any = cls
         return made(steps=steps, shares=shares, **more)  # type: ignore[no-any-return]
+
+    def _best_refit(self, again: Callable[[Self], Self | None], rounds: int = 2) -> Self:
+        """Return the best strategy of a chain, in which ``again`` searches for
+        parameters that fit the step scaling of the one before; None ends it.
+        """
+        best = self
+        for _ in range(rounds):
+            other = again(best)
+            if other is None or other.rmse >= best.rmse:
+                break
+            best = other
+        return best
 
     def _with_shares(self, shares: Floats | None) -> Self:
         return self._copy_with("divisors", shares=shares)
@@ -184,20 +191,6 @@ class ToeplitzTraining(TrainingStrategy):
         return float(inverse @ toeplitz_weights(self.inverse(), self.optimizer) @ inverse)
 
     @override
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        if self.scaling == "free" and schedule != self.schedule:
-            raise InvalidInput(
-                f"strategy {self.name} was scaled for the schedule {self.schedule} and cannot be "
-                f"used with {schedule}: plan again with the new schedule"
-            )
-        if self.divisors is not None and schedule.apart != self.schedule.apart:
-            raise InvalidInput(
-                f"strategy {self.name} was scaled for epochs of {self.schedule.apart} steps, but "
-                f"the schedule has epochs of {schedule.apart}: plan again with the new schedule"
-            )
-        return self._copy_with("divisors", "_gram", schedule=schedule)
-
-    @override
     def encoder(self) -> Floats:
         self.check_small()
         c = self.coefficients()
@@ -206,12 +199,18 @@ class ToeplitzTraining(TrainingStrategy):
         return matrix if self.divisors is None else matrix * self.divisors
 
 
-def check_scaling(scaling: str) -> None:
+def check_scaling(scaling: str, schedule: Schedule | None = None) -> None:
     """Raise `InvalidInput` for a kind of step scaling other than "none", "equal", "epochs" and
-    "free".
+    "free", and for "free" where ``schedule`` has several steps in no fixed order.
     """
     if scaling not in get_args(Scaling):
         raise InvalidInput(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
+    if scaling == "free" and schedule and schedule.steps > 1 and not schedule.fixed:
+        raise InvalidInput(
+            "scaling is 'free', but the schedule promises only a separation, for which free "
+            "scaling costs more than it gains: use 'epochs' or 'equal', or enforce the order "
+            "(order='fixed')"
+        )
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:

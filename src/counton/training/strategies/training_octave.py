@@ -43,7 +43,7 @@ from counton.training.strategies.sensitivity import (
     in_order,
     separated_squared,
 )
-from counton.training.strategies.toeplitz import check_shares
+from counton.training.strategies.toeplitz import check_scaling, check_shares
 from counton.training.strategies.training_strategy import (
     SLACK,
     Tap,
@@ -51,8 +51,6 @@ from counton.training.strategies.training_strategy import (
     training_schedule,
 )
 
-#: Weights of the interpolation U from one level to the level below it.
-MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
 #: Largest number of steps for which weights are searched; longer runs use the weights of a shorter
 #: run.
 LARGEST_SEARCH = 512
@@ -91,8 +89,7 @@ class OctaveTraining(TrainingStrategy):
         schedule: Schedule | None = None,
         shares: Any = None,
     ) -> None:
-        self.steps = check_integer("steps", steps, 1, LARGEST_DENSE)
-        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self._set_run(steps, schedule, LARGEST_DENSE)
         self.weights = tuple(float(weight) for weight in weights)
         if not self.weights or not all(0 < weight < math.inf for weight in self.weights):
             raise InvalidInput(
@@ -101,7 +98,6 @@ class OctaveTraining(TrainingStrategy):
             )
         given = check_shares(self.steps, shares)
         self.shares = np.ones(self.steps) if given is None else given
-        self._ranges = _ranges(self.steps, len(self.weights))
 
     @classmethod
     def fit(
@@ -174,26 +170,23 @@ class OctaveTraining(TrainingStrategy):
         """
         if scaling not in ("equal", "free"):
             raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
+        if scaling not in ("equal", "free"):
+            raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
+        check_scaling(scaling, self.schedule)
         if scaling == "equal":
             return self._copy_with("_divisors", shares=np.ones(self.steps))
-        if self.schedule.steps > 1 and not self.schedule.fixed:
-            raise InvalidInput(
-                "scaling is 'free', but the schedule promises only a separation: use 'equal', or "
-                "enforce the order (order='fixed')"
-            )
         gram = gram_of_matrix(self._full_gram, self.schedule.apart)
         return self._copy_with("_divisors", shares=best_shares(gram, self._scaling_matrix()))
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
         self.check_step(step)
-        row = {step: 1.0, step - 1: -1.0} if step > 1 else {1: 1.0}
         taps = []
-        for level, weight in enumerate(self.weights):
-            taps += [Tap(level, index, weight * value) for index, value in sorted(row.items())]
-            if level + 1 < len(self.weights):
-                row = _parents(row, self._ranges[level + 1])
-        return tuple(tap for tap in taps if tap.weight)
+        for level, values in enumerate(_interpolations(self.steps, len(self.weights))):
+            row = values[step - 1] - (values[step - 2] if step > 1 else 0)
+            weight = self.weights[level]
+            taps += [Tap(level, int(at) + 1, weight * float(row[at])) for at in row.nonzero()[0]]
+        return tuple(taps)
 
     @override
     def divisor(self, step: int) -> float:
@@ -255,22 +248,6 @@ def _ranges(steps: int, levels: int) -> list[range]:
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
         found.append(range(1, (found[-1].stop - 1) // 2 + 2))
-    return found
-
-
-def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights of a level's nodes in a weighted sum of values one level below.
-
-    The values are interpolated from these nodes. ``row`` maps the index of a node one level below
-    to the weight of its value in the sum. ``nodes`` are the nodes that the level has. The result
-    maps the index of such a node to its weight in the sum.
-    """
-    found: dict[int, float] = {}
-    for index, value in row.items():
-        for offset, weight in enumerate(MASK):
-            place = index - offset + 2
-            if place % 2 == 0 and place // 2 in nodes:
-                found[place // 2] = found.get(place // 2, 0.0) + weight * value
     return found
 
 

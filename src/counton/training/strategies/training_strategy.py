@@ -179,6 +179,10 @@ class TrainingStrategy(Strategy):
     def __hash__(self) -> int:
         return hash(str(self.address))
 
+    def _set_run(self, steps: int, schedule: Schedule | None, most: int = LARGEST_STEPS) -> None:
+        self.steps = check_integer("steps", steps, 1, most)
+        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+
     # ------------------------------------------------------------------------- how noise is made
 
     decays: tuple[float, ...] = ()
@@ -273,17 +277,6 @@ class TrainingStrategy(Strategy):
         """
         # The sensitivity times the root of the mean variance.
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
-
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """Return the strategy for another schedule, with the same noise and another sensitivity.
-
-        Raises:
-            InvalidInput: the strategy cannot state a sensitivity for the schedule.
-        """
-        raise InvalidInput(
-            f"strategy {self.name} has the schedule {self.schedule} and cannot be used with "
-            f"{schedule}: plan again with the new schedule"
-        )
 
     # ------------------------------------------------------------------------ small runs, written
 

@@ -1,15 +1,13 @@
 """Names of groups behave as a tuple of texts, in blocks of any size."""
 
-from __future__ import annotations
-
 import copy
 import io
 
 import polars as pl
 import pytest
 
-from counton.base import groups
-from counton.base.groups import GroupNames
+from counton.frame import groups
+from counton.frame.groups import GroupNames
 
 NAMES = ["home", "shop", "", "Zürich", "a\nb", "x" * 300, "shop "]
 

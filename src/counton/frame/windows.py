@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.dates import day_and_time, day_in_words
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import LENGTH, PERIODS, days_in
+from counton.frame.dates import day_and_time, day_in_words
+from counton.frame.lazy_polars import polars as pl
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
