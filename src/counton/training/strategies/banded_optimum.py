@@ -303,6 +303,16 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
     return np.zeros(steps, np.int64)
 
 
+def _root(steps: int, optimizer: SGD | None) -> Floats:
+    """Return the coefficients at which searches start: those of (1 - x)^(-1/2), times (1 - momentum
+    x)^(-1/2) under an optimiser.
+    """
+    root = square_root_coefficients(steps)
+    if optimizer is None:
+        return root
+    return np.convolve(root, root * optimizer.momentum ** np.arange(steps))[:steps]
+
+
 @lru_cache(maxsize=4)
 def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Floats:
     """Return the optimal matrix C with as many bands as the schedule's least distance: shape
@@ -339,7 +349,7 @@ def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Flo
         by_share -= shares * by_share.sum()
         return float((sums**2).sum() / steps), np.concatenate([by_share, by_entry[inside]])
 
-    start = np.concatenate([np.zeros(number), square_root_coefficients(apart)[lag[inside]]])
+    start = np.concatenate([np.zeros(number), _root(apart, optimizer)[lag[inside]]])
     return columns(descend(value, start, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS)[1])[0]
 
 
@@ -435,7 +445,7 @@ def _optimal_few(
     impulse = np.zeros(steps)
     impulse[0] = 1
     start = np.zeros(steps)
-    start[list(lags)] = lfilter([1.0], square_root_coefficients(apart), impulse)[list(lags)]
+    start[list(lags)] = lfilter([1.0], _root(apart, optimizer), impulse)[list(lags)]
     norms = np.sqrt(np.cumsum(lfilter([1.0], start, impulse) ** 2)[::-1])
     lag = np.subtract.outer(at, at)
     x = np.concatenate([np.log(norms), start[lag[inside]]])
