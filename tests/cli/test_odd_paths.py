@@ -40,6 +40,7 @@ COMMANDS = {
     "show": "s.db",
     "forget": "s.db ann",
     "end": "s.db --name none",
+    "mark": "s.db --window 2024-03-01 --note wrong",
     "backup": "s.db --out b.db",
     "key": "new.key",
     "export": "s.db --out x.csv",

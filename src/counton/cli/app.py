@@ -127,6 +127,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),
     "forget": (KEEP, "keep_commands.print_forgotten", ("keep_options.ForgetOptions",)),
     "end": (KEEP, "keep_commands.print_end", ("keep_options.EndOptions",)),
+    "mark": (KEEP, "keep_commands.print_mark", ("keep_options.MarkOptions",)),
     "backup": (KEEP, "keep_commands.print_backup", ("keep_options.BackupOptions",)),
     "key": (KEEP, "keep_commands.print_key", ("keep_options.KeyOptions",)),
     "export": (

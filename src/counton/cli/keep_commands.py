@@ -1,6 +1,8 @@
-"""Commands that maintain a state: ``forget``, ``end``, ``backup`` and ``key``."""
+"""Commands that maintain a state: ``forget``, ``end``, ``mark``, ``backup`` and ``key``."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import typer
 
@@ -10,6 +12,7 @@ from counton.cli.keep_options import (
     EndOptions,
     ForgetOptions,
     KeyOptions,
+    MarkOptions,
 )
 
 
@@ -39,6 +42,23 @@ def print_end(options: EndOptions) -> None:
     typer.echo(f"stream {name!r} has ended at step {end.step:,}; begin another one by --name")
     if doubt is not None:
         typer.echo(f"note: {doubt}")
+
+
+def print_mark(options: MarkOptions) -> None:
+    """Put a note beside the numbers of a window, and print it."""
+    from counton.run.mark_windows import mark
+
+    told: dict[str, Any] = {
+        "name": options.name,
+        "group": options.group,
+        "withdraw": options.withdraw,
+    }
+    found = mark(options.state, options.window, options.note, **told)
+    said = "withdrawn" if found.withdrawn else "marked"
+    typer.echo(
+        f"window {found.step:,} is {said} in all later tables and texts; what was published "
+        "stays as it is: publish it once more"
+    )
 
 
 def print_backup(options: BackupOptions) -> None:

@@ -28,6 +28,24 @@ class EndOptions:
 
 
 @dataclass(frozen=True)
+class MarkOptions:
+    """Put a public note beside a wrong number, in all later tables, pages, charts and texts.
+
+    Day and note are published as they are written, and nothing protects a choice that was made by
+    exact numbers. The stream goes on.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
+    window: str = option(..., "a moment in the window, as in 2019-01-20")
+    note: str = option(..., "one line that says why the number is wrong")
+    group: str | None = option(None, "the group whose number is wrong; default: all")
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    withdraw: bool = option(
+        False, "take the number out of later tables; what was published stays published"
+    )
+
+
+@dataclass(frozen=True)
 class ForgetOptions:
     """Delete what a state keeps of a person, or of all people of long ago (--older).
 

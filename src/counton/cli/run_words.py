@@ -18,9 +18,7 @@ from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
-    from counton.frame.windows import Windows
     from counton.run import Definition, Job, Outcome
-    from counton.run.changes import WindowRows
     from counton.run.dry_run import DryRun
 
 
@@ -89,7 +87,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (_SHUT, counts.shut),
         gone,
     ]
-    lines = [*_as_notes(notes), *_differing_windows(windows, counts.differing)]
+    lines = [*_as_notes(notes), *_differing_windows(outcome)]
     if counts.unknown or counts.others:
         lines += notes_on_names(outcome, outcome.definition)
     if counts.late_by and not windows.lags:
@@ -99,10 +97,11 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     return lines
 
 
-def _differing_windows(windows: Windows, found: Sequence[WindowRows]) -> list[str]:
+def _differing_windows(outcome: Outcome) -> list[str]:
     """Return a sentence for each of the newest windows of which this input says something else than
     the last one. Exact, for the operator only.
     """
+    windows, found = outcome.definition.cut, outcome.for_operator().differing
     lines = [
         f"{windows.span(range(one.step, one.step + 1))}: {one.now:,} rows for {one.before:,} "
         f"before ({one.more:,} new, {one.fewer:,} gone), {'' if one.counts else 'not '}counted"

@@ -19,6 +19,7 @@ from counton.frame.windows import Once, PlainSteps, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.privacy import Contribution, Guarantee
 from counton.released.counting import ADDED, Counting, counting_from_dict
+from counton.released.marks import WindowMark
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.catalogue import statistic_named
@@ -93,6 +94,7 @@ class Description:
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         ids: True if rows have an id.
+        marks: public notes on single windows.
         whole: True if inputs hold all rows of windows, so that the last one is right.
 
     >>> from counton.numbers import Counter
@@ -124,6 +126,7 @@ class Description:
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
     whole: bool = False
+    marks: tuple[WindowMark, ...] = ()
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
@@ -223,6 +226,7 @@ class Description:
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
             **({"whole": True} if self.whole else {}),
+            **({"marks": [[*one] for one in self.marks]} if self.marks else {}),
         }
 
     @classmethod
@@ -265,6 +269,7 @@ class Description:
             ),
             ids=public.get("ids", False),
             whole=public.get("whole", False),
+            marks=tuple(WindowMark(*one) for one in public.get("marks", ())),
         )
 
 

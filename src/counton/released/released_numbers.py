@@ -30,6 +30,7 @@ from counton.numbers.formulas import Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
+from counton.released.marks import with_notes
 from counton.released.periods import (
     Moment,
     check_periods,
@@ -702,6 +703,9 @@ class ReleasedNumbers:
         kept = np.ones((steps, len(groups)), np.bool_)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
+        for mark in self.definition.marks:
+            if mark.withdrawn and mark.step in shown:
+                kept[mark.step - shown.start, [mark.group in (None, one) for one in groups]] = False
         if self.since is not None:
             kept &= np.asarray(shown)[:, None] >= self.first_steps
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
@@ -776,6 +780,7 @@ class ReleasedNumbers:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or isinstance(self.published, CellValues)):
             return table.drop("step")
+        table = with_notes(table, self.definition.marks)
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:

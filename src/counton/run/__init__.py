@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
     from counton.run.job_plan import planned_jobs as planned_jobs
+    from counton.run.mark_windows import mark as mark
     from counton.run.progress import Progress as Progress
     from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome

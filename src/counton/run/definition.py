@@ -23,6 +23,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
+from counton.released.marks import WindowMark
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
@@ -198,6 +199,7 @@ class Definition(Description):
                 bool(record.get("set_aside")),
             ),
             ids=record.get("id") is not None,
+            marks=tuple(WindowMark(*one) for one in details.get("marks", ())),
             whole=cut.goes_on and not details["new_rows"] and record.get("user") is None,
             details=details,
             record=record,

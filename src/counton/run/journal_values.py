@@ -73,7 +73,8 @@ def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbe
 
     The notes say why numbers are withdrawn.
     """
-    told = withdrawals(definition)
+    told, windows = withdrawals(definition), definition.windows
+    told += [mark.sentence(windows) for mark in definition.marks]
     return replace(found, notes=(*found.notes, *told)) if told else found
 
 

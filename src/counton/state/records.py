@@ -214,6 +214,7 @@ def _public_digest(details: str) -> str:
     public = json.loads(details)
     public.pop("ended", None)
     public.pop("withdrawn", None)
+    public.pop("marks", None)
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,0 +1,50 @@
+"""Public notes beside single released numbers: that a day is wrong, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import Windows
+
+
+class WindowMark(NamedTuple):
+    """A public note on the numbers of one window.
+
+    Attributes:
+        step: number of the window.
+        group: the group whose number is meant; None: all.
+        note: why the number is wrong.
+        withdrawn: True if tables lack the number from now on.
+    """
+
+    step: int
+    group: str | None
+    note: str
+    withdrawn: bool = False
+
+    def sentence(self, windows: Windows) -> str:
+        """Return the note with its window and group.
+
+        >>> from datetime import UTC, datetime
+        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+        >>> WindowMark(2, "north", "counter broken", True).sentence(days)
+        '2 March 2024, north, withdrawn: counter broken'
+        """
+        of = windows.span(range(self.step, self.step + 1))
+        of += "" if self.group is None else f", {self.group}"
+        return f"{of}{', withdrawn' * self.withdrawn}: {self.note}"
+
+
+def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:
+    """Add a column ``note`` to a table with a row for each step, if any number is marked."""
+    if not marks or "step" not in table.columns:
+        return table
+    note = pl.lit(None, pl.String)
+    for mark in marks:
+        there = pl.col("step") == mark.step
+        if mark.group is not None and "group" in table.columns:
+            there &= pl.col("group") == mark.group
+        note = pl.when(there).then(pl.lit(mark.note)).otherwise(note)
+    return table.with_columns(note=note)

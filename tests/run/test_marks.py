@@ -1,0 +1,116 @@
+"""Notes beside single numbers: every later table and text has them, and the stream goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import read
+from counton.base.errors import InvalidInput
+from counton.run import Job, export, mark, run
+from counton.state import verify
+
+ROWS = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-03", "b"), ("2024-03-04", "a")]
+KINDS: dict[str, dict[str, Any]] = {
+    "windows": {"release": "windows", "steps": 9},
+    "totals": {"steps": 9},
+    "both": {"release": "both", "steps": 9},
+    "revised": {"revise": "1d"},
+}
+
+
+@pytest.fixture(params=KINDS)
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    run(job(tmp_path / "s.db", 3, **KINDS[request.param])).close()
+    return tmp_path / "s.db"
+
+
+def job(state: Path, until: int, **more: Any) -> Job:
+    rows = pl.DataFrame(ROWS, schema=["at", "group"], orient="row")
+    given = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
+        "epsilon": 1, **more,
+    }  # fmt: skip
+    return Job("count", rows, state, until=f"2024-03-{until + 1:02}", **(given if more else {}))
+
+
+def notes(table: pl.DataFrame) -> dict[tuple[int, str], str]:
+    return {
+        (step, group): note
+        for step, group, note in table.select("step", "group", "note").rows()
+        if note is not None
+    }
+
+
+def test_a_note_is_in_all_later_tables_and_texts(state: Path) -> None:
+    before = read_again(state)
+    mark(state, "2024-03-02", "counter broken", group="b")
+    mark(state, "2024-03-01T15:00", "a holiday")
+    wanted = {(2, "b"): "counter broken", (1, "a"): "a holiday", (1, "b"): "a holiday"}
+    found = read_again(state)
+    assert notes(found) == wanted
+    assert found.drop("note").equals(before)
+    with run(job(state, 4)) as outcome:  # the stream goes on
+        assert notes(outcome.read().table()) == wanted
+        for text in (outcome.read().methods(), str(outcome.read())):
+            assert "1 March 2024: a holiday" in text
+            assert "2 March 2024, b: counter broken" in text
+    mark(state, "2024-03-02", "it was repaired", group="b")  # instead of the first one
+    assert notes(read_again(state))[2, "b"] == "it was repaired"
+    assert all(one.right for one in verify(state))
+
+
+def read_again(state: Path) -> pl.DataFrame:
+    out = state.parent / "t.csv"
+    out.unlink(missing_ok=True)
+    export(state, out)
+    return read(out).table()
+
+
+def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
+    mark(state, "2024-03-02", "counter broken", group="b", withdraw=True)
+    out = state.parent / "t.csv"
+    export(state, out)
+    rows = pl.read_csv(out).select("step", "group").rows()
+    assert (2, "b") not in rows
+    assert len(rows) == 5
+    assert "2 March 2024, b, withdrawn: counter broken" in read(out).methods()
+    with run(job(state, 4)) as outcome:
+        assert outcome.read().table().height == 7
+        outcome.read().plot()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"window": "2024-03-09"}, r"in no window .* from 2024-03-01.* to 2024-03-04"),
+        ({"window": "2023-03-09"}, "in no window"),
+        ({"group": "c"}, "no declared group of stream 'count': give one of a, b"),
+        ({"note": " "}, "give one line"),
+        ({"note": "two\nlines"}, "give one line"),
+    ],
+)
+def test_what_is_no_number_has_no_note(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
+    run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
+    with pytest.raises(InvalidInput, match=words):
+        mark(tmp_path / "s.db", **{"window": "2024-03-02", "note": "wrong", **asked})
+
+
+def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> None:
+    state, rows = tmp_path / "s.db", pl.DataFrame({"at": ["2024-03-01"], "paid": [3]})
+    given: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 1,
+        "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "until": "2024-03-02",
+    }  # fmt: skip
+    with run(Job("average", rows, state, **given)) as outcome:
+        before = outcome.read().table()
+    with pytest.raises(InvalidInput, match="withdraw=True is for counts and sums"):
+        mark(state, "2024-03-01", "wrong", withdraw=True)
+    mark(state, "2024-03-01", "wrong")
+    with run(Job("average", rows, state, until="2024-03-02")) as outcome:
+        table = outcome.read().table()
+    assert table["note"].to_list() == ["wrong"] * before.height
+    assert table.drop("note").equals(before)
