@@ -8,12 +8,7 @@ from in_turn import in_turn
 from own_laws.streams import check_strategy
 
 from counton.laws import check_noise_is_rows, check_windows
-from counton.strategies import (
-    AsOf,
-    StreamStrategy,
-    WindowVersions,
-    public_strategies,
-)
+from counton.strategies import AsOf, StreamStrategy, WindowVersions, public_strategies
 
 #: All examples of a strategy are tried with one step and with 26.
 ALL = (1, 26)

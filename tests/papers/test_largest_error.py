@@ -11,11 +11,7 @@ import counton
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, PureDP
 from counton.tables import RandomSubsets
-from papers.ranges.largest_error import (
-    expected_largest_error,
-    largest_errors,
-    mean_with_interval,
-)
+from papers.ranges.largest_error import expected_largest_error, largest_errors, mean_with_interval
 
 KEY = chosen_key()
 

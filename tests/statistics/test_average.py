@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+from started import started
 
 from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
@@ -49,13 +50,8 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
 
 
 def test_wrong_values_change_nothing() -> None:
-    running = Running.start(
-        Average(0, 9, 1, number=2),
-        guarantee=ZCDP(1),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(5),
-        batched=True,
+    running = started(
+        Average(0, 9, 1, number=2), guarantee=ZCDP(1), strategy=Binary(5), batched=True
     )
     running.release_batch([3, 4])
     saved = running.checkpoint()
@@ -109,14 +105,7 @@ def test_intervals_hold_as_often_as_they_say(
     truth = {"sum": float(sum(values)), "count": float(len(values))}
     truth["mean"] = truth["sum"] / len(values) if values else 1.5
     held = dict.fromkeys(truth, 0)
-    running = Running.start(
-        statistic,
-        guarantee=guarantee,
-        key=Key.generate(),
-        name="s",
-        strategy=KAry(4, 3, True),
-        batched=True,
-    )
+    running = started(statistic, guarantee=guarantee, strategy=KAry(4, 3, True), batched=True)
     exact = changes_of(statistic, [values])[0]
     for reading in simulated(running, exact, 2, keys):
         for name, true in truth.items():
@@ -130,23 +119,16 @@ def test_intervals_hold_as_often_as_they_say(
 
 
 def test_little_is_said_where_little_is_known() -> None:
-    running = Running.start(Average(0, 10, 1), 2, ZCDP("1/1000"), key=Key.generate(), name="s")
+    running = started(Average(0, 10, 1), 2, ZCDP("1/1000"))
     assert running.release(3).interval("mean") == (0, 10)
-    sure = Running.start(Average(0, 10, 1), 9, ZCDP(10**6), key=Key.generate(), name="s")
+    sure = started(Average(0, 10, 1), 9, ZCDP(10**6))
     readings: Any = sure.release_many([2, 4, 9, 7])
     assert readings[1]["mean"] == pytest.approx(3, abs=0.1)
     window = readings[3].since(readings[1])
     assert (round(window["mean"]), round(window["count"]), round(window["sum"])) == (8, 2, 16)
     assert window.interval("mean")[1] < 8.5
     assert window.std("mean") < 0.1
-    public = Running.start(
-        Average(0, 10, 1, number=1),
-        9,
-        ZCDP(10**6),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(9),
-    )
+    public = started(Average(0, 10, 1, number=1), 9, ZCDP(10**6), strategy=Binary(9))
     readings = public.release_many([2, 4, 9, 7])
     window = readings[3].since(readings[1])
     assert window["count"] == 2
@@ -155,25 +137,14 @@ def test_little_is_said_where_little_is_known() -> None:
 
 def test_old_values_may_expire() -> None:
     for statistic in Average(0, 4, 1), Average(0, 4, 1, number=1):
-        running = Running.start(
-            statistic,
-            guarantee=ExpiringDP(epsilon=10**4),
-            key=Key.generate(),
-            name="s",
-            strategy=Expiring(1),
-        )
+        running = started(statistic, guarantee=ExpiringDP(epsilon=10**4), strategy=Expiring(1))
         readings: Any = running.release_many([1, 2, 3])
         assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
 
 
 def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
-    running = Running.start(
-        Average(0, 10, 1, number=2),
-        guarantee=ZCDP(10**6),
-        key=Key.generate(),
-        name="s",
-        strategy=Independent(4),
-        batched=True,
+    running = started(
+        Average(0, 10, 1, number=2), guarantee=ZCDP(10**6), strategy=Independent(4), batched=True
     )
     for _ in range(3):
         reading: Any = running.release_batch([8, 8])
@@ -182,11 +153,9 @@ def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
 
 def test_sums_that_int64_cannot_hold_are_refused() -> None:
     for number in None, 2**23 + 1:
-        running = Running.start(
+        running = started(
             Average(0, 2**40, 1, number=number),
             guarantee=PureDP(9),
-            key=Key.generate(),
-            name="s",
             strategy=Binary(3),
             batched=True,
         )
@@ -197,13 +166,8 @@ def test_sums_that_int64_cannot_hold_are_refused() -> None:
 
 def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
     """Around 0.907 a sum of two draws has wider intervals than one draw, and than a normal law."""
-    running = Running.start(
-        Average(0, 100, 1),
-        guarantee=PureDP("1/100"),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(7),
-        batched=True,
+    running = started(
+        Average(0, 100, 1), guarantee=PureDP("1/100"), strategy=Binary(7), batched=True
     )
     for step in 1, 2, 3:
         cells = running.release_batch([50]).cells
@@ -217,13 +181,8 @@ def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
 def test_errors_follow_from_those_of_the_two_cells() -> None:
     """By distances and slopes, without draws: a tenth less is seen."""
     level, normal = 0.9, 1.64485
-    running = Running.start(
-        Average(-2, 6, "1/4"),
-        guarantee=ZCDP("1/50"),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(3),
-        batched=True,
+    running = started(
+        Average(-2, 6, "1/4"), guarantee=ZCDP("1/50"), strategy=Binary(3), batched=True
     )
     reading: Any = running.release_batch([5] * 300 + [0] * 100)
     one, (above, below) = reading.release.std, reading.release.value.tolist()
@@ -246,13 +205,8 @@ def test_errors_follow_from_those_of_the_two_cells() -> None:
         for x, y in ((1e-3, 0), (0, 1e-3))
     ]
     assert reading.std("mean") == pytest.approx(one * np.hypot(*slopes), rel=1e-4)
-    public = Running.start(
-        Average(-2, 6, "1/4", number=4),
-        guarantee=ZCDP("1/50"),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(3),
-        batched=True,
+    public = started(
+        Average(-2, 6, "1/4", number=4), guarantee=ZCDP("1/50"), strategy=Binary(3), batched=True
     )
     reading = public.release_batch([2, 2, 2, 2])
     low, high = reading.interval("sum", level)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import check_exact, check_sensitivity
+from started import started
 
 from counton import Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError, SumOverflow
@@ -91,9 +92,7 @@ def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> Non
     cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)
     most = 2**61 >> strategy.facts.fraction_bits
     assert most < 2**61
-    counter: Any = Running.start(
-        cuts, guarantee=ZCDP(10**9), key=Key.generate(), name="s", strategy=strategy, batched=True
-    )
+    counter: Any = started(cuts, guarantee=ZCDP(10**9), strategy=strategy, batched=True)
     for weight in 2**40, -(2**40):
         counter.release_batch([(0, 1, weight)] * (most // 2**40 - 1))
         last = counter.release_batch([(0, 1, weight)])
@@ -110,11 +109,11 @@ def test_numbers_of_numpy_are_nodes() -> None:
     labels: Any = np.arange(5)
     for cuts in Cuts(labels), Cuts(np.int64(5)):
         assert statistic_from_dict(json.loads(json.dumps(statistic_to_dict(cuts)))) == cuts
-        counter: Any = Running.start(cuts, 3, ZCDP(1), key=Key.generate(), name="s")
+        counter: Any = started(cuts, 3, ZCDP(1))
         reading = counter.release_many(np.array([[0, 3], [1, 2]]))[-1]
         assert reading.cut(np.array([0, 3])) == reading.cut({0, 3}) == reading.cut([0, 3])
         assert reading[np.int64(0), 1] == reading[0, 1]
-    texts: Any = Running.start(Cuts(["ab", "a", "b"]), 3, ZCDP(1), key=Key.generate(), name="s")
+    texts: Any = started(Cuts(["ab", "a", "b"]), 3, ZCDP(1))
     reading = texts.release(("ab", "a"))
     assert reading.cut(["ab"], ["a"]) == reading.cut(np.array(["ab"]), ("a",))
     for one, other in (
@@ -166,7 +165,7 @@ def test_state_is_whole() -> None:
 
 
 def test_what_is_refused() -> None:
-    counter: Any = Running.start(Cuts(4, resolution=0.5), 9, ZCDP(1), key=Key.generate(), name="s")
+    counter: Any = started(Cuts(4, resolution=0.5), 9, ZCDP(1))
     saved = counter.checkpoint()
     for wrong in ((0, 4, 1), (0, 1), (0, 0, 1), (0, 1, "heavy"), (0, 1, float("nan"))):
         with pytest.raises(InvalidInput):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import check_exact, check_scores, check_sensitivity, scores
+from started import started
 
 from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError
@@ -114,14 +115,7 @@ def test_noise_is_as_stated() -> None:
 
 
 def test_wrong_events_change_nothing() -> None:
-    running = Running.start(
-        Distinct(changes=2),
-        guarantee=ZCDP(1),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(5),
-        batched=True,
-    )
+    running = started(Distinct(changes=2), guarantee=ZCDP(1), strategy=Binary(5), batched=True)
     running.release_batch([("a", True)])
     saved = running.checkpoint()
     for wrong in ("a", ("a", 1), (1.5, True), (None, True), (10**5000, True)):
@@ -138,32 +132,17 @@ def test_wrong_events_change_nothing() -> None:
 
 def test_users_of_a_window_are_a_difference_and_old_ones_expire() -> None:
     statistic = Distinct(window=2)
-    running = Running.start(
-        statistic,
-        guarantee=ZCDP(10**6),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(9),
-        batched=True,
-    )
+    running = started(statistic, guarantee=ZCDP(10**6), strategy=Binary(9), batched=True)
     readings: Any = running.release_batches([1, 2, 1, 3], [1, 2, 4, 4])
     assert [reading["users"] for reading in readings] == [1, 2, 4, 4]
     second = readings[3].since(readings[1])
     assert (second["users"], second.table_columns()["start"].tolist()) == (2, [2])
-    noisy = Running.start(
-        statistic, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9)
-    ).release_many([1, 2, 1, 3])
+    noisy = started(statistic, guarantee=ZCDP(1), strategy=Binary(9)).release_many([1, 2, 1, 3])
     # The release at 4 reads another node than that at 2.
     assert noisy[3].since(noisy[1]).std() == pytest.approx(noisy[3].std() * np.sqrt(2))
     with pytest.raises(InvalidInput, match="earlier"):
         readings[1].since(readings[3])
-    counter: Any = Running.start(
-        Distinct(),
-        guarantee=ExpiringDP(epsilon=1),
-        key=Key.generate(),
-        name="s",
-        strategy=Expiring(1),
-    )
+    counter: Any = started(Distinct(), guarantee=ExpiringDP(epsilon=1), strategy=Expiring(1))
     assert counter.release("ann")["users"] < 50
 
 

@@ -17,6 +17,7 @@ from brute_force import (
     scores,
     small_strategies,
 )
+from started import started
 
 from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError
@@ -387,7 +388,7 @@ def test_state_is_whole() -> None:
 
 
 def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
-    running = Running.start(Triangles(2), 9, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running = started(Triangles(2), 9, ZCDP(1), batched=True)
     running.release_batch([("a", "b"), ("a", "c")])
     saved = running.checkpoint()
     many = [(f"x{i}", f"y{i}") for i in range(2000)]
@@ -455,9 +456,7 @@ def test_readings_say_what_was_released() -> None:
     assert forest.std() < 1e-3
     triangles: Any = Running.start(Triangles(2), **sure).release(("a", "b"))
     assert triangles["triangles"] == 0
-    growing: Any = Running.start(
-        Edges(), guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
-    )
+    growing: Any = started(Edges(), guarantee=ExpiringDP(epsilon=1), strategy=Expiring(1))
     assert growing.release(("a", "b"))["edges"] < 50
 
 

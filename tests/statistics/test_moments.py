@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from numpy.typing import NDArray
+from started import started
 
-from counton import Key, PureDP, Running
+from counton import PureDP
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers import StepRelease
 from counton.privacy import ZCDP
@@ -72,7 +73,7 @@ def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
     names = ("x", "y", "z")[:columns]
     statistic = Moments(dict.fromkeys(names, (-2, 6)), grid=16)
     rows = [tuple(row) for row in (rng.integers(-4, 13, (40, columns)) / 2).tolist()]
-    running = Running.start(statistic, 2, PureDP(10**6), key=Key.generate(), name="s", batched=True)
+    running = started(statistic, 2, PureDP(10**6), batched=True)
     running.release_batch(rows[:15])
     reading = running.release_batch(rows[15:])
     for name, true in truth(statistic, rows).items():
@@ -104,7 +105,7 @@ def test_deviations_are_those_of_the_derivatives() -> None:
     """By differences of the released sums."""
     rng = np.random.default_rng(4)
     rows = [tuple(row) for row in np.column_stack([rng.uniform(-1, 3, 60), rng.uniform(0, 8, 60)])]
-    running = Running.start(TWO, 1, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    running = started(TWO, 1, ZCDP(10**4), batched=True)
     reading = running.release_batch(rows)
     assert isinstance(reading, MomentsReading)
     exact = np.ravel(reading.release.value).astype(float)
@@ -144,14 +145,7 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
     sold = np.clip(np.rint((6 - price / 4 + rng.normal(0, 1, count)) * 8) / 8, 0, 8)
     rows = list(zip(price.tolist(), sold.tolist(), strict=True))
     true = truth(statistic, rows)
-    running = Running.start(
-        statistic,
-        guarantee=guarantee,
-        key=Key.generate(),
-        name="s",
-        strategy=KAry(4, 3, True),
-        batched=True,
-    )
+    running = started(statistic, guarantee=guarantee, strategy=KAry(4, 3, True), batched=True)
     held = dict.fromkeys(true, 0)
     for reading in simulated(running, changes_of(statistic, [rows])[0], 2, keys):
         for name, value in true.items():
@@ -165,7 +159,7 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
 
 
 def test_little_is_said_where_little_is_known() -> None:
-    running = Running.start(TWO, 2, ZCDP("1/1000"), key=Key.generate(), name="s", batched=True)
+    running = started(TWO, 2, ZCDP("1/1000"), batched=True)
     reading = running.release_batch([])
     assert isinstance(reading, MomentsReading)
     assert reading.interval(("mean", "x")) == (-1, 3)
@@ -180,7 +174,7 @@ def test_little_is_said_where_little_is_known() -> None:
 
 
 def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
-    terms = Running.start(TWO, 1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
+    terms = started(TWO, 1, ZCDP(1), batched=True).design
     released = np.array([50, 1, 2, 30, 20, 4.0]) * TWO.grid**2
     std = 0.05 * TWO.grid**2  # 1,000 of them are 50 rows
     for name, lines in {
@@ -223,7 +217,7 @@ def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDAr
 def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
     rng, level, nearest = np.random.default_rng(3), 0.9, dict[str, float]()
-    terms = Running.start(TWO, 1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
+    terms = started(TWO, 1, ZCDP(1), batched=True).design
     numbers: tuple[Any, ...] = (
         *(("mean", "x"), ("variance", "x"), ("variance", "y"), ("covariance", "x", "y")),
         *(("slope", "y", "x"), ("slope", "x", "y")),
@@ -278,7 +272,7 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
 
 
 def test_windows_are_differences() -> None:
-    running = Running.start(TWO, 3, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    running = started(TWO, 3, ZCDP(10**4), batched=True)
     before = running.release_batch([(0, 0)] * 50)
     after = running.release_batch([(1, 4), (3, 8)] * 100)
     window = after.since(before)
@@ -306,9 +300,7 @@ def test_bad_columns_are_refused(columns: Any, more: Any, why: str) -> None:
 
 
 def test_wrong_rows_change_nothing() -> None:
-    running = Running.start(
-        TWO, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
-    )
+    running = started(TWO, guarantee=ZCDP(1), strategy=Binary(5), batched=True)
     running.release_batch([(1, 2)])
     saved = running.checkpoint()
     wrong: list[tuple[Any, str]] = [

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+from started import started
 
-from counton import ApproxDP, ExpiringDP, Key, PureDP, Running
+from counton import ApproxDP, ExpiringDP, PureDP
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Average, Quantiles
@@ -62,20 +63,13 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     assert not named.allows(Quantiles(EDGES, line="hierarchy").settle(ZCDP(1)))
     assert statistic_from_dict(statistic_to_dict(named)) == named
     assert isinstance(named.settle(ZCDP(1)).line, Haar)
-    running = Running.start(statistic, 9, PureDP(1), key=Key.generate(), name="s")
+    running = started(statistic, 9, PureDP(1))
     assert running.design.shape == (laplace.line.measurements,)
     assert running.statistic == laplace
 
 
 def test_wrong_values_change_nothing() -> None:
-    running = Running.start(
-        Quantiles(EDGES),
-        guarantee=ZCDP(1),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(5),
-        batched=True,
-    )
+    running = started(Quantiles(EDGES), guarantee=ZCDP(1), strategy=Binary(5), batched=True)
     reading: Any = running.release_batch([3, 4])
     saved = running.checkpoint()
     for wrong, why in (([3, np.nan], "nan at position 1"), (["x"], "numbers"), ([[3]], "one")):
@@ -102,14 +96,7 @@ def test_noise_is_as_stated() -> None:
     statistic = Quantiles(EDGES, line=LINES[1])
     batches: list[list[float]] = [[3, 4.2], [], [-1]]
     check_scores(scores(statistic, SqrtToeplitz(3), PureDP("1/8"), batches, 100))
-    running = Running.start(
-        statistic,
-        guarantee=ZCDP("1/50"),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(7),
-        batched=True,
-    )
+    running = started(statistic, guarantee=ZCDP("1/50"), strategy=Binary(7), batched=True)
     exact = changes_of(statistic, [[0, 0, 1, 2, 2.5, 4]])[0]
     truth = {(0, 1): 2, (1, 3): 3, (None, None): 6, (3, 5): 1}
     first = next(simulated(running, exact, 3, 1))
@@ -138,14 +125,7 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
     """Of quantiles, neither too seldom nor always."""
     statistic, level = Quantiles(lower=0, upper=64, cells=64), 0.9
     values = np.random.default_rng(3).gamma(4, 6, 5000)
-    running = Running.start(
-        statistic,
-        guarantee=guarantee,
-        key=Key.generate(),
-        name="s",
-        strategy=strategy,
-        batched=True,
-    )
+    running = started(statistic, guarantee=guarantee, strategy=strategy, batched=True)
     exact = changes_of(running.statistic, [values.tolist()])[0]
     shares, runs = (0.1, 0.5, 0.9), 250
     truth = np.sort(np.clip(values, 0, 64))[[int(np.ceil(s * len(values))) - 1 for s in shares]]
@@ -162,13 +142,7 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
 
 def test_windows_and_old_values_that_expire() -> None:
     statistic = Quantiles(EDGES)
-    running = Running.start(
-        statistic,
-        guarantee=ExpiringDP(epsilon=10**4),
-        key=Key.generate(),
-        name="s",
-        strategy=Expiring(1),
-    )
+    running = started(statistic, guarantee=ExpiringDP(epsilon=10**4), strategy=Expiring(1))
     readings: Any = running.release_many([0.5, 0.5, 4, 2.5, 1e9])
     assert [readings[4].between(*ends).value for ends in ((0, 1), (3, 5), (None, 3))] == [2, 2, 3]
     window = readings[4].since(readings[1])
@@ -220,8 +194,6 @@ def test_zero_has_one_sign() -> None:
 
 def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
     statistic = Quantiles([0, 1, 2, 3], line="identity")
-    reading: Any = Running.start(
-        statistic, guarantee=ZCDP("1/900"), key=Key.generate(), name="s", strategy=Binary(3)
-    ).release(1)
+    reading: Any = started(statistic, guarantee=ZCDP("1/900"), strategy=Binary(3)).release(1)
     found = reading.between(0, 2)
     assert 1.9599 <= (found.upper - found.lower) / 2 / found.std <= 2.1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
+from started import started
 
 from counton import ApproxDP, Key, PureDP, Running
 from counton.base.distributions import BoundedChange, Run, Runs
@@ -58,9 +59,7 @@ def test_both_kinds_go_on_where_they_stood() -> None:
 
 
 def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
-    running = Running.start(
-        LettersOnDemand(), guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=KAry.best(9)
-    )
+    running = started(LettersOnDemand(), guarantee=ZCDP(1), strategy=KAry.best(9))
     readings = running.release_many("abba")
     all_of_them = readings[2].table_columns()["estimate"]
     assert [readings[2]["a"], readings[2]["b"]] == all_of_them.tolist()
@@ -102,9 +101,7 @@ def test_cells_far_apart_are_the_same_in_one_call() -> None:
     words = Substrings("ACGT", 5)
     cells = np.array([1300, 3, 5, 5, 24, 90, 700])
     for strategy in KAry.best(9), SqrtToeplitz(9):
-        running = Running.start(
-            words, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=strategy
-        )
+        running = started(words, guarantee=ZCDP(1), strategy=strategy)
         running.release_many("ACGTTAC")
         alone = [running.values(cells[at : at + 1], 7)[0] for at in range(len(cells))]
         assert running.values(cells, 7).tolist() == alone
@@ -112,7 +109,7 @@ def test_cells_far_apart_are_the_same_in_one_call() -> None:
 
 
 def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = Running.start(Letters(), 3, PureDP(1), key=Key.generate(), name="s")
+    running = started(Letters(), 3, PureDP(1))
     running.release("a")
     for events, error in (("ac", InvalidInput), ("abab", HorizonExceeded)):
         with pytest.raises(error):
@@ -204,7 +201,7 @@ def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
 
 def test_nothing_is_read_before_the_first_step() -> None:
     for statistic in Letters(), LettersOnDemand():
-        running = Running.start(statistic, 5, PureDP(1), key=Key.generate(), name="s")
+        running = started(statistic, 5, PureDP(1))
         with pytest.raises(InvalidInput, match="has released no step"):
             running.reading()
 
@@ -252,7 +249,7 @@ def test_a_plan_states_the_errors_of_what_readings_say(
     statistic: Any, events: list[Any], names: list[Any], guarantee: Any
 ) -> None:
     best = plan_statistic(statistic, 3, guarantee, batched=True).best
-    running = Running.start(statistic, 3, guarantee, key=Key.generate(), name="s", batched=True)
+    running = started(statistic, 3, guarantee, batched=True)
     readings = running.release_batches(events, [1, 2, 3])
     stds = np.array([[one.std(name) for name in names] for one in readings])
     assert np.sqrt((stds**2).mean()) == pytest.approx(best.errors.mean_std)
@@ -261,9 +258,7 @@ def test_a_plan_states_the_errors_of_what_readings_say(
 
 def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:
     of = Average(-2, 6, resolution=0.5).error_of
-    running = Running.start(
-        Average(-2, 6, resolution=0.5), 1, PureDP(50), key=Key.generate(), name="s", batched=True
-    )
+    running = started(Average(-2, 6, resolution=0.5), 1, PureDP(50), batched=True)
     one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error
     times_sum, times_mean = 20**0.5, 8 / 2**0.5
     assert f"sum: times {times_sum:.3g}; " in of.what

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
+from started import started
 
 from counton import ApproxDP, Key, PureDP
 from counton.base.distributions import Run, Runs
@@ -175,9 +176,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
 
 
 def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
-    running = Running.start(
-        Substrings("ACGT", 3), 9, ApproxDP(1, 1e-6), key=Key.generate(), name="s"
-    )
+    running = started(Substrings("ACGT", 3), 9, ApproxDP(1, 1e-6))
     running.release_many("ACG")
     before = running.checkpoint()
     for wrong in ("ACN", ["A", "AC"], ["A", 7], "A\U0001f600"):

@@ -14,8 +14,9 @@ from brute_force import changes_of, check_exact, check_scores, check_sensitivity
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from started import started
 
-from counton import ExpiringDP, Key, PureDP, Running, release
+from counton import ExpiringDP, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
@@ -72,14 +73,7 @@ def test_only_so_many_events_of_a_user_count() -> None:
 
 
 def test_wrong_groups_change_nothing() -> None:
-    running = Running.start(
-        TopK(GROUPS),
-        guarantee=ZCDP(1),
-        key=Key.generate(),
-        name="s",
-        strategy=Binary(9),
-        batched=True,
-    )
+    running = started(TopK(GROUPS), guarantee=ZCDP(1), strategy=Binary(9), batched=True)
     running.release_batch(["a", "b"])
     saved = running.checkpoint()
     with pytest.raises(InvalidInput, match="group is 'd', which is not listed"):
@@ -196,14 +190,7 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
     truth = np.array([50, 40, 38, *range(37)])
     events = np.repeat(groups, truth)
     held = alone = right = 0
-    running = Running.start(
-        statistic,
-        guarantee=PureDP("1/4"),
-        key=Key.generate(),
-        name="s",
-        strategy=SqrtToeplitz(4),
-        batched=True,
-    )
+    running = started(statistic, guarantee=PureDP("1/4"), strategy=SqrtToeplitz(4), batched=True)
     for reading in simulated(running, changes_of(statistic, [events.tolist()])[0], 3, keys):
         found = reading.ranking(k=40, level=level)
         place = np.array([int(name[1:]) for name in found.names])
@@ -225,13 +212,7 @@ def test_noise_is_as_stated() -> None:
 
 
 def test_a_table_of_ranks_and_of_a_window() -> None:
-    running = Running.start(
-        TopK(GROUPS, k=2),
-        guarantee=ExpiringDP(epsilon=10**4),
-        key=Key.generate(),
-        name="s",
-        strategy=Expiring(1),
-    )
+    running = started(TopK(GROUPS, k=2), guarantee=ExpiringDP(epsilon=10**4), strategy=Expiring(1))
     readings: Any = running.release_many(list("abbacccc"))
     columns = readings[7].table_columns()
     assert columns["group"].tolist() == ["c", "a"]
@@ -254,9 +235,7 @@ def test_groups_have_an_order_and_can_be_shown() -> None:
 
 
 def test_an_event_has_no_more_groups_than_stated() -> None:
-    running = Running.start(
-        TopK(["a", "b", "c"], cells=2), 3, PureDP(1), key=Key.generate(), name="s"
-    )
+    running = started(TopK(["a", "b", "c"], cells=2), 3, PureDP(1))
     with pytest.raises(InvalidInput, match="up to 2"):
         running.release(["a", "b", "c"])
     assert running.release(["a", "b"]).step == 1

@@ -1,0 +1,11 @@
+"""A running statistic under a new key."""
+
+from typing import Any
+
+from counton.noise import Key
+from counton.statistics import Running
+
+
+def started(statistic: Any, *terms: Any, **more: Any) -> Any:
+    """Start a statistic whose key and name do not matter."""
+    return Running.start(statistic, *terms, key=Key.generate(), name="s", **more)
