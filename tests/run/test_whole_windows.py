@@ -385,3 +385,17 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     job = whole_job(tmp_path / "c.db", [(1, "a")], 1, revise=None, steps=9)
     with run(job) as outcome:
         assert "up to (1 + K) times" in outcome.read().methods(full=True)
+
+
+def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:
+    """Of a table of counts the things that rows stand for."""
+    given: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "counts": "n",
+        "revise": "3d", "covers": "2d",
+    }  # fmt: skip
+    for until, n in ((2, 4996), (3, 2546)):
+        rows = pl.DataFrame({"at": ["2024-03-01", f"2024-03-0{until - 1}"], "n": [n, 0]})
+        job = Job("count", rows, tmp_path / "s.db", **given, until=day(until))
+        with run(job) as outcome:
+            told = outcome.for_operator().differing
+    assert [tuple(one) for one in told] == [(1, 4996, 2546, 0, 2450, True)]

@@ -102,8 +102,10 @@ def _differing_windows(outcome: Outcome) -> list[str]:
     the last one. Exact, for the operator only.
     """
     windows, found = outcome.definition.cut, outcome.for_operator().differing
+    counted = getattr(outcome.definition.inner, "counts_units", False)
+    things = plural(outcome.definition.unit) if counted else "rows"
     lines = [
-        f"{windows.span(range(one.step, one.step + 1))}: {one.now:,} rows for {one.before:,} "
+        f"{windows.span(range(one.step, one.step + 1))}: {one.now:,} {things} for {one.before:,} "
         f"before ({one.more:,} new, {one.fewer:,} gone), {'' if one.counts else 'not '}counted"
         for one in found[: -_TOLD - 1 : -1]
     ]

@@ -604,6 +604,7 @@ def compare(
     measures: tuple[str, ...],
     covered: range | None,
     cut: Windows | None = None,
+    told: str = "rows",
 ) -> Intake:
     """Compare the totals of a run's rows with the totals that the state (database) has kept.
 
@@ -616,6 +617,7 @@ def compare(
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         covered: numbers of the windows of which the rows are all; None if the rows are new.
         cut: rule that assigns each row to a step; None if each window is released only once.
+        told: ``"total"`` if the operator is told differing totals, and not numbers of rows.
     """
     target, lags = max(target, released), 0 if cut is None else cut.lags
     gone, shut, late, late_by, too_late = 0, 0, 0, 0, 0
@@ -640,8 +642,10 @@ def compare(
     else:  # all rows of the covered windows: they replace the content of those that are open
         inside = (step >= covered.start) & (step < covered.stop)
         closed = step <= (released - lags if target > released else target)
-        differing = _differing(cells, inside & (step <= released), ~closed)
-        gone, shut = (sum(one[place] for one in differing if not one.counts) for place in (4, 3))
+        known_here = inside & (step <= released)
+        by_rows = _differing(cells, known_here, ~closed, "rows")
+        gone, shut = (sum(one[at] for one in by_rows if not one.counts) for at in (4, 3))
+        differing = _differing(cells, known_here, ~closed, told)
         late = shut
         for name in ("rows", "total"):
             cells[name] = np.where(inside & ~closed, cells[name], cells[f"seen_{name}"])
@@ -692,7 +696,10 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
 
 
 def _differing(
-    cells: Mapping[str, NDArray[np.int64]], known: NDArray[np.bool_], opened: NDArray[np.bool_]
+    cells: Mapping[str, NDArray[np.int64]],
+    known: NDArray[np.bool_],
+    opened: NDArray[np.bool_],
+    told: str,
 ) -> tuple[WindowRows, ...]:
     """Return the released windows of which an input of all rows says something else than before.
 
@@ -703,8 +710,9 @@ def _differing(
         cells: totals of this input (``rows``) and before (``seen_rows``), by window and group.
         known: mask of the entries of released, covered windows.
         opened: mask of the entries of windows in which the input counts.
+        told: name of the numbers that are compared.
     """
-    now, before = cells["rows"][known], cells["seen_rows"][known]
+    now, before = cells[told][known], cells[f"seen_{told}"][known]
     more = now - before
     other = (more == 0) & (cells["total"] != cells["seen_total"])[known]
     differs = np.zeros_like(known)
@@ -714,9 +722,9 @@ def _differing(
         those = cells["step"][known] == step
         changed = int(other[those].sum())
         sums = (before, now, more.clip(0), (-more).clip(0))
-        numbers = [int(each[those].sum()) for each in sums]
-        told = (numbers[0], numbers[1], numbers[2] + changed, numbers[3] + changed)
-        found.append(WindowRows(int(step), *told, bool(opened[known][those].any())))
+        last, this, new, gone = (int(each[those].sum()) for each in sums)
+        counts = bool(opened[known][those].any())
+        found.append(WindowRows(int(step), last, this, new + changed, gone + changed, counts))
     return tuple(found)
 
 

@@ -328,6 +328,7 @@ class AddedRows(ReadRows):
             measures=definition.sums.measures,
             covered=covered,
             cut=definition.cut,
+            told="total" if getattr(definition.inner, "counts_units", False) else "rows",
         )
         if intake.cells["step"].any():  # sums without these were exact before
             taken = (0, 0.0) if stream is None else open_private(stream.amounts)
