@@ -102,8 +102,8 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state), "--full").out.strip().split("\n\n")
-    wanted = [*("The ", "The protected", "The guarantee", "The noise"), "Besides noise: counted by"]
-    wanted += ["Noise is", "Not"]
+    wanted = [*("The ", "The protected", "The guarantee is", "The guarantee holds", "The noise")]
+    wanted += ["Besides noise: counted by", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph
@@ -111,7 +111,7 @@ def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     text = " ".join(paragraphs)
     for behind in ("(cells=", "Theorem", "et al", "2009", "horizon="):
         assert behind not in text
-    assert not re.search(r"\d\.\d{3}|\de[+-]\d", paragraphs[3])  # no digits of noise
+    assert not re.search(r"\d\.\d{3}|\de[+-]\d", paragraphs[4])  # no digits of noise
     head, *rows = table.split("\n")
     assert head == "Constants and sources"
     assert {"strategy", "source", "software"} <= {row.split()[0] for row in rows}

@@ -260,7 +260,6 @@ def test_a_make_command_that_does_not_exist_is_noticed(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("page", "states"),
     [
-        ("recipes", {"orders.db", "limited.db"}),
         ("reading", {"shop.db"}),
         ("first-publication", {"moves.db", "year.db"}),
     ],

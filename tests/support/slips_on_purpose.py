@@ -107,13 +107,13 @@ def one_draw_for_all_steps(patch: pytest.MonkeyPatch) -> Neighbours:
 def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
     """Rows that come for a closed window fill the places of those that vanished, and else count."""
 
-    def fill(cells: Any, closed: Any) -> tuple[int, int]:
+    def fill(cells: Any, covered: Any, opened: Any) -> tuple[()]:
         for name in ("seen_rows", "seen_total"):
             there = np.maximum(cells[name], cells[name.removeprefix("seen_")])
-            cells[name] = np.where(closed, there, cells[name])
-        return 0, 0
+            cells[name] = np.where(covered & ~opened, there, cells[name])
+        return ()
 
-    patch.setattr("counton.run.changes._come_and_gone", fill)
+    patch.setattr("counton.run.changes._differing", fill)
 
 
 def ids_of_users(patch: pytest.MonkeyPatch) -> None:

@@ -409,6 +409,7 @@ class Lateness(JobPart):
         "promise covers; noise grows with it; default: none, and each costs more",
         kept="stream",
         of=("revised",),
+        in_file=True,
     )
 
 
@@ -687,6 +688,7 @@ class RowFormat(JobPart):
         None,
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
+        in_file=True,
     )
     clock_change: str | None = option(
         None,

@@ -68,7 +68,8 @@ def methods(
     paragraphs = [
         [released or _released_in_words(terms)],
         [protected],
-        [promise, *before, *_attacker(terms)],
+        [promise, *before],
+        _attacker(terms),
         [*errors, *(_clipping_in_words(terms) if besides is None else ())],
         [*(besides or ())],
         [mechanism or _mechanism(terms), _noise(terms)],
@@ -122,7 +123,7 @@ def _attacker(terms: Design) -> list[str]:
     if isinstance(guarantee, ZCDP) and not terms.strategy.facts.causal:
         knows += " (at whole orders of the divergences)"
     return [
-        f"It holds against an attacker who knows {knows}.",
+        f"The guarantee holds against an attacker who knows {knows}.",
         (
             "The attacker does not know the key: the noise is computed by a keyed "
             "pseudo-random function (AES-256), so it is as safe as that function."
