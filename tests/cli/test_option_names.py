@@ -89,7 +89,7 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
             assert (words["state"] == "option") == (words.get("events") == "argument"), name
     arguments = {name for name, kind in taking.items() if kind == "argument"}
     assert arguments == {
-        "backup", "end", "export", "forget", "ledger", "methods", "publish", "show",
+        "backup", "end", "export", "forget", "ledger", "mark", "methods", "publish", "show",
         "verify",
     }  # fmt: skip
 

@@ -491,7 +491,6 @@ class Promise(JobPart):
         "instead of epsilon: how far the interval at the last step may reach to either side, "
         "as in 20 or 2% of size; the smallest epsilon that allows it is found",
         kept="stream",
-        often=True,
     )
     least: str | None = option(
         None,

@@ -47,9 +47,8 @@ from counton.rows.bad_rows import change_error
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally
 from counton.run import clock
-from counton.run.clock import ClockFacts
+from counton.run.clock import ClockFacts, repeats_all_rows
 from counton.run.definition import Definition
-from counton.run.input_kinds import repeats_all_rows
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable

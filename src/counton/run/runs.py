@@ -19,8 +19,8 @@ from counton.base.private import Private
 from counton.job.job import Job
 from counton.run import clock
 from counton.run.changes import Counts, ReadRows, for_operator
+from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
-from counton.run.input_kinds import repeats_all_rows
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, resolve

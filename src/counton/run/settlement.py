@@ -46,9 +46,15 @@ from counton.rows.paths import (
 )
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
-from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
+from counton.run.clock import (
+    ClockFacts,
+    covered_windows,
+    is_stated,
+    length_of,
+    refuse_other_kind,
+    windows_ended,
+)
 from counton.run.definition import Definition
-from counton.run.input_kinds import covered_windows, refuse_other_kind
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.progress import Progress, silent
 from counton.state import Store

@@ -50,8 +50,8 @@ from counton.run.changes import (
     read_whole,
     refuse_inexact_rows,
 )
+from counton.run.clock import repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
-from counton.run.input_kinds import repeats_all_rows, windows_covered_by
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
 from counton.state import Stream
