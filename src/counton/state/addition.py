@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 @name_alone
 class Arrivals(NamedTuple):
-    """Numbers of rows that a stream has received so far. Exact: for the operator alone.
-
-    Attributes:
-        arrived: number of all rows.
-        late: number of rows that came after the release of their window.
-    """
+    """Numbers of rows received so far, and of those after their window's release. Secret."""
 
     arrived: int = 0
     late: int = 0

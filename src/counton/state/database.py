@@ -56,12 +56,7 @@ class Closing:
 
 
 class DatabaseAddress(NamedTuple):
-    """Address of a database.
-
-    Attributes:
-        file: path of a SQLite database; None if the database is on a server.
-        url: URL of a server, with its password.
-    """
+    """Address of a SQLite file, or URL of a server, with its password."""
 
     file: Path | None
     url: str = ""
@@ -72,12 +67,7 @@ class DatabaseAddress(NamedTuple):
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
-        """Return an object that opens connections whose transactions wait up to ``timeout_seconds``
-        for locks.
-
-        Args:
-            options: settings of each PostgreSQL session, as for the command line of ``postgres``.
-        """
+        """Return an opener of connections whose transactions wait ``timeout_seconds`` for locks."""
         if self.file is not None:
             return Connections(
                 partial(sqlite_file.connect, self.file, timeout_seconds), is_sqlite=True
@@ -207,10 +197,7 @@ class Database:
             raise self._explain(error) from error
 
     def _has_tables(self, connection: Connection) -> bool:
-        """Return True if a PostgreSQL database already holds the tables of a state.
-
-        A database with encoding ``SQL_ASCII`` is refused, because names would come back as bytes.
-        """
+        """Tell whether a PostgreSQL database holds a state; refuse SQL_ASCII (names are bytes)."""
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
             raise RequestMismatch(
                 f"state {self.label} is a database in the encoding SQL_ASCII, which cannot be "
@@ -283,9 +270,7 @@ class Database:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn any failure to decode stored values within the ``with`` block into a `StateError`, whose
-    message says which values (``what``).
-    """
+    """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
     except CountonError:
@@ -314,13 +299,7 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
 def parse_address(state: str | os.PathLike[str], called: str = "state") -> DatabaseAddress:
     """Parse the address of a database; a bare path means a SQLite file.
 
-    Symbolic links are followed, because SQLite's log and the key lie beside the linked file.
-
-    Args:
-        called: name of the argument that holds the address, for messages.
-
-    Raises:
-        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+    Symbolic links are followed: SQLite's log and the key lie beside the linked file.
 
     >>> parse_address("postgresql+psycopg://ann:x@db/visits").label
     'postgresql://ann:***@db/visits'
@@ -358,9 +337,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
 
 
 def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """Return the address of the SQLite file with this name; refuse names such as ``:memory:``, for
-    which SQLite would make a database in memory and no file.
-    """
+    """Return the address of this SQLite file; refuse ``:memory:``, which makes no file."""
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(

@@ -123,9 +123,7 @@ class Load(NamedTuple):
 
 
 def waiting_batches(database: Database, stream: str) -> frozenset[tuple[int, bytes, int]]:
-    """Return the batches of a stream that wait to be counted: number, digest and time of arrival of
-    each.
-    """
+    """Return number, digest and time of arrival of a stream's waiting batches."""
     with database.transaction(write=False) as connection:
         if not connection.has("counton_inbox_waiting"):
             return frozenset()
@@ -181,11 +179,7 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """Return the verdict on a batch if the inbox has accepted a batch with this id before; None
-        if the id is new.
-
-        The verdict is "known" if the accepted batch has the same digest, else "other".
-        """
+        """Return "known" for an accepted batch, "other" if its digest differs, None if it is new."""
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
@@ -237,11 +231,7 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_Place, float]:
-        """Return, by stream and window, the fraction of the stream's largest exact sums that is
-        taken up so far, for the streams of these batches.
-
-        On a server the streams are locked until the transaction ends.
-        """
+        """Return the used fraction of the largest sums, by stream and window; lock the streams."""
         wanted: dict[int, set[int]] = {}
         for batch in given:
             if parts := _parts(batch):
@@ -260,10 +250,8 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_Place, float], over: Mapping[int, int]
     ) -> None:
-        """Store the fractions of streams' largest exact sums that are taken up (``held``).
-
-        The stored fractions of windows that have been released are deleted: ``over`` maps the row
-        id of a stream to the number of its first window that still takes rows.
+        """Store the used fractions; delete those before window ``over[row id]``, which are
+        released.
         """
         for (stream, step), part in held.items():
             connection.run(
@@ -281,9 +269,7 @@ class Inbox(Closing):
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """Open a transaction that adds waiting batches to these streams; refuse a state that is an
-        old copy according to its witness (the record of past releases outside the state).
-        """
+        """Open a transaction that adds waiting batches; refuse an old copy of the state."""
         witness = latest_witness(self._database)
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING, shared=True)  # no stream is closed meanwhile
@@ -334,11 +320,7 @@ class Inbox(Closing):
         )
 
     def close_stream(self, stream: str) -> bool:
-        """Close a stream to all further batches, unless one of its batches waits to be counted.
-
-        Return True if the stream is closed now. If a batch waits, nothing changes and the result is
-        False.
-        """
+        """Close a stream to all further batches; return False if one still waits to be counted."""
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING)
             stream_id = self._stream(connection, stream)
@@ -349,9 +331,7 @@ class Inbox(Closing):
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
-        """Return True if a stream takes no more batches, because `close_stream` was called or its
-        operator ended it.
-        """
+        """Return True if `close_stream` was called or the operator ended the stream."""
         if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
         of = "FROM counton_streams WHERE id = :stream"
@@ -363,12 +343,7 @@ class Inbox(Closing):
         return known[1]
 
     def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
-        """Remove from the inbox the rows of a fold (a group of batches counted together), in
-        ``connection``, the transaction that counts them.
-
-        Args:
-            keep_aside: keep the fold's unreadable rows until the operator has them in a file: see
-                `unwritten`.
+        """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
 
         Raises:
             StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.
@@ -383,10 +358,8 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Refuse a fold (a group of batches) that another process has changed or counted meanwhile.
-
-        Return the SQL parameters that select the fold's batches: row id of the stream, and number
-        of the fold.
+        """Refuse a fold that was changed or counted meanwhile; return the parameters that select
+        it.
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -395,15 +368,11 @@ class Inbox(Closing):
         return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
-        """Return unreadable rows of counted batches that no file holds yet: for each batch its
-        number and its rows.
-        """
+        """Return number and unreadable rows of counted batches that no file holds yet."""
         return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
 
     def rows_unwritten(self, stream: str) -> int:
-        """Count the unreadable rows of counted batches that no file holds yet. Only for the
-        operator.
-        """
+        """Count the unreadable rows that no file holds yet. Only for the operator."""
         return sum(len(lines) for _, lines in self._unwritten(stream))
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
@@ -419,9 +388,7 @@ class Inbox(Closing):
                 connection.run("DELETE FROM counton_inbox_aside WHERE id = :id", id=number)
 
     def drop_waiting(self, stream: str) -> int:
-        """Delete the waiting batches of a stream that has ended, and return their number of rows,
-        which count nowhere.
-        """
+        """Delete an ended stream's waiting batches; return their number of rows, never counted."""
         with self._database.transaction(write=True) as connection:
             of = {"stream": self._stream(connection, stream)}
             rows = connection.value(f"SELECT sum(rows) {_WAITING}", **of)
@@ -429,9 +396,7 @@ class Inbox(Closing):
             return int(rows or 0)
 
     def load(self, stream: str | None = None) -> Load:
-        """Return how many batches, rows and bytes wait to be counted, for one stream, or for all if
-        ``stream`` is None. Only for the operator.
-        """
+        """Return how many batches, rows and bytes wait to be counted. Only for the operator."""
         said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
             of = {}
@@ -441,18 +406,14 @@ class Inbox(Closing):
             return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
     def part_filled(self, stream: str) -> float:
-        """Return the fraction (0 to 1) of what a stream takes that its batches fill; for one
-        window, where each release counts one, of the fullest. Only for the operator.
-        """
+        """Return the fraction that batches fill, of the fullest window. Only for the operator."""
         said = "SELECT max(part) FROM counton_inbox_parts WHERE stream_id = :stream"
         with self._database.transaction(write=False) as connection:
             part = connection.value(said, stream=self._stream(connection, stream))
             return (part or 0.0) / MOST_SENT
 
     def forget(self, before: int) -> int:
-        """Delete the ids of batches that arrived before this time (microseconds since 1970), and
-        return how many. A batch sent again with such an id is counted again.
-        """
+        """Delete batch ids older than this time in microseconds; resent batches count again."""
         with self._database.transaction(write=True) as connection:
             said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
             return connection.run(said, before=before)
@@ -531,10 +492,6 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
-    """Return a digest of a batch's contents, its id and its time of arrival (microseconds since
-    1970).
-
-    The time is included, so that rows sent again after their id was deleted count as another batch.
-    """
+    """Return a digest of contents, id and arrival: rows resent after a deletion count anew."""
     entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
     return hashlib.sha256(entry + id.encode() + digest).digest()

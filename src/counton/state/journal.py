@@ -1,9 +1,6 @@
 """Rows of the journal: released values in compressed form, and keyed digests of the inputs.
 
-The digests show later whether an input given again is the one that was released. A journal row
-holds consecutive steps of one commit. Released values are integers, or integer multiples of one
-small unit, and change little from step to step, so `counton.base.arrays.pack` writes them in one to
-three bytes each.
+The digests show later whether an input given again is the one that was released.
 """
 
 from __future__ import annotations
@@ -54,9 +51,7 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the keyed digests (hashes) of the exact inputs of some steps, one for each step,
-        joined as bytes. ``xs`` has the inputs, shape (steps, *shape).
-        """
+        """Return the joined keyed digests of exact inputs, shape (steps, *shape)."""
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
         for step, row in zip(steps, rows, strict=True):
@@ -68,10 +63,7 @@ class Digester:
 
 @name_alone
 class Entries(NamedTuple):
-    """Consecutive steps as read from the journal, the table of a stream's releases: released values
-    (shape (steps, *shape)), digests of their inputs, and the standard deviation of the noise at the
-    last step.
-    """
+    """Consecutive steps of the journal: values, digests, and the last step's noise std."""
 
     values: NDArray[Any]
     input_digests: bytes
@@ -85,12 +77,7 @@ def release_rows(
     xs: NDArray[np.int64],
     digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of released steps for the journal, the table of a stream's releases, to be
-    inserted into the database.
-
-    ``std`` has the standard deviation of each step's noise, ``xs`` the exact inputs (shape (steps,
-    *shape)).
-    """
+    """Yield the journal's rows of released steps: ``std`` of each step, exact inputs ``xs``."""
     count, first, values = len(releases.steps), releases.steps.start, releases.values
     size = max(1, _ROW * count // max(values.size, 1))
     for start in range(0, count, size):
@@ -110,11 +97,7 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the keyed digest of a step's release from the journal (the table of releases), in the
-    form that a witness (a record outside the state) keeps.
-
-    None if the journal lacks the step, or if the step was not the last one of its commit.
-    """
+    """Return the witness's digest of a step; None unless the step is the last of a commit."""
     row = connection.first(
         "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
         stream=stream_id,
@@ -126,11 +109,9 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 def _whole(
     values: NDArray[Any], unit: Fraction
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
-    """Find the unit of which all values are integer multiples; return it as text, with a function
-    that converts values to these integers.
+    """Return the unit whose integer multiples all values are, and the conversion to integers.
 
-    The unit is None if the values are integers already. If ``unit`` does not fit all values, the
-    returned text is "", and the function reads the 64 bits of each float as an integer.
+    The unit is None for integers. It is "" if no unit fits: then the 64 bits of floats are kept.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)
@@ -149,9 +130,7 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Convert integers made by `_whole` back to the exact values. ``unit`` is the text that
-    `_whole` returned; the array is changed in place.
-    """
+    """Convert integers of `_whole` back to the exact values, in place."""
     if unit is None:
         return whole
     values = whole.view(np.float64)
@@ -184,9 +163,7 @@ _ENTRIES = (
 
 
 class _Row(NamedTuple):
-    """A row of the journal: the steps that were written together, and what they released. A row of
-    `Connection` cannot be pickled, and a release can.
-    """
+    """A row of the journal that can be pickled: steps written together."""
 
     step: int
     steps: int
@@ -198,24 +175,14 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedEntries:
-    """Consecutive steps of the journal, the table of a stream's releases, as they are stored: they
-    can be decoded after the database is closed.
-
-    Attributes:
-        rows: the rows of the journal that hold the steps; each holds steps that were written
-            together, up to its ``step``.
-        steps: the steps.
-        shape: shape of one step's released values; -1 as a length means any.
-    """
+    """Consecutive steps of the journal as stored; decoded even after the database is closed."""
 
     rows: Sequence[_Row]
     steps: range
     shape: tuple[int, ...]
 
     def entries(self) -> Entries:
-        """Decode the released values, exactly as they were released, and the digests of their
-        inputs.
-        """
+        """Decode the released values exactly, and the digests of their inputs."""
         shape, parts = self.shape, list[NDArray[Any]]()
         start, stop = self.steps.start, self.steps.stop
         digests, following, std = [], start, None
@@ -273,16 +240,13 @@ def read_packed(
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
-    """Read the releases of steps ``start..stop-1``, exactly as they were released, and the digests
-    of their inputs.
-    """
+    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs."""
     return read_packed(connection, stream_id, start, stop, shape).entries()
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
-    """Yield the ranges of steps, up to step ``last``, that were written together to the journal,
-    the table of releases. Each range comes with the number of values that each of its steps
-    released.
+    """Yield the ranges of steps written together, up to ``last``, with each step's number of
+    values.
     """
     with reading(f"the journal up to step {last}"):
         for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):
@@ -291,11 +255,7 @@ def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[
 
 
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
-    """Raise an error for the first step whose input differs from the input of its release.
-
-    ``digests`` are the stored digests of the released inputs, from step ``start`` on; ``xs`` has
-    the inputs given now, shape (steps, *shape).
-    """
+    """Raise an error for the first step from ``start`` on with another input in ``xs``."""
     step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
     if step is not None:
         raise ReplayMismatch(
@@ -306,11 +266,7 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
 
 
 def first_other(known: bytes, start: int, given: bytes) -> int | None:
-    """Compare two strings of digests, one digest per step; return the first step at which they
-    differ, None if they agree.
-
-    The first digest belongs to step ``start``.
-    """
+    """Return the first step, from ``start`` on, at which two strings of digests differ."""
     if hmac.compare_digest(known, given):
         return None
     old, new = (np.frombuffer(of, np.uint8).reshape(-1, _DIGEST) for of in (known, given))
@@ -341,9 +297,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these totals with the windows of ``by`` added, or put in place of windows with
-        equal numbers.
-        """
+        """Return these totals with those of ``by`` added or put in their place."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
@@ -351,12 +305,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Split the totals into blocks of consecutive windows, one for each database row to write.
-
-        A row has room for a fixed range of windows. Each yielded pair has the number of the first
-        window of this range, and the totals of the windows in the range. Windows without totals are
-        left out.
-        """
+        """Yield for each database row the first window of its fixed range, and the totals in it."""
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -369,11 +318,7 @@ class WindowTotals(NamedTuple):
                 )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
-        """Return the totals of these windows as a database row: values by column.
-
-        ``first`` is the first window for which the row has room (see `blocks`). ``at`` is the
-        number of steps released before the row is written.
-        """
+        """Return these totals as a row with room from ``first`` on; ``at`` steps are released."""
         return {
             "stream_id": self.stream_id,
             "step": first,
@@ -393,9 +338,7 @@ class WindowTotals(NamedTuple):
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """Group the totals of windows by the shape of their arrays, because one database row holds
-    arrays of one shape. ``observed`` maps the number of a window to its array.
-    """
+    """Group windows' totals by array shape: one database row holds one shape."""
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -418,11 +361,9 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Store the totals of the rows read so far in these windows, in place of earlier totals.
+    """Replace the stored totals of these windows, in a transaction that begins at step ``at``.
 
-    Args:
-        at: number of steps released before the transaction. If the transaction releases steps,
-            these steps count all rows read so far in windows up to the last of them.
+    Steps that the transaction releases count all rows read in windows up to the last of them.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)
@@ -441,9 +382,7 @@ _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
-    """Delete the stored totals of the windows of ``seen``, if their arrays have another shape than
-    those of ``seen``.
-    """
+    """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
     asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
@@ -462,15 +401,9 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
 def read_observed(
     connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """Yield the stored totals of the rows read in each window, some windows at a time.
+    """Yield the windows' stored totals in parts: those with rows after step ``step``, and ``also``.
 
-    Windows that have nothing left to count are skipped, so that reading does not slow down as a
-    stream ages.
-
-    Args:
-        step: the stream's last released step.
-        also: numbers of windows to read in any case. All windows after the last release, and all
-            windows with rows read since the last release, are read too. None: read all windows.
+    Windows with nothing left to count are skipped, so reading does not slow down with age.
     """
     with reading("what was observed"):
         if also is None:
@@ -486,12 +419,7 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield the database rows of window totals that satisfy an SQL condition, ascending by step.
-
-    ``which`` is the condition. The text ``{around}`` in it is replaced by a condition that selects
-    at least the rows which hold one of the windows ``steps``. ``asked`` has the values of the SQL
-    parameters.
-    """
+    """Yield rows of totals by SQL condition; ``{around}`` selects at least those of ``steps``."""
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:
         runs = [steps]
@@ -506,9 +434,7 @@ def _rows_around(
 def write_sources(
     connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
-    """Record input files, given by digests, as counted at a step; refuse a file that was counted
-    before.
-    """
+    """Record input files as counted at a step; refuse a file that was counted before."""
     for digest in digests:
         if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
@@ -520,9 +446,7 @@ def write_sources(
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
-    """Return True if the stream has counted an input file with this digest, a hash of its rows or
-    contents.
-    """
+    """Return True if the stream has counted a file with this digest."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
     known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
     return known is not None

@@ -60,11 +60,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
 
 
 def beside(file: Path | None, label: str) -> Path:
-    """Return the path of the key file beside a state's file.
-
-    A state on a server (``file`` is None) has no such path and is refused; ``label`` is its name in
-    the message.
-    """
+    """Return the path of the key file beside a state's file; refuse a state on a server."""
     if file is None:
         raise WrongKey(
             f"state {label} is on a server, so no key file lies beside it: give {field('key')}, "
@@ -74,10 +70,7 @@ def beside(file: Path | None, label: str) -> Path:
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
-    """Return the key of a release: load ``key``, apply the salt, and check the fingerprint.
-
-    ``salt`` and ``fingerprint`` are stored in the state; a salt of None leaves the key as it is.
-    """
+    """Load ``key``, apply the stored salt (None: none), and check the stored fingerprint."""
     found: Key
     if isinstance(key, Key):
         found = key
@@ -114,9 +107,7 @@ def file_of(key: Kept) -> Path | None:
 
 
 def elsewhere(text: str) -> Key:
-    """Read a key from an environment variable (``env:NAME``) or a command's output
-    (``command:...``).
-    """
+    """Read a key from ``env:NAME`` or a ``command:...``'s output."""
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
         kept = os.environ.get(name)
@@ -160,10 +151,7 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Rename a key file from its temporary name ``waiting`` to its final name ``path``.
-
-    If ``path`` exists, it stays as it is.
-    """
+    """Rename a key file from ``waiting`` to ``path``, which stays as it is if it exists."""
     if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 
@@ -286,12 +274,7 @@ def _unwritten_key(path: Path, why: str | None) -> WrongKey:
 
 
 def check_places(state: Path | None, key: Path | None) -> None:
-    """Refuse a state or a key in a missing folder, and a key file that is one of the state's files.
-
-    Raises:
-        StateError: a folder does not exist.
-        InvalidInput: the key file is one of the state's files.
-    """
+    """Refuse a state or key in a missing folder, and a key file that is a file of the state."""
     if key is not None and not key.parent.is_dir():
         raise _unwritten_key(key, os.strerror(errno.ENOENT))
     if state is None:

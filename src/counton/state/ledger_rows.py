@@ -1,6 +1,4 @@
-"""The privacy ledger of a state, kept as database rows: what its releases have spent, and the
-limit.
-"""
+"""The privacy ledger of a state as database rows: what releases have spent, and the limit."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ from counton.state.stream_facts import record_in
 
 
 def spend_of(row: Any) -> Spend:
-    """Convert a database row of a ledger (the record of spent privacy loss) to its entry: stream,
-    guarantee and protected unit.
-    """
+    """Convert a ledger's row to its entry."""
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
@@ -39,14 +35,9 @@ _STATED = ("limit", "age", "relation", "approximate_delta", "unit")
 
 
 def stamp(column: str) -> dict[str, str]:
-    """Return the values of the columns that record the time of an entry in a ledger (of spent
-    privacy loss), the user, and the machine.
+    """Return time (ISO 8601, UTC), user and machine of an entry.
 
-    The time is ISO 8601 in UTC, in seconds. The user is the operating system's: environment
-    variables can be forged.
-
-    Args:
-        column: name of the column for the time.
+    The user is the operating system's: environment variables can be forged.
     """
     who = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     try:
@@ -97,9 +88,7 @@ class LimitChange(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Effect of this change on the limit: "set", "removed", "raised", "lowered" or
-        "narrowed" (only to one unit).
-        """
+        """Effect on the limit: "set", "removed", "raised", "lowered" or "narrowed" (to a unit)."""
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
         if self.higher:
@@ -124,19 +113,13 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
-    """Return the time at which each stream of this state was entered in the ledger, the record of
-    spent privacy loss.
-
-    Times are ISO 8601 in UTC, in the order of `entries`.
-    """
+    """Return the ISO 8601 times, in UTC, at which `entries` were made, in their order."""
     rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
     return tuple(row.entered for row in rows)
 
 
 def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
-    """Return all changes of the state's privacy limit (set, raised, lowered, removed), in the order
-    in which they were made.
-    """
+    """Return all changes of the state's privacy limit, in order."""
     with reading("the changes of the limit"):
         return tuple(
             LimitChange(
@@ -187,11 +170,7 @@ class LedgerEvent(NamedTuple):
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all entries of the ledger (the record of spent privacy loss), and all changes of the
-    limit, in order of time.
-
-    Times are whole seconds. Within one second, changes of the limit come first.
-    """
+    """Return all entries and changes of the limit by time; in one second, changes come first."""
     changes = (
         LedgerEvent(one.time, f"limit {one.verb}", None, one.after, one.user, one.host)
         for one in limit_changes(connection)
@@ -217,11 +196,7 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Return False if a new limit certainly allows no more than the former one, otherwise True.
-
-    It certainly allows no more if only its numbers differ, and none of them is larger. The limits
-    are terms as in `LimitChange`.
-    """
+    """Return False only if the limits differ in numbers alone, none of which is larger."""
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
     if any(
@@ -235,8 +210,7 @@ def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bo
 
 
 def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
-    """Replace the state's privacy limit by the limit of ``proposed`` (None: no limit); record the
-    time, the user, and the former limit.
+    """Replace the state's privacy limit by that of ``proposed``, and record the change.
 
     Raises:
         InvalidInput: the new limit allows more, and ``allow_raise`` is False.
@@ -260,9 +234,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 
 
 def lock(connection: Connection) -> None:
-    """Wait until no other transaction changes the ledger (the record of spent privacy loss); needed
-    on a server only, because a SQLite file is locked as a whole.
-    """
+    """Wait until no other transaction on the server changes the ledger."""
     if not connection.is_sqlite:
         connection.run("SELECT id FROM counton_database FOR UPDATE")
 
@@ -275,18 +247,14 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """Return the limit and its terms, such as the unit that it protects, as JSON values; None
-    without a limit.
-    """
+    """Return the limit and its terms as JSON values; None without a limit."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
 
 
 def ledger(connection: Connection) -> Ledger | None:
-    """Return the ledger, the record of spent privacy loss, with its entries and its limit; None if
-    there is no limit.
-    """
+    """Return the ledger; None if there is no limit."""
     bound = terms(connection)
     if bound is None:
         return None
@@ -296,9 +264,7 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
-    """Add up all ledger entries (guarantees of streams and tables) for each kind of protected unit:
-    return, by unit, how neighbouring datasets differ, and the total privacy loss.
-    """
+    """Return the relation of neighbours and the total privacy loss, by unit."""
     found = ledger(connection)
     if found is None:
         return add_up(entries(connection))
@@ -306,8 +272,7 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """Return the ledger (the record of spent privacy loss) as it would be with one more entry; None
-    if there is no limit. The database is not changed.
+    """Return the ledger with one more entry, unwritten; None if there is no limit.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -322,17 +287,12 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
 def enter(
     connection: Connection, entry: Spend, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Enter the guarantee of a new stream or table in the ledger, the record of spent privacy loss.
-
-    Args:
-        contribution: bound on what one protected unit changes in the new stream.
-        details: public facts that are kept with the stream.
+    """Enter the guarantee of a new stream or table in the ledger.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: this kind of guarantee cannot be counted against the limit; or the new stream
-            cannot follow the stream that it names. A stream can be followed only if it has released
-            its last step, and if no unit counts in both streams.
+        InvalidInput: the guarantee cannot be counted against the limit; or the followed stream has
+            steps left, or a unit counts in both streams.
     """
     _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:
@@ -358,8 +318,7 @@ def enter(
 
 
 def add(connection: Connection, entry: Spend) -> None:
-    """Enter in the ledger, the record of spent privacy loss, what a program other than counton has
-    spent.
+    """Enter what a program other than counton has spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -391,16 +350,10 @@ def _insert(connection: Connection, entry: Spend) -> None:
 def _refuse_several_steps(
     name: str, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Refuse a stream if a unit can count in several of its steps, and it follows another stream or
-    is followed by one. The unit might then count in both streams.
+    """Refuse to follow, or be followed by, a stream in several of whose steps a unit counts.
 
-    A stream whose unit is a person in a period is not refused here, although a period may span
-    several steps. The caller, who knows the periods, checks that none has steps in both streams.
-
-    Args:
-        name: name of the stream.
-        contribution: bound on what one unit changes in the stream.
-        details: the stream's recorded details, which name the period, if there is one.
+    A unit that is a person in a period is not refused here: the caller, who knows the periods,
+    checks that none has steps in both streams.
     """
     if contribution.in_one_step or record_in(details).get("per") is not None:
         return
@@ -412,12 +365,7 @@ def _refuse_several_steps(
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Return a ledger (record of spent privacy loss) with a new limit, in which all existing
-    spending is entered. The database is not changed.
-
-    Args:
-        proposed: a ledger with the new limit and no entries.
-        keep_unit: if the new limit names no kind of protected unit, take the former limit's.
+    """Return a ledger with the limit of ``proposed`` and all existing spending, unwritten.
 
     Raises:
         BudgetExceeded: more than the new limit is spent already.
@@ -439,9 +387,6 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Store the privacy limit of a state with its terms, such as the kind of protected unit.
-
-    ``present`` is a ledger with this limit; None removes the limit.
-    """
+    """Store the limit of ``present`` with its terms; None removes it."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

@@ -1,8 +1,6 @@
-"""Releases as plain database rows, for tools such as Grafana, Metabase or psql.
+"""Releases as plain database rows, one for each number, for tools such as Grafana or psql.
 
-The journal keeps releases as compressed blobs, which SQL cannot read. Here each number has a row of
-its own, in two tables that hold nothing secret: streams, each with the description that a released
-file carries, and their rows. The view ``counton_releases`` shows both together.
+The tables of streams and rows hold nothing secret; the view ``counton_releases`` shows both.
 """
 
 from __future__ import annotations
@@ -81,12 +79,7 @@ class PublishedRows(NamedTuple):
 
 
 def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
-    """Return the address of the database in which releases of a state will be published; refuse a
-    file that cannot be one.
-
-    Raises:
-        InvalidInput: see `Place`.
-    """
+    """Return the address of the database for published releases; errors as for `Place`."""
     address = parse_address(to, field("to"))
     if address.file is None or address == state:
         return address
@@ -157,16 +150,12 @@ def find_row(connection: Connection, stream: str) -> Any:
 
 
 def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
-    """Prepare a database for a stream's releases: make missing tables, and write the stream's row.
-    Return the steps whose rows are missing.
+    """Make missing tables, write the stream's row, and return the steps whose rows are missing.
 
-    Args:
-        facts: columns of the stream's row, among them its name and its last released step.
-        lags: number of last published windows that later steps revise; their rows are removed.
+    The rows of the last ``lags`` windows, which later steps revise, are removed.
 
     Raises:
-        StateError: the database has another published stream of this name, or more published steps
-            than this stream has released.
+        StateError: another published stream has this name, or more published steps than released.
     """
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
@@ -203,17 +192,13 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
 
 
 def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Add rows to the published rows of a stream: their columns are those of the table, from the
-    step on.
-    """
+    """Add published rows of a stream from a step on."""
     of = find_row(connection, stream).id
     connection.append(_ROWS, ((of, *row) for row in rows))
 
 
 def remove(connection: Connection, stream: str) -> Any:
-    """Remove all published rows of a stream. Return its former database row; None if it was not
-    published.
-    """
+    """Remove a stream's published rows; return its former database row or None."""
     row = find_row(connection, stream)
     if row is not None:
         connection.run(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
@@ -269,9 +254,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 
 def is_published(source: str) -> bool:
-    """Return True if a database holds published releases and is no state; False if it cannot be
-    read.
-    """
+    """Return True if a readable database holds published releases and is no state."""
     file = parse_address(source, "the database").file
     if file is not None and is_state(file):
         return False

@@ -54,9 +54,7 @@ class JournalReader:
         details: Mapping[str, Any],
         key: keyfile.Kept,
     ) -> None:
-        """Build a reader from a stream's database row; users call `Store.reader` or
-        ``Stream.open``.
-        """
+        """Build a reader from a stream's database row."""
         self._database, self._row, self._kept = database, row, key
         self._design, self._details, self._shown = design, dict(details), False
 
@@ -109,11 +107,10 @@ class JournalReader:
         return statistic_of(self.design.statistic)[0]
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """Return the releases of steps ``start..stop-1`` from the journal (the table of releases),
-        exactly as they were released.
+        """Return the releases of steps ``start..stop-1`` exactly as they were released.
 
-        If a job finds its groups in the data, the result holds more than may be published: groups
-        that are not shown, whose number and labels are secret. Publish the job's own table instead.
+        Found groups that are not shown are included, and secret: publish the job's own table
+        instead.
 
         Raises:
             InvalidInput: the steps are not all released.
@@ -122,8 +119,7 @@ class JournalReader:
         return Releases(found.steps, found.entries().values, self.design)
 
     def packed_releases(self, start: int = 1, stop: int | None = None) -> journal.PackedEntries:
-        """Return the releases of steps ``start..stop-1`` as the journal stores them: `releases`
-        decodes them at once, and others may do so later, when the stream is closed.
+        """Return what `releases` decodes; it can be decoded after the stream is closed.
 
         Raises:
             InvalidInput: the steps are not all released.
@@ -165,15 +161,10 @@ class JournalReader:
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
-        """Return the exact totals of the rows read in each window, as an iterator that yields some
-        windows at a time.
+        """Yield the exact totals of the rows read in each window, some windows at a time.
 
-        This keeps memory small if windows have many cells. Release nothing while the iterator is
-        used.
-
-        Args:
-            also: numbers of windows to read, ascending, besides windows after the last release and
-                windows with new rows; some neighbours may come too. None: read all windows.
+        Release nothing meanwhile. Read are windows with rows after the last release, and ``also``;
+        None reads all.
         """
         return Private(self._blocks(None if also is None else open_private(also)))
 
@@ -183,9 +174,7 @@ class JournalReader:
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Return keyed digests of the users ("user") or row ids ("id") that were counted, in sets
-        by period.
-        """
+        """Return keyed digests of the counted users ("user") or row ids ("id"), by period."""
         return Private(self._marks(kind))
 
     def _marks(self, kind: str) -> Iterator[MarkSet]:
@@ -195,19 +184,14 @@ class JournalReader:
             yield from marks.read(connection, self._row.id, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
-        """Return the labels of the groups that were found in the data, in the order of their cells.
-        Secret.
-        """
+        """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import seen as marks
 
         with self._looking() as connection:
             return Private(marks.read_labels(connection, self._row.id))
 
     def secret(self) -> Secret | None:
-        """Return the secret key with which digests of users and row ids are made; None if there are
-        none.
-
-        Needs the stream's key.
+        """Return the secret key of the digests of users and row ids; None if there are none.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -220,8 +204,7 @@ class JournalReader:
             return marks.read_secret(connection, self._row.id, subkey)
 
     def has_source(self, digest: str) -> bool:
-        """Return True if the stream has counted an input file with this digest, a hash of its rows
-        or contents. Needs the stream's key.
+        """Return True if the stream has counted a file with this digest.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -231,16 +214,12 @@ class JournalReader:
 
     @property
     def epoch(self) -> int:
-        """Number of the process that opened the stream last for writing; it grows with each
-        opening.
-        """
+        """Number of the last writer; each opening for writing raises it."""
         return int(self._row.writer_epoch)
 
     def doubt(self) -> str | None:
-        """Return the reason to suspect that the state is an old copy; None if there is no sign of
+        """Return the witness's reason to suspect an old copy of the state; None without a sign of
         that.
-
-        The reason comes from its witness, a record of releases outside the state.
         """
         try:
             witness = latest_witness(self._database)
@@ -260,15 +239,11 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        """The stream's key for the digests (keyed hashes) by which the state recognises input files
-        that were counted.
-        """
+        """The stream's key for digests of counted files."""
         return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
-        """Open a transaction of the state that writes nothing, and return it as a context
-        manager.
-        """
+        """Open a transaction of the state that writes nothing."""
         return self._database.transaction(write=False)
 
     def _let_show(self) -> None:
@@ -284,17 +259,12 @@ class JournalReader:
 
 
 def saved_shape(terms: Design) -> tuple[int, ...]:
-    """Return the shape of one step in the journal, the table of releases, as arrays are read from
-    it; a length of -1 means any number of cells.
-    """
+    """Return the shape of one step in the journal; -1 means any length."""
     return terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
-    """Return steps ``start..stop-1`` as a range; refuse steps that are not released.
-
-    ``step`` is the number of released steps; ``stop`` None means all of them.
-    """
+    """Return steps ``start..stop-1`` (None: ``step``); refuse steps that are not released."""
     start = check_integer("start", start, 0)
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:

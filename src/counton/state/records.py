@@ -1,6 +1,4 @@
-"""The database row of a stream: how it is created, how a process becomes its writer, how its
-counter is rebuilt.
-"""
+"""The database row of a stream: how it is made, gets its writer, and rebuilds its counter."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def find(connection: Connection, name: str) -> Any:
 
 
 def public_row(connection: Connection, name: str) -> Any:
-    """Return a stream's database row without its secret columns; None if there is no such
-    stream.
-    """
+    """Return a stream's row without secret columns; None if there is no such stream."""
     return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
 
 
@@ -131,19 +127,13 @@ def enter(
 
 
 def spend_of(terms: Design, details: str, follows: str | None = None) -> Spend:
-    """Build the entry of a new stream for the ledger, the record of spent privacy loss, with its
-    guarantee and the ledger's name for its protected unit.
-    """
+    """Build the ledger's entry of a new stream."""
     unit, relation = unit_in_ledger(terms, details), terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit, relation, follows)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
-    """Return the name under which the ledger, the record of spent privacy loss, counts a stream's
-    protected unit.
-
-    ``details`` are the stream's public facts, as JSON.
-    """
+    """Return the name under which the ledger counts a stream's protected unit."""
     window = None if terms.statistic is None else terms.statistic.get("window")
     try:
         record = record_in(json.loads(details))
@@ -153,12 +143,7 @@ def unit_in_ledger(terms: Design, details: str) -> str:
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """Return a new stream's design with its protected unit renamed to the name that a ledger, the
-    record of spent privacy loss, has for it.
-
-    ``known`` are the units that the ledger has already; ``details`` are the stream's public facts,
-    as JSON.
-    """
+    """Return a new stream's design with the ledger's name of its protected unit."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -186,22 +171,13 @@ class Seal:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return one keyed digest over three things: a stream's last step, its public facts
-        (``details``, JSON), and the `memory_digest` of its counted users, ids and files
-        (``remembered``).
-        """
+        """Return one keyed digest of last step, public facts and `memory_digest`."""
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Compute the seal of a stream, and write it into the stream's database row as the last act
-        of a transaction.
-
-        A seal is a keyed digest that shows changes made without the key.
-
-        Returns:
-            The `memory_digest` (sizes of the record of counted users, ids and files) that the seal
-            covers.
+        """Write the stream's seal as the last act of a transaction; return the `memory_digest` in
+        it.
         """
         remembered = memory_digest(connection, stream_id)
         said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
@@ -219,11 +195,7 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return one digest of the sizes of what a stream remembers: its sets of digests of counted
-    users and row ids, and the number of its counted files.
-
-    Exact sums of a statistic are left out, because they have a digest of their own.
-    """
+    """Return one digest of the sizes of the sets of users and ids, and the number of files."""
     sizes = connection.rows(
         "SELECT kind, period, part, length(marks) FROM counton_marks"
         " WHERE stream_id = :stream AND kind <> 'exact'",
@@ -239,11 +211,7 @@ _NO_MEMORY = json.dumps([[], 0])
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose stored facts were changed by somebody without the stream's key.
-
-    These are its public facts, its memory of counted users, ids and files, and the labels of groups
-    found in the data.
-    """
+    """Refuse public facts, records of users, ids and files, or labels changed without the key."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
@@ -298,9 +266,7 @@ def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose last release in the journal, the table of releases, does not match the
-    digest in the stream's row.
-    """
+    """Refuse a stream whose last journal entry does not match the digest in its row."""
     if not row.step:
         return
     digest = None
@@ -326,11 +292,7 @@ def check_key_of(row: Any, key: Key) -> None:
 
 
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    """Rebuild a stream's counter (the object that adds noise to totals) at the step in the stream's
-    database row.
-
-    ``strategy`` is needed only for strategies that are not part of counton.
-    """
+    """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         state, terms = read_checkpoint(bytes(row.checkpoint)), json.loads(row.terms)
         counter = Counter.resume_from(state, key, strategy)

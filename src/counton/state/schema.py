@@ -134,8 +134,6 @@ CREATE TABLE counton_turns (
 
 
 def first_row() -> dict[str, Any]:
-    """Return the only row of the table ``counton_database`` for a new state: its format, its new
-    random identity, and no folder of a witness (the record of releases elsewhere).
-    """
+    """Return the only row of ``counton_database`` for a new state."""
     drawn = secrets.token_hex(16)
     return {"id": 1, "format": FORMAT, "identity": drawn, "witness": ""}

@@ -105,15 +105,11 @@ class Secret:
 
     @classmethod
     def fresh(cls) -> Secret:
-        """Draw a new secret key for digests of users and row ids from the operating system's random
-        generator.
-        """
+        """Draw a new secret key from the operating system's random generator."""
         return cls(secrets.token_bytes(32))
 
     def wrap(self, subkey: bytes) -> bytes:
-        """Encrypt the secret with a key of 32 bytes, and add a tag that shows whether decryption
-        was right.
-        """
+        """Encrypt the secret with a key of 32 bytes, and add a tag that shows right decryption."""
         return _xor(self._secret, subkey) + self._tag
 
     @classmethod
@@ -138,9 +134,7 @@ class Secret:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
     def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
-        """Return a 64-bit digest, keyed with this secret (truncated AES-256), of each pair of
-        64-bit words.
-        """
+        """Return a keyed 64-bit digest (truncated AES-256) of each pair of 64-bit words."""
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
         return self._encrypt(blocks)[:, 0].astype(np.uint64)
 
@@ -190,9 +184,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Merge sets of marks (digests of users or row ids), all of the same kind and period, into one
-    set.
-    """
+    """Merge sets of marks of one kind and period into one set."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -218,9 +210,7 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Return the digests (of users or row ids) that `pack` encoded, and the facts remembered with
-    them (such as window and group), as arrays of equal length.
-    """
+    """Return the digests that `pack` encoded, and the facts beside them."""
     with reading("what is known of counted rows"):
         held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
         found = []
@@ -244,18 +234,13 @@ _PERIOD = f"{_OF_KIND} AND period = :period"
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
-    """Return the secret key of a stream's digests of users and row ids; None if there are no
-    digests yet.
-    """
+    """Return the secret key of a stream's digests; None without digests."""
     found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
     return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
-    """Write new sets of marks (digests of users or row ids), and delete those that are replaced or
-    forgotten.
-
-    ``subkey`` encrypts the secret key of the digests.
+    """Write new sets of marks, delete replaced and forgotten ones; ``subkey`` encrypts the secret.
 
     Raises:
         StreamConflict: the new digests were made with another secret key than the stream's.
@@ -302,10 +287,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
-    """Yield a stream's sets of marks (digests of users or row ids), by period.
-
-    One set at a time is in memory.
-    """
+    """Yield a stream's sets of marks by period, one at a time in memory."""
     parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
     of = {"stream": stream_id, "of_kind": kind}
     for period, part in [*connection.rows(parts, **of)]:
@@ -315,19 +297,14 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
-    """Return the labels of groups that were found in the data, in the order of their cells. A label
-    is secret until its group is shown.
-    """
+    """Return the labels of found groups by cell. Secret until a group is shown."""
     return tuple(label for labels, _, _ in _label_parts(connection, stream_id) for label in labels)
 
 
 def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -> int | None:
-    """Return the number of the first cell in a block of labels that was altered without the
-    stream's key; None if no block was.
+    """Return the first cell of a block of labels altered without the key; None if there is none.
 
-    States of earlier versions hold labels without a digest; these are not checked. Nobody can
-    remove a digest, because the stream's seal (a keyed digest over its stored facts) covers the
-    sizes of what is stored.
+    Labels of earlier versions have no digest. None can be removed: the seal covers the sizes.
     """
     for labels, first, digest in _label_parts(connection, stream_id):
         if digest and not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):
@@ -336,9 +313,7 @@ def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -
 
 
 def _label_parts(connection: Connection, stream_id: int) -> list[tuple[list[str], int, bytes]]:
-    """Return the stored blocks of labels, one for each release that found groups: the labels, the
-    number of the first label's cell, and the block's keyed digest.
-    """
+    """Return the blocks of labels with their first cell and keyed digest."""
     said, parts = f"SELECT part, marks {_OF_KIND} ORDER BY part", []
     with reading("the labels of groups"):
         for row in connection.rows(said, stream=stream_id, of_kind=_LABELS):
@@ -357,12 +332,6 @@ def write_labels(
     connection: Connection, stream_id: int, first: int, labels: Sequence[str], key: Key, name: str
 ) -> None:
     """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
-
-    A keyed digest is stored after the compressed labels, where earlier versions of counton ignore
-    it.
-
-    Args:
-        key, name: key and name of the stream.
 
     Raises:
         StreamConflict: another process has written labels meanwhile.

@@ -118,9 +118,7 @@ class Turn(Closing):
             return frozenset()
 
     def take(self) -> None:
-        """Take the turn (the right to count and release) at a state in a SQLite file; raise an
-        error if another service has it.
-        """
+        """Take the turn at a SQLite file; raise an error if another service has it."""
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that process, or "

@@ -1,8 +1,4 @@
-"""SQL statements for both kinds of database: SQLite files (sqlite3) and PostgreSQL servers
-(psycopg).
-
-In a statement ``:name`` stands for a value. All access to a state goes through `Connection`.
-"""
+"""SQL for SQLite files and PostgreSQL servers, where ``:name`` stands for a value."""
 
 from __future__ import annotations
 
@@ -54,9 +50,7 @@ class Connection:
         self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, statement: str, *rows: Mapping[str, Any]) -> Any:
-        """Run an SQL statement and return its cursor. A row maps the names in the statement to
-        values; with several rows the statement runs once for each.
-        """
+        """Run a statement, once for each row of values by name; return its cursor."""
         text = statement if self.is_sqlite else _for_server(statement)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
@@ -67,15 +61,11 @@ class Connection:
         return cursor
 
     def run(self, statement: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Run an SQL statement with values by name, or once for each of several rows of values;
-        return how many database rows it changed.
-        """
+        """Run a statement, once for each row of values; return how many rows it changed."""
         return int(self.execute(statement, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
-        """Add rows, given as values by column, to a table; all rows must have the columns of the
-        first.
-        """
+        """Add rows, which all have the columns of the first, to a table."""
         if rows:
             self.execute(_insert(table, *rows[0]), *rows)
 
@@ -97,17 +87,13 @@ class Connection:
         return next(self.rows(statement, **values), None)
 
     def one(self, statement: str, **values: Any) -> Any:
-        """Run a SELECT with values by name; return its first row, or raise `MissingRow` if it has
-        no row.
-        """
+        """Return the first row of a SELECT, or raise `MissingRow`."""
         for row in self.rows(statement, **values):
             return row
         raise MissingRow("a row is missing")
 
     def value(self, statement: str, **values: Any) -> Any:
-        """Run a SELECT with values by name; return the first column of its first row, or raise
-        `MissingRow` if it has no row.
-        """
+        """Return the first column of a SELECT's first row, or raise `MissingRow`."""
         return self.one(statement, **values)[0]
 
     def has(self, table: str) -> bool:
@@ -115,22 +101,16 @@ class Connection:
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
-        """Make the tables of an SQL script. Words in braces in the script are replaced by types of
-        SQLite or PostgreSQL.
-        """
+        """Make the tables of a script, with types of this database for words in braces."""
         for statement in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
             if statement.strip():
                 self.execute(statement)
 
     def lock(self, number: int, *more: int, shared: bool = False) -> None:
-        """On a server, take the lock with these numbers until the transaction ends; wait for other
-        holders.
+        """Take a lock on a server until the transaction ends, beside other ``shared`` ones if
+        shared.
 
-        For a SQLite file nothing is done, because it is locked as a whole while it is written.
-
-        Args:
-            shared: several transactions may hold the lock at once, but not beside an exclusive
-                holder.
+        A SQLite file needs none: it is locked as a whole while it is written.
         """
         if not self.is_sqlite:
             kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
@@ -188,13 +168,7 @@ def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
 
 
 class Connections:
-    """Connections to one database. Each serves one transaction at a time and is then kept for the
-    next one.
-
-    Args:
-        connect: function that opens a connection without a transaction.
-        is_sqlite: whether the database is a file.
-    """
+    """Connections to one database, each of which serves one transaction at a time."""
 
     def __init__(self, connect: Callable[[], Any], *, is_sqlite: bool) -> None:
         self._connect, self._is_sqlite = connect, is_sqlite
@@ -205,9 +179,7 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
-        """Open a transaction with the statement ``begin``: the end of the block commits it, an
-        exception undoes it.
-        """
+        """Open a transaction with ``begin``: the block's end commits it, an exception undoes it."""
         connection = None
         with suppress(IndexError):
             kept = self._idle.pop()

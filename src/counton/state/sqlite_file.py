@@ -1,6 +1,4 @@
-"""A state as a SQLite file: created whole or not at all, written to disk at each commit, and
-checked.
-"""
+"""A state as a SQLite file: created whole or not at all, on disk at each commit, checked."""
 
 from __future__ import annotations
 
@@ -62,11 +60,7 @@ def connect(path: Path, timeout_seconds: float) -> Any:
 
 
 def open_file(path: Path, **more: Any) -> Any:
-    """Open a connection to an existing state, even if this process may not write in its folder.
-
-    Args:
-        more: further arguments of the connection.
-    """
+    """Open a connection to an existing state, even without the right to write in its folder."""
     if may_be_written(path):
         return sqlite3.connect(path, **more)
     mode = "mode=ro" if _has_log(path) else "immutable=1"
@@ -74,16 +68,12 @@ def open_file(path: Path, **more: Any) -> Any:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return True if files can be made in the folder of a state. SQLite needs such files to write
-    the state.
-    """
+    """Return True if files can be made in the state's folder, as SQLite needs for writing."""
     return os.access(path.parent, os.W_OK)
 
 
 def _has_log(path: Path) -> bool:
-    """Return True if commits wait in SQLite's log (``STATE-wal``), so that the file alone is an old
-    state.
-    """
+    """Return True if commits wait in SQLite's log: the file alone is an old state."""
     with suppress(OSError):
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     return False
@@ -153,10 +143,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def check(path: Path) -> None:
-    """Refuse a damaged or foreign file before SQLite opens it for writing.
-
-    SQLite itself would notice such defects too late, or not at all.
-    """
+    """Refuse a damaged or foreign file, which SQLite would notice too late or never."""
     try:
         header = sqlite_header(path)
         # The order matters: another process may merge its log meanwhile, and delete it after that.

@@ -65,12 +65,7 @@ def default_folder() -> str | None:
 
 
 def address_of(place: Place) -> str:
-    """Return the folder of a witness (the record of releases away from the state) as a state stores
-    it: an absolute path.
-
-    Raises:
-        InvalidInput: not the path of a folder.
-    """
+    """Return a witness's folder as an absolute path; raise InvalidInput for anything else."""
     given: Any = place
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
@@ -82,13 +77,7 @@ def address_of(place: Place) -> str:
 
 
 class Mark(NamedTuple):
-    """The progress of a stream, as stored in a state or in its witness (a record outside the
-    state).
-
-    Attributes:
-        key: fingerprint of the stream's key.
-        forgotten: number of requests to forget people that the stream has carried out.
-    """
+    """The progress of a stream, with its key's fingerprint and number of forgettings."""
 
     key: str
     name: str
@@ -201,8 +190,8 @@ class Witness:
     def _begin(
         self, connection: Connection, old: WitnessFile | None, new: WitnessFile, rows: bool
     ) -> None:
-        """Write the entries to a new file and remove the old one; until then, the new one says that
-        it is moving. ``rows``: also record what the state has released.
+        """Write the entries, and those of ``rows``, to a new file marked as moving; remove the old
+        one.
         """
         entries = [{word: one[word] for word in one if word != "where"} for one in self.entries]
         if rows:
@@ -224,12 +213,7 @@ class Witness:
             raise self._unwritten(str(new.path), _why(error), _NOTHING_RELEASED) from None
 
     def refuse_missing(self) -> None:
-        """Refuse a state if its witness (the record of releases away from the state) should exist
-        and is missing.
-
-        Raises:
-            StateUnavailable: the folder may be on a disk that is not mounted.
-        """
+        """Raise StateUnavailable if the witness is missing: its disk may not be mounted."""
         if self.missing:
             raise StateUnavailable(
                 f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
@@ -242,9 +226,7 @@ class Witness:
             )
 
     def forgotten_entries(self, connection: Connection) -> Entries:
-        """Return the entries that the witness (the record of releases outside the state) has for
-        streams that have released something and that the state lacks.
-        """
+        """Return the witness's entries of released streams that the state lacks."""
         rows = connection.rows("SELECT key_fingerprint, name FROM counton_streams")
         known = {(row.key_fingerprint, row.name) for row in rows}
         return [
@@ -305,9 +287,7 @@ class Witness:
     def compare(
         self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
-        """Refuse a stream that is an old copy, as `check` does, whatever the witness (the record
-        outside the state) does not know.
-        """
+        """Refuse an old copy as `check` does, but not what the witness does not know."""
         for entry in self._of(at):
             if entry["step"] > at.step:
                 raise OldCopy(
@@ -331,15 +311,11 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> Entries:
-        """Return the entries that the witness (the record of releases outside the state) has for
-        one stream, the latest steps first.
-        """
+        """Return the witness's entries of one stream, the latest steps first."""
         return [one for one in self.entries if (one["key"], one["stream"]) == at[:2]]
 
     def knows(self, at: Mark) -> bool:
-        """Return True if the witness (the record of releases outside the state) has an entry for
-        the stream that ``at`` names.
-        """
+        """Return True if the witness has an entry for the stream of ``at``."""
         return bool(self._of(at))
 
     def may_show(self, at: Mark, digest: str) -> bool:
@@ -365,9 +341,7 @@ class Witness:
         return bool(of) and not later and self.is_behind(at)
 
     def is_behind(self, at: Mark) -> bool:
-        """Return True if the witness (the record outside the state) has not recorded a stream's
-        progress ``at``: its last step, or all its deletions of people.
-        """
+        """Return True if the witness lacks a stream's last step, or deletions of people."""
         return (
             not self.missing
             and self.file is not None
@@ -405,9 +379,7 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Check, before a release is committed, that the witness (the record of releases outside
-        the state) can record it afterwards.
-        """
+        """Check, before a commit, that the witness can record the release afterwards."""
         entry = self._entry(at, "0" * 64)
         self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
 
@@ -433,10 +405,7 @@ class Witness:
         }
 
     def lacks(self, connection: Connection, at: Mark) -> str | None:
-        """Return, in words, why the witness (the record of releases outside the state) would not
-        notice an old copy of the state; None if it would notice it. ``at`` is the stream's progress
-        as the state has it.
-        """
+        """Return why the witness would not notice an old copy at ``at``; None if it would."""
         if not at.step or self.file is None:
             return None
         path = self.file.path
@@ -474,9 +443,7 @@ class Witness:
 
 
 def latest_witness(database: Database, place: Place | None = None) -> Witness:
-    """Read the witness of a state, the record of releases outside the state, before the state's
-    streams are read; ``place`` is the folder that this run names.
-    """
+    """Read the witness of a state before the state's streams are read."""
     with database.transaction(write=False) as connection:
         return Witness(database, connection, place)
 
@@ -561,9 +528,7 @@ def witness_remarks(
 
 
 class Position(NamedTuple):
-    """Number of released steps of a stream, and its writer epoch, a number that each opening for
-    writing raises.
-    """
+    """Number of a stream's released steps, and its writer epoch."""
 
     step: int
     epoch: int
@@ -590,10 +555,7 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Return a function that maps a step of a stream to the digest of its release.
-
-    The digest is that of the journal, the table of releases; None if the journal lacks the step.
-    """
+    """Return a function from a step to the journal's digest of its release or None."""
     return cache(partial(journal.digest_at, connection, stream_id))
 
 

@@ -87,9 +87,7 @@ class Store(Closing):
         return reader_of(self.database, name, key)
 
     def arrivals(self, name: str) -> Private[Arrivals]:
-        """Return how many rows a stream has received, and how many of them after the release of
-        their window. Exact: only for the operator.
-        """
+        """Return how many rows came, and how many after their window's release. Operator only."""
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
             return Private(Arrivals(*connection.one(said, name=name)))
@@ -136,36 +134,27 @@ class Store(Closing):
 
     @property
     def units(self) -> list[SpentUnit]:
-        """Protected unit of each stream, in the order in which the streams were entered in the
-        ledger, the record of spent privacy loss.
-        """
+        """Protected unit of each stream, in the order of the ledger."""
         return self._read(known_in)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """The ledger entries of this state's own streams and tables, oldest first. An entry has the
-        name, guarantee and protected unit of a stream or table.
-        """
+        """The ledger entries of this state's own streams and tables, oldest first."""
         return self._read(books.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
-        """Times at which this state's ledger entries (`spends`, the guarantees given) were made,
-        ISO 8601 in UTC.
-        """
+        """Times (ISO 8601, UTC) of the ledger entries `spends`."""
         return self._read(books.entry_times)
 
     @property
     def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Changes of the state's privacy limit, in order: who set, raised or lowered it, when, and
-        its former terms.
-        """
+        """Changes of the privacy limit, in order, with their user and former terms."""
         return self._read(books.limit_changes)
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All entries of the ledger (the record of spent privacy loss), and all changes of the
-        limit, ordered by time.
+        """All entries of the ledger and changes of the limit by time, with user and host.
 
         Each entry and change names its user and host.
 
@@ -182,13 +171,7 @@ class Store(Closing):
 
     @property
     def ledger(self) -> Ledger | None:
-        """A copy of the ledger, the record of spent privacy loss, with its entries and its limit;
-        None if there is no limit.
-
-        The copy can compute how much privacy loss is left.
-
-        To make an entry, use ``Stream.create``.
-        """
+        """A copy of the ledger, which can compute what is left; None if there is no limit."""
         return self._read(books.ledger)
 
     @property
@@ -312,8 +295,7 @@ class Store(Closing):
             books.add(connection, Spend(name, guarantee, unit, relation))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
-        """Return the ledger (the record of spent privacy loss) as it would be after `set_limit`
-        with this limit; nothing is written.
+        """Return the ledger as it would be after `set_limit` with this limit; nothing is written.
 
         Raises:
             BudgetExceeded, InvalidInput: as in `set_limit`.
@@ -372,11 +354,9 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, database: Database, row: Any) -> dict[str, Any]:
-    """Return a stream's public facts as JSON values.
+    """Return a stream's public facts; ``refused`` says why the last release is left out.
 
-    If the strategy is the user's own, only the name of the noise distribution is included, not the
-    values of its parameters. If the last release may not be shown, it is left out, and ``refused``
-    says why.
+    The parameters of a user's own strategy are not included.
     """
     terms, last, refused = json.loads(row.terms), None, dict[str, str]()
     try:

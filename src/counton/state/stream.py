@@ -313,9 +313,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """Total privacy loss of the state for each kind of protected unit, added up as
-        `counton.privacy.ledger.totals` does.
-        """
+        """Total privacy loss by kind of unit, as in `counton.privacy.ledger.totals`."""
         with self.database.transaction(write=False) as connection:
             return ledger_rows.totals(connection)
 
@@ -474,9 +472,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """The sizes of the stream's exact sums so far. A caller computes from them how much more
-        the stream can take. Secret.
-        """
+        """The sizes of the stream's exact sums so far. Secret."""
         taken, statistic = open_private(self._counter().totals_taken), self.statistic
         (smallest, most), whole = extremes(taken), 0.0
         if isinstance(statistic, TallyStatistic) and taken.size:
@@ -485,9 +481,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def arrivals(self) -> Private[Arrivals]:
-        """Number of rows that the stream has received so far, and of those that came after the
-        release of their window. Exact: secret.
-        """
+        """Numbers of rows received, and of those after their window's release. Exact: secret."""
         return Private(self._arrivals)
 
     def amend(self, details: Mapping[str, Any]) -> None:
@@ -563,9 +557,7 @@ class Stream(JournalReader, Closing):
         self._open()
 
     def _open(self) -> None:
-        """Refuse a stream that was closed; record its last release in the witness (a file outside
-        the state) before anything of the stream is shown.
-        """
+        """Refuse a closed stream; record its last release in the witness before it is shown."""
         if self._closed:
             raise StateError(
                 f"this object of stream {self.name!r} is closed: open the stream again with "
@@ -577,11 +569,7 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._forgotten)
 
     def _settle(self) -> None:
-        """Record the last release in the witness (a file outside the state), unless it has it. It
-        may be shown only afterwards.
-
-        The release is missing there if the process that made it was killed too early.
-        """
+        """Record the last release in the witness, where a killed process left it out."""
         step = self._step
         if self._noted == (step, self._forgotten):
             return
@@ -597,9 +585,7 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
-        """Return the counter (the object that adds noise to totals) at the last committed step.
-        After a release that failed half-way, the counter is rebuilt from the database.
-        """
+        """Return the counter at the last commit, rebuilt after a failed release."""
         with self._lock:
             self._open()
             if self._ready is None:
@@ -618,10 +604,7 @@ class Stream(JournalReader, Closing):
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
-        """Release the new steps of an addition (the totals and records of one commit). Steps from
-        ``first_step`` on that are released already are answered from the journal, the table of
-        releases.
-        """
+        """Release the new steps of an addition; answer released ones from the journal."""
         counter, grid = self._counter(), cast("NDArray[np.int64]", addition.inputs)
         shape = counter.shape if counter.design.counters is None else grid.shape[1:]
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(counter.shape):
@@ -696,12 +679,10 @@ class Stream(JournalReader, Closing):
         return releases
 
     def _check_copy(self, connection: Connection, now: int) -> None:
-        """Refuse to commit steps up to ``now`` that another copy of the state has released or may
-        have released.
+        """Refuse steps up to ``now`` that another copy of the state may have released.
 
         Raises:
-            StateError: the witness (a record outside the state) has recorded more than this state
-                has, or cannot be written.
+            StateError: the witness has recorded more than this state has, or cannot be written.
         """
         at = self._mark(self._step)
         if not self._step:
@@ -716,9 +697,7 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit releases (``rows`` for the journal, the table of releases), and everything that is
-        stored with them, in one transaction.
-        """
+        """Commit releases, and all that is stored with them, in one transaction."""
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
@@ -764,9 +743,7 @@ class Stream(JournalReader, Closing):
         self._remembered, self._arrivals = kept, arrivals
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
-        """Change a column of the stream's database row; raise an error if another process has
-        become the stream's writer meanwhile.
-        """
+        """Change a column of the stream's row; refuse if another process is the writer now."""
         said = (
             f"UPDATE counton_streams SET {column} = :value"
             " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
@@ -788,11 +765,7 @@ def _complete(
     strategy: StreamStrategy,
     guarantee: Guarantee,
 ) -> Statistic:
-    """Return a new stream's statistic with all parameters, including those that depend on the
-    guarantee.
-
-    A statistic that a state cannot store is refused.
-    """
+    """Return a new stream's statistic with all parameters; refuse one that cannot be stored."""
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
     whole = statistic.settle(guarantee, strategy.horizon)
@@ -812,18 +785,13 @@ _FIND = (
 
 
 class NoiseTable:
-    """Encrypted noise of one stream's next steps, in the table ``counton_noise``.
-
-    Rows may be deleted at any time, because the noise can be drawn again.
-    """
+    """Encrypted noise of a stream's next steps; rows may be deleted: it can be drawn again."""
 
     def __init__(self, database: Database, stream_id: int) -> None:
         self._database, self._stream_id = database, stream_id
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the newest stored noise that begins at ``step`` or before, for the block of cells
-        that begins with ``cell``; None if there is none.
-        """
+        """Return the newest noise of the block at ``cell`` from ``step`` or before, or None."""
         with suppress(CountonError), self._database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
             if row is not None:
@@ -831,9 +799,7 @@ class NoiseTable:
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Replace the stored noise of the block of cells that begins with ``cell``. If the new
-        noise cannot be written, the old noise stays, and no error is raised.
-        """
+        """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
             connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)

@@ -1,8 +1,6 @@
-"""Public facts of a stream: a JSON text, and group names in blocks beside it.
+"""Public facts of a stream: a JSON text, and group names in compressed blocks beside it.
 
-There may be many millions of names, too many for a text column, and they are rarely read. So they
-are stored in a table of their own, in compressed blocks. The JSON text holds their number and a
-digest of the blocks, so a digest of the text also protects the names.
+The text holds a digest of the blocks, so a digest of the text also protects the names.
 """
 
 from __future__ import annotations
@@ -24,22 +22,14 @@ _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
 class Facts(NamedTuple):
-    """Public facts of a stream (options, protected unit, names of groups), in the form in which a
-    state stores them.
-
-    Attributes:
-        text: JSON; equal facts give equal texts.
-        names: lists of group names, by the name of the fact whose value the list is.
-    """
+    """Public facts as stored: JSON (equal for equal facts), and lists of group names by fact."""
 
     text: str
     names: Mapping[str, GroupNames]
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Split a stream's public facts (options, names of groups and others) into a JSON text and
-        the lists of group names, which are stored apart.
-        """
+        """Split public facts into a JSON text and the lists of group names."""
         if _NAMES in facts:
             raise InvalidInput(
                 f"details have the key {_NAMES!r}, which the state uses itself: give it another "
@@ -54,19 +44,13 @@ class Facts(NamedTuple):
         return cls(to_json(kept, "details"), names)
 
     def values(self) -> dict[str, Any]:
-        """Return the public facts of the stream as the dictionary from which this object was
-        made.
-        """
+        """Return the public facts from which this object was made."""
         kept: dict[str, Any] = json.loads(self.text)
         kept.pop(_NAMES, None)
         return {**kept, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
-        """Write the lists of group names that have changed, in the transaction that writes the JSON
-        text.
-
-        ``before`` is the former JSON text.
-        """
+        """Write the group names that differ from those of ``before``, the former JSON text."""
         kept = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
@@ -81,17 +65,13 @@ _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options that define a stream of events, by name, from its public facts; empty for
-    other streams.
-    """
+    """Return the options of a stream of events from its public facts; else none."""
     record = details.get("record")
     return record if isinstance(record, Mapping) else {}
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Return a stream's public facts (options, names of groups and others), from the JSON text and
-    the stored lists of group names.
-    """
+    """Return a stream's public facts from the JSON text and the stored names."""
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         names = _HELD.get(said["digest"])
@@ -108,9 +88,7 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse a stream whose stored group names do not match their digest in the JSON text of its
-    public facts.
-    """
+    """Refuse stored group names that do not match their digest in the JSON text."""
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
 
@@ -130,9 +108,7 @@ def _blocks(
 
 
 def to_json(value: Mapping[str, Any], name: str) -> str:
-    """Return the value as JSON text; refuse a value that JSON cannot hold. Equal values give equal
-    texts; ``name`` is the name of the value in messages.
-    """
+    """Return the value ``name`` as JSON, equal for equal values; refuse what JSON lacks."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -134,11 +134,7 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 
 
 def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
-    """Return the kind of unit that a stream protects: "event", "user", "edge" or "letter"; None if
-    its public facts do not say.
-
-    ``saved`` is the stream's statistic as JSON values, ``details`` its public facts.
-    """
+    """Return "event", "user", "edge" or "letter"; None if the public facts do not say."""
     record = record_in(details)
     if record.get("user") is not None:  # the rows are a user's, whatever each row describes
         return "user"
@@ -154,9 +150,7 @@ _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return the protected units in a state's ledger (the record of spent privacy loss): the unit
-    of the ledger's limit first, then the units of its entries in order.
-    """
+    """Return the limit's protected unit, then those of the ledger's entries in order."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):

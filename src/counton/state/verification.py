@@ -182,9 +182,7 @@ def _witness_problem(
     witness: Witness | StateError,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """Return the error with which the witness (a record outside the state) refuses a release; None
-    if it accepts it.
-    """
+    """Return the error with which the witness refuses a release, or None."""
     if isinstance(witness, StateError):
         return witness
     try:
@@ -201,11 +199,7 @@ def _witness_problem(
 def _forgotten_releases(
     connection: Connection, database: Database, witness: Witness | StateError, of: str | None
 ) -> Iterator[Verification]:
-    """Yield a result for each stream that the witness (a record outside the state) has recorded and
-    the state lacks.
-
-    ``of`` is the name of a stream; None: all.
-    """
+    """Yield a result for each stream (or ``of``) that the witness has and the state lacks."""
     if isinstance(witness, StateError):  # each release reports it
         return
     entries = witness.forgotten_entries(connection)
@@ -240,12 +234,7 @@ def _fitting(
 
 
 class _Recomputation:
-    """The check of one stream's releases: they are computed again and compared.
-
-    Args:
-        row: database row of the stream.
-        key: key of the stream.
-    """
+    """The check of one stream's releases: they are computed again and compared."""
 
     def __init__(self, database: Database, row: Any, key: Key) -> None:
         self._database, self._row, self._key = database, row, key
@@ -256,12 +245,7 @@ class _Recomputation:
         self._problems: list[str] = []
 
     def verify(self, spent: Any) -> Verification:
-        """Run all checks of the stream's releases, and return their result.
-
-        Args:
-            spent: database row of the stream's entry in the ledger (the record of spent privacy
-                loss); None if there is none.
-        """
+        """Run all checks; ``spent`` is the ledger's row of the stream, if there is one."""
         row, terms = self._row, self._terms
         self._check_promise(spent)
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
@@ -291,11 +275,7 @@ class _Recomputation:
         return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
     def _check_seal(self) -> None:
-        """Refuse a stream whose public facts, or digests of counted users, ids and files, were
-        altered without its key.
-
-        If another process writes them meanwhile, they are read again.
-        """
+        """Refuse facts or digests altered without the key; read again if another process writes."""
         name = self._row.name
         while True:
             with self._database.transaction(write=False) as connection:
@@ -308,9 +288,7 @@ class _Recomputation:
                         raise
 
     def _check_std(self) -> None:
-        """Refuse a journal (the table of a stream's releases) in which the standard deviation of a
-        step's noise differs from the one computed from the design.
-        """
+        """Refuse a journal whose noise deviation differs from the design's."""
         row, every = self._row, self._terms.errors.std(range(1, self._row.step + 1))
         said = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
@@ -327,9 +305,7 @@ class _Recomputation:
                     )
 
     def _recompute(self) -> None:
-        """Recompute all released values; check that the exact sums that are stored for the next
-        release fit them.
-        """
+        """Recompute all released values; check that the stored sums for the next release fit."""
         terms, row = self._terms, self._row
         nothing_yet = StreamProgress.start(terms)
         start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
@@ -376,11 +352,7 @@ class _Recomputation:
         self._checks.append("the sums kept for the next release fit the releases before it")
 
     def _parts(self, last: int) -> Iterator[range]:
-        """Yield ranges of consecutive steps that fit into memory.
-
-        All steps of a range have equally many cells. A later range may have more, because groups
-        are found.
-        """
+        """Yield ranges of steps with equally many cells that fit into memory."""
         terms, begin = self._terms, 1
         if terms.counters is None:
             size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
@@ -397,9 +369,7 @@ class _Recomputation:
             yield range(begin, last + 1)
 
     def _read_values(self, steps: range) -> journal.Entries:
-        """Return the released values of these steps from the journal (the table of releases), shape
-        (steps, *shape of a step).
-        """
+        """Return the journal's values of these steps, shape (steps, *shape of a step)."""
         return self._read(steps, saved_shape(self._terms))
 
     def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
@@ -407,12 +377,7 @@ class _Recomputation:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
-        """Compute the releases of ``inputs`` (shape (steps, *shape)) again with the same key, and
-        compare them with the values in the journal, the table of releases.
-
-        ``again`` is a counter (the object that adds noise) at the step before the first of these
-        steps.
-        """
+        """Release ``inputs`` (shape (steps, *shape)) with ``again``; compare with the journal."""
         if not len(inputs):
             return
         steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
@@ -434,9 +399,7 @@ class _Recomputation:
             )
 
     def _check_promise(self, spent: Any) -> None:
-        """Check that the ledger (the record of spent privacy loss) has the stream's guarantee, that
-        the noise distribution satisfies it, and that the thresholds for found groups do.
-        """
+        """Check that the ledger has the guarantee, and that noise and thresholds satisfy it."""
         terms, name = self._terms, self._row.name
         if spent is None or spent.guarantee != terms.guarantee:
             had = "no entry" if spent is None else str(spent.guarantee)

@@ -52,13 +52,7 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
 
 
 def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None:
-    """Remove temporary files that killed processes left in a folder while writing the same file.
-
-    Args:
-        folder: the folder of the file.
-        prefix: first characters of the names of the temporary files; eight random ones follow.
-        beside: suffixes of further files that were made beside each temporary file.
-    """
+    """Remove a folder's temporary files ``prefix`` + eight letters, and those ``beside`` them."""
     left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
     with suppress(OSError):  # a leftover costs only space
         for left in [*folder.iterdir()]:
@@ -74,9 +68,7 @@ def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None
 
 
 def try_lock(handle: int) -> bool:
-    """Try to lock an open file (``handle`` is its descriptor) until it is closed; return True if
-    that succeeded.
-    """
+    """Try to lock an open file until it is closed; return True on success."""
     if os.name != "posix":
         return False
     import fcntl
