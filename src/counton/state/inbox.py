@@ -179,7 +179,7 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """Return "known" for an accepted batch, "other" if its digest differs, None if it is new."""
+        """Return "known" for an accepted batch, "other" for another digest, None for a new id."""
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
@@ -344,6 +344,8 @@ class Inbox(Closing):
 
     def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
         """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
+
+        ``keep_aside`` keeps unreadable rows until the operator has them: see `unwritten`.
 
         Raises:
             StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.

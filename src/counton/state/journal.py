@@ -111,7 +111,8 @@ def _whole(
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
     """Return the unit whose integer multiples all values are, and the conversion to integers.
 
-    The unit is None for integers. It is "" if no unit fits: then the 64 bits of floats are kept.
+    The unit is None for integers. It is "" if ``unit`` does not fit: then each float is its 64
+    bits.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)

@@ -52,7 +52,9 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
 
 
 def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None:
-    """Remove a folder's temporary files ``prefix`` + eight letters, and those ``beside`` them."""
+    """Remove temporary files that killed processes left: ``prefix``, eight random characters, and
+    those with the suffixes ``beside``.
+    """
     left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
     with suppress(OSError):  # a leftover costs only space
         for left in [*folder.iterdir()]:
