@@ -170,11 +170,9 @@ def release(
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
-    """Extend an error about missing options: it then lists all options that the first release
-    needs, with example values to edit.
+    """Extend an error by all options that the first release needs, with examples to edit.
 
-    The error is returned unchanged if the events cannot be read, or are standard input, which can
-    be read only once.
+    Unchanged if the events cannot be read, or are standard input, which is read only once.
     """
     from counton.run.first_job import look_at, with_examples
 
@@ -191,10 +189,8 @@ def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """Split a guarantee into the job fields that state it, such as ``{"epsilon": 1}``.
-
-    A call that states both a guarantee and one of the fields ``epsilon``, ``delta`` and ``rho`` is
-    refused. ``named`` has all fields that the caller stated.
+    """Split a guarantee into job fields such as ``{"epsilon": 1}``; refuse it beside ``named``
+    ones.
     """
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:

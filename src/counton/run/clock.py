@@ -146,7 +146,7 @@ _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_0
 
 
 def length_of(watermark: str | None) -> int:
-    """Convert a watermark, the time to wait after a window's end, to microseconds; 0 if it is None.
+    """Convert a watermark to microseconds; None is 0.
 
     >>> length_of("6h") == 6 * 3_600_000_000
     True
@@ -163,21 +163,17 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return False if the newest event decides which windows have ended, True if a stated time or
-    the current time does.
-
-    ``until`` is "newest" in the first case, and a time, None or "now" in the second.
-    """
+    """Return False if the newest event decides which windows have ended, not a clock or a time."""
     return (_UNSTATED if until is None else until) != NEWEST
 
 
 def _refuse_quiet(
     until: str | datetime | None, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
-    """Refuse to release windows up to number ``count`` if more than ``most`` windows have ended
-    since the newest event, because a file may be missing. The window of that event counts too.
+    """Refuse to release up to window ``count`` if more than ``most`` windows lack events.
 
-    If only new events are given, windows that are released already do not count as empty.
+    A file may be missing. The newest event's window counts too. Released windows do not, if only
+    new events are given.
     """
     new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or (since <= most and not seen.none):
@@ -201,11 +197,9 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return two numbers of windows after the newest event: those that would be released now, and
-    all that have ended.
+    """Return how many windows after the newest event would be released now, and have ended.
 
-    ``count`` is the number of windows that have ended. If only new events are known, the second
-    number is equal to the first.
+    If only new events are known, the second number is equal to the first.
     """
     newest = 0 if seen.last is None else windows.ended_by(seen.last)
     new = count - max(newest, seen.released or 0)
@@ -213,9 +207,7 @@ def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int,
 
 
 def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
-    """Return the time up to which windows are released if the newest event decides, in microseconds
-    since 1970. ``end`` is the time at which the last window is released, for the message.
-    """
+    """Return the release time by the newest event; ``end`` of the last window for the message."""
     if seen.newest is None:
         raise InvalidInput(
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "

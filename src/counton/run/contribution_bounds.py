@@ -97,11 +97,7 @@ class DigestHolder:
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns of rows that are to be held in memory; names of users and ids become
-        digests.
-
-        ``marked`` has the rows with their time (``us``), window (``step``), group and value.
-        """
+        """Select the columns of ``marked`` rows to hold; names of users and ids become digests."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
         types = marked.collect_schema()
@@ -121,9 +117,7 @@ class DigestHolder:
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold the rows that can count: of declared groups, with times within the stream's windows,
-        and with values in the statistic's cells.
-        """
+        """Hold the rows that can count, by their groups, times and values."""
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
@@ -145,17 +139,14 @@ class DigestHolder:
             self._pool.add(HeldRows(us, step, group, total, *names))
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the held rows in portions, with all rows of one user (or id) in the same portion;
-        see `Pool.by_keys`.
-        """
+        """Yield portions that hold all rows of a user or id; see `Pool.by_keys`."""
         return self._pool.by_keys()
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the number (0 to `BUCKETS` - 1) of each user's bucket, given digests of users.
+    """Return the bucket (0 to `BUCKETS` - 1) of each digest of a user.
 
-    A bucket is one of `BUCKETS` parts of all people. Once a person is forgotten, no new person in
-    the same bucket can count in the periods that had begun by then.
+    Once a person is forgotten, no new person in the bucket counts in the periods begun by then.
     """
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
@@ -274,10 +265,7 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Yield sums of the rows that count by window and group, for some of the users at a time.
-
-        Other results, such as numbers of rows left out, are added to ``found``.
-        """
+        """Yield sums by window and group of the rows that count; add other results to ``found``."""
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
             found.closed += closed
@@ -308,8 +296,7 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Drop held rows that cannot count: their window or period is closed, or their user has
-        enough earlier rows to reach the bound.
+        """Drop rows of closed windows or periods, and of users whose earlier rows reach the bound.
 
         ``rows`` holds all rows read so far of each of its users.
         """
@@ -323,12 +310,7 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return how the stream's memory of counted rows changes after this run: the digests to
-        add, and the digests to delete.
-
-        A digest is a keyed hash of a user or a row id. ``private`` has the rows that were chosen to
-        count. ``target`` is the number of steps released after the run.
-        """
+        """Return the digests to add and to delete after a run that releases up to ``target``."""
         chosen, still_open = open_private(private), self._first_open(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
@@ -358,10 +340,8 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Return the rows whose windows and periods may still count, the numbers of their periods,
-        and how many other rows were left out.
-
-        The returned rows are ordered by user (or id) and period.
+        """Return the rows that may still count by user and period, their periods, and the others'
+        number.
         """
         period, still_open = self._periods(rows), self._first_open(self._released)
         first_open = self._definition.cut.first_open(self._released)
@@ -377,9 +357,7 @@ class ContributionBounder:
         return rows.at(places), period[places], len(rows) - len(places)
 
     def _periods(self, rows: HeldRows) -> Integers:
-        """Return, for each row, the number of its user's period, such as a day; 0 if the stream has
-        no periods.
-        """
+        """Return the number of each row's period; 0 without periods."""
         per, zone = self._counting.per, self._windows.timezone
         if per is None or not len(rows):
             return np.zeros(len(rows), np.int64)
@@ -396,12 +374,12 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _first_open(self, released: int) -> _FirstOpen:
-        """Return the first period of users, and the first day of rows with ids, from which rows may
-        still count after ``released`` steps.
+        """Return the first period of users and day of ids whose rows may count after ``released``
+        steps.
 
-        Earlier rows count nowhere. This function alone decides which rows are considered (`_open`),
-        and which marks (digests of counted rows) are read (`choose`) and deleted (`change`). A row
-        that is considered although its mark is deleted would count twice.
+        This function alone decides which rows are considered (`_open`), and which marks are read
+        (`choose`) and deleted (`change`). A row that is considered although its mark is deleted
+        would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
         if released:
@@ -414,12 +392,7 @@ class ContributionBounder:
         return _FirstOpen(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return the stream's stored sets of marks (digests of counted rows) of one kind.
-
-        The kind is "user" or "id", or `REFUSED` or `CLOSED` for what is stored about forgotten
-        people and periods. The list is empty if there is no stream yet. The sets are also added to
-        ``self._kept``, because `change` may merge them later.
-        """
+        """Return the stored sets of marks of one kind, which `change` may merge later."""
         if self._memory is None:
             return []
         parts = [*open_private(self._memory.marks(kind))]
@@ -427,12 +400,7 @@ class ContributionBounder:
         return parts
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
-        """Return one row for each id, the first in time, and the number of each returned row's
-        period.
-
-        If there are users, equal ids of two users, or in two periods of a user, count as different
-        ids.
-        """
+        """Return the first row of each id and its period; ids differ by user and period."""
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
         if rows.user is not None:
@@ -451,10 +419,9 @@ class ContributionBounder:
     def _apply_bounds(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Return the rows that count within the bounds of their users, with the numbers of their
-        periods.
+        """Return the rows that count within the bounds of their users, and their periods.
 
-        ``rows`` holds all new rows of each of its users; ``before`` holds the rows counted earlier.
+        ``rows`` holds all new rows of each of its users; ``before`` the rows counted earlier.
         """
         asked_for = len(rows)
         if before.refused:
@@ -514,12 +481,7 @@ class ContributionBounder:
         return both.at(order), number[order], order >= len(rows)
 
     def _due(self, rows: HeldRows) -> NDArray[np.int64]:
-        """Return the step that releases each row: the step of the row's own window, or for a late
-        row the next step to be released.
-
-        If windows are revised (released again when late rows come), it is always the row's own
-        window.
-        """
+        """Return each row's releasing step: its window's, or the next for late rows not revised."""
         if self._definition.cut.lags:
             return rows.step.astype(np.int64)
         return np.maximum(rows.step.astype(np.int64), self._released + 1)
@@ -531,11 +493,8 @@ class ContributionBounder:
         old: NDArray[np.bool_],
         most: int | None = None,
     ) -> NDArray[np.bool_]:
-        """Return a mask of the rows that count: the first rows of each user, up to the bound, and
-        all rows in ``old``.
-
-        ``old`` is a mask of the rows that earlier runs have counted; ``period`` is the period of
-        each row. ``most``, if given, replaces the bound on the number of rows.
+        """Return a mask of each user's first rows up to ``most`` or the bound, and all ``old``
+        ones.
         """
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
@@ -544,12 +503,9 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Encode in each row's value the row's rank among the rows of its user, if the statistic
-        needs ranks.
+        """Encode in each value the row's rank among its user's rows, if users are counted.
 
-        A statistic needs ranks if it counts users; for other statistics the rows are returned
-        unchanged. A rank depends only on the user's own rows, new
-        and remembered.
+        A rank depends only on the user's own rows, new and remembered.
         """
         adds = self._definition.sums.rule
         if adds is None or not adds.rank_digits:
@@ -586,10 +542,7 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The earliest period (``period``) and the earliest day (``day``) whose rows may still count.
-
-    The period applies if the number of a user's rows is bounded, the day if rows have ids.
-    """
+    """The earliest period (of bounded users) and day (of ids) whose rows may still count."""
 
     period: int
     day: int
@@ -643,10 +596,7 @@ def _remembered_rows(
 
 @dataclass
 class _Findings:
-    """Side results of choosing the rows that count, such as the number of rows left out.
-
-    They are added up while a run processes its rows, some users at a time.
-    """
+    """Side results of the choice, added up while some users at a time are processed."""
 
     over: int
     closed: int
@@ -656,13 +606,8 @@ class _Findings:
 
 
 def known_rows_of(rows: HeldRows, part: marks.MarkSet) -> NDArray[np.bool_]:
-    """Return a mask of the rows that earlier runs have counted.
-
-    Among equal rows (user, window, group, value), the first in time are marked, as many as ``part``
-    remembers.
-
-    Args:
-        part: remembered rows (digests of their users, with window, group and value).
+    """Return a mask of earlier counted rows: of equal ones, the first as often as ``part`` has
+    them.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
     mine = _hash_rows([rows.key, rows.step, rows.group, rows.total])
@@ -680,10 +625,9 @@ def known_rows_of(rows: HeldRows, part: marks.MarkSet) -> NDArray[np.bool_]:
 
 
 def _hash_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Hash each row, given as parallel columns, to one 64-bit word, for comparisons in memory.
+    """Hash each row to a 64-bit word; two rows agree by chance with probability 2^-64.
 
-    Two different rows get equal words with probability 2^-64. Nobody can search for such rows,
-    because the digests of users are secret.
+    Nobody can search for such rows, because the digests of users are secret.
     """
     word = columns[0].astype(np.uint64)
     for column in columns[1:]:
@@ -703,9 +647,7 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Concatenate sets of marks (digests of users or ids) into one set of this kind and period. The
-    digests must ascend from set to set.
-    """
+    """Concatenate sets of marks whose digests ascend from set to set."""
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
     return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))

@@ -12,8 +12,7 @@ from counton.rows.paths import is_database, is_table
 
 
 def default_state(events: object) -> str:
-    """Return the path of a stream's state (SQLite database) if none is stated: a file beside the
-    events.
+    """Return the path of a stream's state if none is stated: a file beside the events.
 
     >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
     ('library/loans.2024.counton.db', 'logs.counton.db')
@@ -70,11 +69,7 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the path of the default state (SQLite database) of the file to which a link leads.
-
-    The result is None if events is no link, if that state does not exist, or if the link has a
-    state of its own.
-    """
+    """Return the existing state of the file behind a link without a state of its own, or None."""
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():
         return None
@@ -89,10 +84,8 @@ def path_beside(events: object, ending: str) -> Path:
 
 
 def path_of(events: object) -> Path | None:
-    """Return the path that names the events: their file, or the folder if there are several files.
-
-    None for a data frame, a database or standard input. The folders ``.`` and ``..`` are replaced
-    by their full path.
+    """Return the full path of the events' file or folder; None for frame, database or standard
+    input.
     """
     first = events[0] if isinstance(events, list | tuple) and events else events
     if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
@@ -113,9 +106,7 @@ def stem_of(path: Path) -> str:
 
 
 def holds_new_events(events: object) -> bool:
-    """Return True if the events are a list, a folder or a pattern of files, which may get further
-    files. Each file then holds new events.
-    """
+    """Return True for a list, folder or pattern of files, each of which holds new events."""
     if isinstance(events, list | tuple):
         return True
     path = None if path_of(events) is None else os.fspath(events)  # type: ignore[call-overload]

@@ -43,22 +43,13 @@ DEFINING = tuple(
 
 @dataclass(frozen=True)
 class StreamColumns(Columns):
-    """Names of the columns of a stream's rows.
-
-    Attributes:
-        own: columns that the statistic reads.
-    """
+    """Names of the columns of a stream's rows; ``own`` are those of the statistic."""
 
     own: OwnColumns = attribute(default_factory=OwnColumns)
 
     @classmethod
     def of(cls, record: Mapping[str, Any], details: Mapping[str, Any]) -> StreamColumns:
-        """Return the columns of a stream; refuse one column that is named for two uses.
-
-        Args:
-            record: options that jobs stated.
-            details: public facts of the stream.
-        """
+        """Return the columns of a stream; refuse one column that is named for two uses."""
         own = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
         one = len(own.names) == 1 and own.names == own.numbers
         value, several = (own.names[0], ()) if one else (None, own.names)
@@ -98,16 +89,12 @@ class GroupSums(NamedTuple):
 
     @property
     def places(self) -> int:
-        """Number of sums that the statistic keeps for each group; each of these sums is called a
-        place.
-        """
+        """Number of sums that the statistic keeps for each group."""
         return 1 if self.rule is None else self.rule.places
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the exact numbers that the state (database) keeps for each window and group:
-        ``rows``, and ``total`` if the sum of values differs from the number of rows.
-        """
+        """Names of a group's exact numbers: ``rows``, and ``total`` if it can differ."""
         return ("rows",) if self.rule is None or self.rule.counts_rows else ("rows", "total")
 
 
@@ -211,9 +198,7 @@ class Definition(Description):
 
     @classmethod
     def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
-        """Return the definition (columns, windows, groups and guarantee) of an existing stream,
-        from its saved design and its public facts; refuse a stream that no job made.
-        """
+        """Return an existing stream's definition; refuse a stream that no job made."""
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} was not made from events and windows of time; continue it "
@@ -230,9 +215,7 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return a copy of this stream definition in which some of the public facts (``details``)
-        are replaced.
-        """
+        """Return a copy with some of the public facts replaced."""
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,
@@ -252,17 +235,12 @@ class Definition(Description):
 
     @property
     def expires(self) -> bool:
-        """True if the guarantee is an expiring one, whose privacy loss depends on the age of the
-        data.
-        """
+        """True if the privacy loss depends on the age of the data."""
         return bool(self.record.get("expire"))
 
     @property
     def unit_in_ledger(self) -> str:
-        """Name that the ledger (the record of spent privacy loss) uses for the stream's protected
-        unit. If the unit is a user's period, the name includes the time zone and the column of
-        times.
-        """
+        """The ledger's name of the unit; a period's includes time zone and column of times."""
         from counton.state.unit_names import by_its_clock  # which needs a database's library
 
         window = getattr(self.statistic, "window", None)
@@ -308,10 +286,7 @@ class Definition(Description):
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """Return the rule that assigns each row to a step: time windows, or one step for all rows.
-
-    ``record`` has the options that jobs stated; ``once`` is True for a table that is released once.
-    """
+    """Return the rule that assigns rows to steps: time windows, or one step for all."""
     if once:
         return Once()
     start = datetime.fromisoformat(record["start"])
@@ -322,11 +297,7 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
-    """Return the rule that decides which rows count.
-
-    ``record`` has the options that jobs stated. The rule is one of two: a bounded number of rows of
-    each user, if a column of users is stated; otherwise all rows.
-    """
+    """Return the rule of the rows that count: a bounded number of each user's, or all."""
     if record.get("user") is None:
         return Added()
     each = 1 if record.get("first") else rows_of_each_group(statistic)
@@ -336,9 +307,7 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:
-    """Return the largest number of rows of a user that count in each group; None if there is no
-    bound.
-    """
+    """Return the bound on a user's counted rows in each group, or None."""
     inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None
@@ -347,12 +316,9 @@ def rows_of_each_group(statistic: Statistic | None) -> int | None:
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the names of the columns in which a missing value leaves the row out, if the job skips
-    missing values. ``record`` has the options that jobs stated.
+    """Return the columns whose missing values leave a row out, if the job skips missing values.
 
-    Columns of labels (names of categories that the statistic counts) are excluded, because a row
-    without a label is counted in no group anyway. The column of groups is excluded if rows of
-    undeclared groups are counted or dropped.
+    A row without a label counts in no group anyway; undeclared groups may be counted or dropped.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts

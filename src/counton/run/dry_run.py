@@ -37,9 +37,7 @@ class DryRun:
     counts: Private[Counts] = attribute(repr=False)
 
     def for_operator(self) -> Counts:
-        """Return the exact numbers of rows that the run would read. Only for people who may see the
-        events: do not publish.
-        """
+        """Return the exact numbers of rows read. Only for people who may see the events."""
         return for_operator(self.counts)
 
 

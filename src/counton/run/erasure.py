@@ -134,9 +134,7 @@ class _Patience:
         self._end = monotonic() + seconds
 
     def goes_on(self) -> bool:
-        """Return False if the time for repeated attempts is over; otherwise wait a moment and
-        return True.
-        """
+        """Wait a moment and return True; False if the time for attempts is over."""
         if monotonic() >= self._end:
             return False
         _pause()
@@ -206,9 +204,7 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a length of ``retain`` that is malformed or too long, and a stream that does not
-    protect single periods of people.
-    """
+    """Refuse a malformed or too long ``retain``, and a stream that protects no single periods."""
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
@@ -224,9 +220,7 @@ def check_retain(length: str, definition: Definition) -> None:
 
 
 def retain(stream: Stream, definition: Definition, length: str) -> None:
-    """Forget everybody in periods that ended at least ``length`` (such as ``90d``) before the end
-    of the last released window.
-    """
+    """Forget all in periods that ended ``length`` before the last released window's end."""
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(length, "retain")) - 1
@@ -244,11 +238,7 @@ def _length(age: str, name: str = "age") -> timedelta:
 
 
 class _KeptStream(NamedTuple):
-    """The definition of a stream (columns, windows, guarantee) in a state (database), and whether
-    the stream has ended.
-
-    The definition is None if a program adds sums to the stream directly, not from events.
-    """
+    """A stream's definition (None if not of events), and whether it has ended."""
 
     definition: Definition | None
     over: bool
@@ -262,10 +252,7 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Return the streams of the state (database) by name, once the rows in all inboxes are counted.
-
-    An inbox holds rows that a service has yet to count. This function waits for the service.
-    """
+    """Return the streams by name, once a service has counted the rows in all inboxes."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
@@ -300,11 +287,7 @@ def _period(definition: Definition, moment: datetime) -> int:
 
 
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
-    """Delete the digests of everybody in all periods up to number ``last``; rows of these periods
-    count nowhere from now on.
-
-    Return the number of deleted digests.
-    """
+    """Delete and count the digests of periods up to ``last``, whose rows count nowhere now."""
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
@@ -313,11 +296,7 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Build the change that forgets everybody in all periods up to number ``last`` of a stream.
-
-    It deletes the digests of these periods, and closes the periods, so that their rows count
-    nowhere.
-    """
+    """Build the change that deletes the digests of periods up to ``last`` and closes them."""
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
@@ -326,10 +305,8 @@ def _closing(secret: marks.Secret, last: int) -> marks.Change:
 def _await_rows(
     store: Store, name: str, before: frozenset[tuple[int, bytes, int]], patience: _Patience
 ) -> None:
-    """Wait until a service has counted the rows in a stream's inbox (rows sent to it over HTTP).
-
-    Before that, nobody can tell whose rows they are. ``before`` are the batches that were there at
-    first; later batches are not waited for.
+    """Wait until a service has counted the batches ``before``: until then nobody knows whose they
+    are.
     """
     while before & waiting_batches(store.database, name):
         if not patience.goes_on():

@@ -77,11 +77,7 @@ class Publication:
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
-    """Write all steps of a stream that are not published yet to the published tables of a database.
-
-    ``level`` is the probability with which each interval holds. None keeps the level used before,
-    at first the level of the stream's last job.
-    """
+    """Publish all steps that are not published yet; ``level`` None keeps the level used before."""
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
             f"stream {source.design.name!r} was not made from events, so its steps have no times, "
@@ -125,9 +121,7 @@ _NUMBERS = ("estimate", "std", "lower", "upper")
 def _rows_of(
     released: ReleasedNumbers, steps: range, *, is_sqlite: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the published rows of some steps: step, number of the row in its step, times, label,
-    numbers of all windows up to this one, and numbers of this window alone.
-    """
+    """Yield the published rows of some steps, with totals so far and of the window alone."""
     definition = released.definition
     floats = pl.selectors.float()  # NaN and infinity become NULL
     table = released.table(steps).with_columns(pl.when(floats.is_finite()).then(floats))
@@ -153,9 +147,7 @@ def _rows_of(
 def _times_of(
     definition: Description, steps: range, over: int, *, is_sqlite: bool
 ) -> dict[int, tuple[Any, ...]]:
-    """Return start, end and local start of the windows of some steps; readings begin ``over``
-    windows before their end. SQLite has no type for times, so it gets texts in UTC.
-    """
+    """Return the times of some steps' windows as texts in UTC: SQLite has no times."""
     cut = definition.cut
     if not cut.goes_on:  # a table that was released once has no times
         return dict.fromkeys(steps, (None, None, None))
@@ -333,9 +325,7 @@ def _released_names(store: Store, name: str | None) -> list[str]:
 
 
 def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
-    """Return the path of an output file; refuse a path that is one of the files of the
-    state (database).
-    """
+    """Return the path of an output file; refuse a file of the state."""
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES

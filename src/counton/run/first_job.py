@@ -42,12 +42,7 @@ def job_of(values: JobValues) -> Job:
 
 
 def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """Complete the fields that the user stated (``values``) to a job with common defaults, and plan
-    the job; refuse a job that a run would refuse. Groups without names are left out.
-
-    Raises:
-        CountonError: as `run` raises it before it reads rows.
-    """
+    """Complete ``values`` to a job and plan it; refuse what `run` refuses before it reads rows."""
     if ("by" in values) != ("domain" in values) and values.get("unknown") != "discover":
         values = {name: it for name, it in values.items() if name not in ("by", "domain")}
     job = complete_job(values, look)
@@ -65,9 +60,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def complete_job(values: JobValues, look: FirstLook) -> Job:
-    """Build a job from the fields that the user stated (``values``) and common defaults. Epsilon is
-    1 if neither a privacy loss nor an accuracy is stated.
-    """
+    """Build a job from ``values`` and defaults: epsilon 1 without loss or accuracy."""
     job, times = job_of(values), {one.name: one for one in look.times}
     path = path_of(job.events)
     found: dict[str, Any] = {"missing": "skip"}
@@ -144,9 +137,7 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
 
 
 def are_old(job: Job, look: FirstLook) -> bool:
-    """Return True if events are so old that a run up to the current time would release many
-    windows without events. This is an exact fact, for the operator alone.
-    """
+    """Return True if a run up to now would release many empty windows. Exact: operator only."""
     newest = look.for_operator(job).newest
     if newest is None or not look.has_all_rows or job.times.yes:
         return False
@@ -156,9 +147,7 @@ def are_old(job: Job, look: FirstLook) -> bool:
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the year of the first row, if all rows are older than the current year;
-    otherwise None. This is an exact fact, for the operator alone.
-    """
+    """Return January 1 of the first row's year if all are older than this year. Operator only."""
     facts = look.for_operator(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= usual_start():
         return None
@@ -166,10 +155,7 @@ def fitting_start(job: Job, look: FirstLook) -> str | None:
 
 
 def usual_start() -> str:
-    """Return January 1 of this year, the default start of a stream.
-
-    The start is published, so it must not depend on rows.
-    """
+    """Return January 1 of this year: the start is published, so no row may decide it."""
     return f"{datetime.now(UTC).year}-01-01"
 
 
@@ -182,9 +168,7 @@ def days_of(every: str) -> float:
 
 
 def refuse_state(job: Job) -> None:
-    """Refuse to use an existing state file that the user did not name, because it holds other
-    streams.
-    """
+    """Refuse an existing state that the user did not name: it holds other streams."""
     file, state = state_file(job.keeping.state), os.fspath(job.keeping.state)
     if file is not None and file.exists() and state == default_state(job.events):
         raise InvalidInput(

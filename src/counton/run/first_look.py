@@ -179,11 +179,10 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _rows_of(part: Rows, names: Sequence[str], most: int) -> _Sample:
-    """Return the first rows of a file or other source, in which unreadable rows are left empty.
+    """Return the first rows of a source, in which unreadable rows are left empty.
 
     Raises:
-        InvalidInput: more than ``most`` rows are unreadable, which a run refuses too; or more than
-            half of the first rows, as in a file of another encoding.
+        InvalidInput: over ``most`` rows, or half of the first rows, are unreadable.
     """
     try:
         return _Sample(_first_rows(part, names), 0, "")
@@ -228,12 +227,7 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """Return the formats, such as ``epoch_ms``, under which all numbers in a column are times in
-    the years 2001 to 2065.
-
-    The formats count seconds, milliseconds, microseconds or nanoseconds since 1970. The list is
-    empty if a value is missing or is no number.
-    """
+    """Return the formats, such as ``epoch_ms``, under which all numbers are in 2001 to 2065."""
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():
         return []

@@ -54,9 +54,7 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """One digest for each row, equal for rows that belong together: the digest of the row's
-        user, or of its id if there are no users.
-        """
+        """One digest for each row: of its user, or of its id without users."""
         key = self.id if self.user is None else self.user
         assert key is not None
         return key
@@ -118,9 +116,7 @@ class Pool:
             self._after = self._rows
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the rows in portions of ascending keys (digests of users or ids); all rows of one
-        key come in the same portion.
-        """
+        """Yield the rows in portions of ascending keys, all rows of a key in one."""
         times = 1 << min(_WORD, (self._rows // _TOGETHER).bit_length())
         width = 2**_WORD // times
         for first in range(0, 2**_WORD, width):
@@ -152,10 +148,7 @@ def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> 
 
 
 def _by_word(key: NDArray[np.uint64]) -> Places:
-    """Return positions that sort keys; equal keys keep their order.
-
-    Keys and positions are packed into 64-bit words, because sorting words is faster.
-    """
+    """Return positions that sort keys stably, packed into 64-bit words for speed."""
     if len(key) > _PACKED:
         return np.argsort(key, kind="stable")
     low = np.uint64(max(1, len(key) - 1).bit_length())
@@ -237,10 +230,7 @@ def first_rows(
 
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each row's rank among the rows of its protected unit, from 1 on, in the order of time,
-    name of the group, and value. ``unit`` is the number of each row's unit, ``named`` the rank of
-    each group's name.
-    """
+    """Return each row's rank in its unit, from 1 on, by time, name of the group, and value."""
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
     ordered = places[_in_order(rows.at(places), unit[places], named)]
@@ -256,11 +246,7 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Bound the number of equal rows of a protected unit, and return the positions of the rows that
-    are kept. Rows are equal if they agree in all columns ``cells``. The first ``most`` of equal
-    rows are kept, and all rows marked ``old``. ``ordered`` are positions that sort the rows; the
-    result keeps their order.
-    """
+    """Keep of each unit's rows that agree in ``cells`` the first ``most`` and all ``old`` ones."""
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -272,13 +258,7 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Bound the number of groups of each protected unit, and return the positions of the rows that
-    are kept. These are the rows in the unit's first ``most`` groups, and in every group whose first
-    row is marked ``old``.
-
-    ``ordered`` are positions that sort the rows. The first groups of a unit are the groups that
-    come first in this order.
-    """
+    """Keep a unit's rows in its first ``most`` groups, and in groups whose first row is ``old``."""
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -290,11 +270,9 @@ def _in_first_groups(
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
-    """Return positions that sort rows by unit, time, name of the group (``named`` has the rank of
-    each group's name), value, and id.
+    """Return positions that sort rows by unit, time, name of the group, value, and id.
 
-    Two different rows are never equal in this order. Otherwise their order would depend on rows of
-    other units.
+    Different rows are never equal in this order, which would then depend on other units' rows.
     """
     if not len(rows):
         return np.zeros(0, np.intp)

@@ -253,12 +253,7 @@ def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """Yield a job, completed from its state without reading rows, and the selection of its
-    statistic's numbers to show. Files need not exist yet.
-
-    ``units`` are further protected units that will have entries in the state's ledger, the record
-    of spent privacy loss.
-    """
+    """Yield a job completed without reading rows, and its shown numbers; files need not exist."""
     try:
         paths = event_paths(job.events, job.format.file_format)
     except NoFiles:
@@ -305,13 +300,9 @@ def _with_share_and_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """Complete a planned number: in a report of several statistics, with the name and the budget
-    share of its statistic; and with its error in per cent of the number of rows (``size``), if that
-    is known and the number is a count or a quantile. All groups are assumed to have equally many
-    rows.
+    """Complete a number with its share in a report, and its error in per cent of ``size`` rows.
 
-    ``ranks`` has, for each statistic of a report (several statistics of the same rows), half-widths
-    of quantiles in numbers of rows.
+    All groups are assumed to have equally many rows.
     """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)

@@ -69,10 +69,7 @@ def read_released(
 
 
 def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
-    """Return released numbers with notes added to them.
-
-    The notes say why numbers are withdrawn.
-    """
+    """Return numbers with notes that say why they are withdrawn."""
     told, windows = withdrawals(definition), definition.windows
     told += [mark.sentence(windows) for mark in definition.marks]
     return replace(found, notes=(*found.notes, *told)) if told else found
@@ -85,9 +82,7 @@ def withdrawals(definition: Definition) -> list[str]:
 
 
 def level_of(definition: Definition) -> float:
-    """Return the probability with which a stream's intervals hold, stated by its last job or
-    0.95.
-    """
+    """Return the level of a stream's intervals by its last job, or 0.95."""
     return check_level(definition.record.get("level"), usual=LEVEL)
 
 
@@ -118,11 +113,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """Return the public constraints that a table's numbers are adjusted to, such as known totals;
-    None if there are none.
-
-    ``told`` has the options of a job by name.
-    """
+    """Return the public constraints that a table is adjusted to, or None."""
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
     known = () if told.get("known") is None else known_totals(told["known"])
     if not (integers or nonnegative or known):
@@ -143,11 +134,7 @@ def refuse_other_fit(name: str, kept: Fit | None, requested: Fit | None) -> None
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return publicly known totals of a hierarchy as pairs: the path of a node, and the node's
-    total.
-
-    ``given`` is a file, a mapping from paths to totals, or a list of such pairs.
-    """
+    """Return known totals as pairs (path, total), from a file, mapping or list."""
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of
 
@@ -197,9 +184,7 @@ def read_cells(
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Read the numbers of windows that are released again when late rows come: the newest version
-    of each window, and all earlier versions.
-    """
+    """Read revised windows: the newest version of each, and all earlier ones."""
     from counton.released.revisions import Revisions
 
     stored, terms = stream.packed_releases(), cast("Any", stream.design)
@@ -210,9 +195,7 @@ def _newest_versions(
 
 
 def _versions(stored: PackedEntries, cells: tuple[int, int] | None) -> NDArray[Any]:
-    """Decode windows in several versions. For counts and sums ``cells`` has the numbers of groups
-    and of versions: cells without a name, which are not shown, are left out.
-    """
+    """Decode windows in several versions; cells without a name are left out."""
     values = stored.entries().values
     if cells is None:
         return values
@@ -222,9 +205,7 @@ def _versions(stored: PackedEntries, cells: tuple[int, int] | None) -> NDArray[A
 def _read_versions(
     definition: Description, revisions: Revisions, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Return the numbers of windows that are released in several versions. Counts and sums are
-    decoded when they are first used.
-    """
+    """Return the versions of windows; counts and sums are decoded when used."""
     from counton.released.read_options import EVERYTHING
 
     night, since = revisions.nights, revisions.since
@@ -248,9 +229,7 @@ def _found_cells(
     level: float,
     shown: View,
 ) -> ReleasedNumbers:
-    """Read the numbers of the groups that were found in the data and may be shown. Groups are
-    ordered by the first step that showed them, then by name.
-    """
+    """Read the groups that may be shown, by the first step that showed them, then name."""
     labels, terms = open_private(stream.labels()), stream.design
     compared, steps = definition.cells.compared, range(1, stream.step + 1)
     each = compared.places

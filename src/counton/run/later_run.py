@@ -1,6 +1,4 @@
-"""Checks of a later run of a stream. It may leave out options that define the stream, but not
-change them.
-"""
+"""Checks of a later run, which may leave out options of its stream, but not change them."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ from counton.strategies import Expiring
 
 
 def with_kept(job: Job, kept: Definition) -> Job:
-    """Complete a later run's job with the options that define its stream, whose definition
-    (columns, windows, groups and guarantee) is ``kept``.
-    """
+    """Complete a later run's job with the options of its stream."""
     keeps = {**kept.record, "strategy": None, "delay": kept.record["delay"] or None}
     if not isinstance(job.what, str):
         keeps |= {"value": None, "columns": list(kept.columns.own.names) or None}
@@ -98,12 +94,7 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Pair, for each option that defines a stream, the value that a later run's job states with the
-    value that the stream has kept.
-
-    Returns:
-        Pairs (stated, kept) by name of the option.
-    """
+    """Return pairs (stated, kept) of the options that define a stream, by name."""
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown is not None and policy is not None)
     if unknown == "discover":
@@ -134,9 +125,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
-    """Return the statistic and the columns that a later run states, if its statistic differs from
-    the stream's; otherwise two Nones.
-    """
+    """Return a later run's statistic and columns if they differ, else two Nones."""
     # A count or a ranking of groups that are found has no parameters.
     silent = kept.cells.policy is not None and kept.statistic.card.additive
     if isinstance(job.what, str):
@@ -161,11 +150,7 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
 
 
 def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
-    """Return the groups that a later run declares, if they differ from the stream's groups; else
-    None.
-
-    The order of groups does not matter for a statistic that ranks them.
-    """
+    """Return a later run's groups if they differ, else None; ranking ignores order."""
     if job.groups.domain is None or statements.declares_nodes(job):
         return None
     groups = read_domain(job.groups.domain, job.groups.by or kept.by or "")

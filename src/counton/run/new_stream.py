@@ -91,9 +91,7 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 
 def _definition_of(request: StreamRequest) -> Definition:
-    """Return the definition (columns, windows, groups and guarantee) of a requested stream: choose
-    its guarantee and strategy, and derive the rest.
-    """
+    """Return a requested stream's definition, with guarantee and strategy."""
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
     cells: Cells = DECLARED
@@ -184,11 +182,9 @@ def _recounts(job: Job, contribution: Contribution) -> int:
 
 
 def _enough(request: StreamRequest) -> StreamRequest:
-    """Return a job's request with the least privacy loss that makes released numbers as accurate as
-    the job wants.
+    """Return the request with the least loss that reaches the job's accuracy at the last step.
 
-    The accuracy holds at the last step. The result depends only on what the job states, not on
-    rows.
+    The result depends only on what the job states, not on rows.
     """
     from counton.planning.least_privacy import least_guarantee
 
@@ -202,11 +198,8 @@ def _enough(request: StreamRequest) -> StreamRequest:
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """Compare the half-widths of intervals that a job wants (``within``) with the half-widths that
-    its stream has at the last step.
-
-    For revised windows (released again when late rows come), half-widths of a window's first and
-    final version are compared instead.
+    """Compare wanted half-widths with those at the last step, or a window's first and final
+    version.
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
@@ -235,11 +228,9 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """Turn the accuracies that a statistic states into shares of the privacy budget; return the
-    statistic with these shares, and the guarantee that the accuracies cost.
+    """Return a table's statistic with its accuracies as budget shares, and the guarantee they cost.
 
-    Only tables can state accuracies. Any other statistic is returned unchanged, with None as the
-    guarantee. ``most`` is the largest number of cells in which a user counts.
+    Other statistics come back unchanged, with None. A user counts in at most ``most`` cells.
     """
     wanting: Any = getattr(statistic, "as_wanted", None)
     if wanting is None:
@@ -261,9 +252,7 @@ def _strategy(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
-    """Return the strategy of a new stream: the job's own object, the best one of the stated kind,
-    or the planner's choice.
-    """
+    """Return the job's own strategy, the best of its kind, or the planner's choice."""
     job, form = request.job, "totals" if request.cut.lags else request.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy
@@ -391,11 +380,7 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step of a stream. For a stream without an end, return ``around``, the step
-    that errors are planned for.
-
-    If each window is released in several versions, the number of versions is returned instead.
-    """
+    """Return the last step (or version) of a stream; ``around`` for one without an end."""
     if definition.cut.lags:
         return definition.cut.lags + 1
     return (definition.strategy.horizon or around) if definition.cut.goes_on else 1

@@ -1,6 +1,4 @@
-"""The output files of a job: checked before anything is released, written from the journal
-afterwards.
-"""
+"""The output files of a job: checked before a release, written from the journal afterwards."""
 
 from __future__ import annotations
 
@@ -66,18 +64,14 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Return the output files of a job that was completed from its state (database), after a
-        check that the job's stream can have such files.
-        """
+        """Return the checked output files of a job that was completed from its state."""
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
         return found
 
     @classmethod
     def of(cls, job: Job) -> Outputs:
-        """Return the output files of a job, after all checks that need neither its state (database)
-        nor its events.
-        """
+        """Return a job's output files, checked without its state and events."""
         out = None if job.output.out is None else Path(job.output.out)
         plot = None if job.output.plot is None else Path(job.output.plot)
         if out is not None or plot is not None:
@@ -91,9 +85,7 @@ class Outputs:
         return cls(job, out, plot, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
-        """Refuse output files that a stream with this definition (statistic, windows, groups)
-        cannot have; called before a release.
-        """
+        """Refuse, before a release, output files that this stream cannot have."""
         unshown = [name for name in ("shares", "ask") if name not in definition.inner.card.shows]
         refuse_stated(self.job, unshown, f"a {definition.what}", "")
         check_shown(self.shown, definition, self.level)

@@ -6,14 +6,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A function that receives the name of the current task, and the fraction (0 to 1) of all work
-    that is done.
-    """
+    """A function of the current task's name and the done fraction (0 to 1) of all work."""
 
     def __call__(self, stage: str, share: float, /) -> None:
-        """Receive the name of the current task, and the fraction (0 to 1) of all work that is
-        done.
-        """
+        """Receive the task's name and the done fraction (0 to 1) of all work."""
 
 
 def silent(_stage: str, _share: float) -> None:

@@ -96,10 +96,7 @@ def read_public(
 
 
 def public_places(given: str | os.PathLike[str]) -> list[str] | None:
-    """Return the addresses of public sources (tables, a published database).
-
-    None if ``given`` is a state (database with exact sums).
-    """
+    """Return the addresses of public sources; None for a state."""
     source = os.fspath(given)
     if is_database(source):
         from counton.state.published import is_published

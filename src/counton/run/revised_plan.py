@@ -22,12 +22,9 @@ def windows_of(terms: Design) -> WindowVersions:
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return a design (strategy, guarantee and noise) for planning the errors of a window's
-    versions.
+    """Return a design for planning the errors of windows released again in ``lags`` versions more.
 
-    A window is released at its end, and again after each of the next ``lags`` windows. The design
-    has, for each window, the version that is the newest at step ``lags + 1``. At this step window 1
-    is released in its last version and window ``lags + 1`` in its first, so each version occurs.
+    It has each window's newest version at step ``lags + 1``, where each version occurs.
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:
@@ -38,10 +35,7 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Return half-widths of a cell in some versions of a window, given by their numbers from 1 on.
-
-    Version 1 is released at the window's end, and each further version one window later.
-    """
+    """Return half-widths of a cell in versions of a window, numbered from 1 at its end."""
     strategy = windows_of(terms)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)
@@ -49,12 +43,6 @@ def halfwidths_of_versions(
 
 
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
-    """Return half-widths of a window's number as it is first released (`FIRST`), and as it is once
-    it is final (`FINAL`).
-
-    Args:
-        terms: design of the stream (strategy, guarantee and noise).
-        level: probability with which each interval holds.
-    """
+    """Return half-widths of a window's number as first released (`FIRST`) and final (`FINAL`)."""
     first, final = halfwidths_of_versions(terms, (1, windows_of(terms).lags + 1), level)
     return {FIRST: (first,), FINAL: (final,)}

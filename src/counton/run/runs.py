@@ -59,9 +59,7 @@ class Outcome(Closing):
     repeats: bool = False
 
     def for_operator(self) -> Counts:
-        """Return the exact numbers of rows that the run read. Only for people who may see the
-        events: do not publish.
-        """
+        """Return the exact numbers of rows read. Only for people who may see the events."""
         return for_operator(self.counts)
 
     @property

@@ -117,16 +117,12 @@ class SettledJob(OpenedJob):
 
     @property
     def steps_released(self) -> int | None:
-        """Number of steps that the job's stream has released before this run; None for a new
-        stream.
-        """
+        """Number of steps released before this run; None for a new stream."""
         return None if self.saved is None else self.saved.step
 
     @property
     def spend(self) -> Spend:
-        """Entry of the job's stream in the ledger (the record of spent privacy loss): its guarantee
-        and its protected unit.
-        """
+        """The ledger's entry of the job's stream."""
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
         return Spend(name, *promise)
@@ -229,11 +225,9 @@ EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:0
 
 
 def checked_source(job: Job) -> Source | None:
-    """Open the rows of a job of a new stream, and check the columns that it names, before anything
-    else is: a misspelt column would make all other messages wrong.
+    """Open a new stream's rows and check columns first: a misspelt one makes other messages wrong.
 
-    None: the rows are opened later, since a query is asked when its moments are known, or they
-    cannot be opened.
+    None: a query, asked when its moments are known, or rows that cannot be opened.
     """
     if isinstance(job.events, Source):
         return None
@@ -262,11 +256,7 @@ def _refuse_ended(kept: Definition, job: Job) -> None:
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
-    """Return a stream's definition (columns, windows, groups and guarantee) with the policies and
-    outputs of this job, which later jobs inherit.
-
-    A job without outputs leaves the kept outputs unchanged.
-    """
+    """Return a definition with this job's policies and outputs, if any, for later jobs."""
     known = options_of_job(job)
     writes = any(job.option(name) is not None for name in ("out", "plot"))
     anew = {name for name in known if known[name].kept in _REMEMBERED}
@@ -335,12 +325,9 @@ def moments_of(
 def open_source(
     job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
 ) -> Source:
-    """Open the source of a job's rows; refuse a list of groups that is read from the events
-    themselves.
+    """Open the source of a job's rows, with ``moments`` for its query or None.
 
-    Args:
-        moments: values of ``{since}`` and ``{until}`` in the job's query, as far as it uses them;
-            None: neither.
+    A list of groups that is read from the events themselves is refused.
     """
     if is_database(job.events):
         from counton.rows.databases import open_query
@@ -390,9 +377,7 @@ def _open_rows(job: Job) -> Source:
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
-    """Refuse to write unreadable rows into a file that the run reads (``events``, ``kept``), or
-    that the next run would read as events.
-    """
+    """Refuse to write bad rows into a file that this run reads, or the next would."""
     if policies.quarantine is None:
         return
     from counton.run.written_files import check_output
@@ -429,8 +414,7 @@ def open_job(job: Job) -> OpenedJob:
 def _name_in(store: Store, job: Job) -> str:
     """Return the name of a job's stream in an existing state.
 
-    A job that states no name continues the only stream of its statistic and value that began
-    without a name, such as one from before names said the statistic ("events", "statistic").
+    Without one it is the only stream of the statistic and value that began without a name.
     """
     what, said = name_of(job.what), ("value", "columns", "counts")
     columns = next(filter(None, map(job.option, said)), None)
@@ -447,9 +431,7 @@ def _name_in(store: Store, job: Job) -> str:
 
 
 def with_totals(job: Job) -> Job:
-    """Return a job with the file of known public totals replaced by its content, because the file
-    may change.
-    """
+    """Return a job with its file of known totals replaced by the content: files change."""
     if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
@@ -469,9 +451,7 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """Complete a job with the policies and outputs of the stream's last job, which the stream's
-    state (database) keeps.
-    """
+    """Complete a job with the policies and outputs that its stream keeps."""
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {

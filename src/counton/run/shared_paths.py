@@ -1,8 +1,6 @@
-"""Check of the jobs of a job file together: none may write a file that another job writes, reads or
-keeps.
+"""Check that no job of a file writes what another writes, reads or keeps.
 
-Each job checks its own files before it runs (`counton.run.outputs`). Paths that several jobs share,
-through defaults of the job file or through links, are found only when all jobs are compared.
+Shared paths, by defaults or links, are found only when all jobs are compared.
 """
 
 from __future__ import annotations
@@ -31,13 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """A file that a job uses.
-
-    Attributes:
-        job: name of the job.
-        what: key in the job file that names the file.
-        path: path as the job states it.
-    """
+    """A file that a job uses, with its key in the job file."""
 
     job: str
     what: str
@@ -45,10 +37,7 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """Values that are equal for all paths to one file, regardless of links and letter case.
-
-        Letter case is ignored because many disks ignore it.
-        """
+        """Values equal for all paths to one file; case is ignored, as on many disks."""
         real = os.path.realpath(self.path)
         yield real.casefold()
         with suppress(OSError):
@@ -154,9 +143,7 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse a limit that protects people (``about``), before it is set, if a new job protects
-        single rows, because the job could never run under the limit.
-        """
+        """Refuse a limit for people if a new job, which could never run, protects rows."""
         for name, job in jobs.items():
             store = self.at(job.keeping.state)
             has_limit = store is not None and store.ledger is not None
@@ -188,14 +175,9 @@ class JobStates(Closing):
 def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
-    """Return the ledger (record of spent privacy loss) that a state (database) would have with the
-    limit of its job file.
+    """Return the ledger that a state would have with its file's limit; None without a limit.
 
-    The ledger includes the entries that the state has already. ``about`` is the kind of unit that
-    the limit protects. Nothing is set.
-
-    Returns:
-        The ledger; None if neither the state nor the file has a limit.
+    Nothing is set.
     """
     known = store.ledger
     if limit is None:
@@ -215,11 +197,7 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if two names mean one protected unit: ``about`` in a job file, and ``known`` in
-    the privacy limit of a state (database).
-
-    ``known`` may have a time zone in its name, which is ignored.
-    """
+    """Return True if two names mean one protected unit; a time zone in ``known`` is ignored."""
     if about is None or known is None:
         return about is known
     return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
@@ -234,9 +212,7 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 
 def state_of(job: Job) -> str:
-    """Return the path or URL of a job's state (database), in a form that is equal for all paths to
-    the state.
-    """
+    """Return a job's state in a form that is equal for all paths to it."""
     return _place_of(job.keeping.state)
 
 

@@ -16,20 +16,13 @@ from counton.state.reader import JournalReader
 
 @name_alone
 class End(NamedTuple):
-    """The end of a stream: its last step, and the number of rows that were read and never counted.
-
-    Attributes:
-        step: number of the last step.
-        dropped: exact number of these rows; secret.
-    """
+    """The end of a stream: its last step, and the secret number of rows never counted."""
 
     step: int
     dropped: Private[int]
 
     def for_operator(self) -> int:
-        """Return the exact number of rows that the ended stream had read and never counted: only
-        for the operator.
-        """
+        """Return the exact number of rows never counted: only for the operator."""
         return for_operator(self.dropped)
 
 
@@ -46,9 +39,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
 
 
 def waiting_in(reader: JournalReader) -> Private[int]:
-    """Return the number of rows of a stream, from files that hold new events only, that were read
-    and are not released yet.
-    """
+    """Return the number of rows read from files of new events and not released yet."""
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
     return Private(int((cells["seen_rows"] - cells["counted_rows"]).sum()))
 

@@ -78,9 +78,7 @@ class StreamRequest:
     unit: str | None
 
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
-        """Return the contribution bound of one protected unit: a row, or all counted rows of a
-        user.
-        """
+        """Return the contribution bound of a row, or of a user's counted rows."""
         found = statistic.contribution(batched=True, horizon=steps)
         found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
         return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
@@ -150,9 +148,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
 
 
 def growth_of(job: Job) -> str:
-    """Return a job's ``growth`` as exact text, 1 by default: the privacy loss grows like
-    log(age)^growth with the age of the data.
-    """
+    """Return ``growth``, by default 1, as exact text: loss grows like log(age)^growth."""
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
@@ -183,10 +179,7 @@ def check_words(job: Job) -> None:
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
-    """Return the statistic of a new stream, and the columns that it reads.
-
-    If options are missing, one error message names them all.
-    """
+    """Return a new stream's statistic and columns; one error names all missing options."""
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
     needed = () if once else ("time", "every", "start", "steps")
     endless = job.times.around is not None or job.promise.expire or job.lateness.revise is not None
@@ -253,10 +246,7 @@ def _check_beside(job: Job, statistic: Statistic) -> None:
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
-    """Return the guarantee that a job states; None if it states a wanted accuracy, or nothing.
-
-    If ``expires``, the result is an expiring guarantee, which is not bound to a strategy yet.
-    """
+    """Return a job's guarantee or None; with ``expires``, not bound to a strategy yet."""
     epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
     if job.promise.within is not None:
         check_delta(delta)
@@ -285,10 +275,7 @@ def needs_one_loss() -> InvalidInput:
 
 
 def groups_of(job: Job) -> GroupNames | None:
-    """Return the declared groups of a new stream, and the group of all others after them.
-
-    None if rows are not split by group, or the domain declares the nodes of a hierarchy.
-    """
+    """Return the declared groups, then that of all others; None without groups or for a hierarchy."""
     groups, by, domain = job.groups, job.groups.by, job.groups.domain
     if groups.unknown == "discover":
         check_discovery(job, by)
@@ -318,9 +305,7 @@ def groups_of(job: Job) -> GroupNames | None:
 
 
 def check_discovery(job: Job, by: str | None) -> None:
-    """Refuse private discovery of groups (groups found in the data) if the job's options or
-    statistic do not allow it. ``by`` is the column of groups.
-    """
+    """Refuse private discovery of groups by ``by`` if options or statistic forbid it."""
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
@@ -386,11 +371,9 @@ def moment(given: str | datetime, timezone: str) -> datetime:
 
 
 def _cut_by_time(job: Job) -> dict[str, Any]:
-    """Return start, time zone and number of steps of a stream of time windows, as the state keeps
-    them.
+    """Return start, time zone and number of steps of a stream of time windows.
 
-    A window that is revised is released at its end, and again at the end of each further window
-    within the time ``revise``.
+    A revised window is released again at the end of each further window within ``revise``.
     """
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
@@ -420,9 +403,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _most(job: Job, statistic: Statistic) -> int:
-    """Return the bound on a user's contribution: the number of counted events, or of groups in
-    which the user counts.
-    """
+    """Return the bound on a user's counted events, or groups."""
     people, by = job.people, job.groups.by
     if people.per is not None:
         check_period(people.per, job.times.timezone or "UTC")
@@ -461,9 +442,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
-    """Return what each step releases: "totals", "windows", "both", or "periods" if users are
-    counted anew in each period.
-    """
+    """Return "totals", "windows", "both", or "periods" if users count anew in each."""
     inner = inner_of(statistic)
     if cut.lags:
         ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
@@ -502,11 +481,7 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """Return the name of the strategy (way to add noise) that a job states; None if it states none.
-
-    The user's own strategy object has the name `OWN`. If the object differs from the stream's
-    strategy, its ``repr`` is returned.
-    """
+    """Return the stated strategy's name or None; `OWN`, or its ``repr`` if it is another object."""
     own = own_strategy(job.noise.strategy)
     if own is None:
         return None if job.noise.strategy is None else str(job.noise.strategy)

@@ -41,11 +41,7 @@ def check_outputs(
     key: Kept,
     read: Sequence[object],
 ) -> None:
-    """Refuse output files (table ``out``, chart ``plot``) that could not be written, or would
-    replace another file of the run.
-
-    The other files are its input files (``read``), the files of its state (database), and its key.
-    """
+    """Refuse output files that cannot be written, or that would replace another file of the run."""
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
     if out is not None:
@@ -210,11 +206,7 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def write_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
-    """Write a release to a file: a table with its description, or a chart, as the ending of the
-    path says.
-
-    ``look`` has the options of a chart, such as ``title``.
-    """
+    """Write a release to a table with its description, or a chart with ``look``, by the ending."""
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
