@@ -275,7 +275,7 @@ def needs_one_loss() -> InvalidInput:
 
 
 def groups_of(job: Job) -> GroupNames | None:
-    """Return the declared groups, then that of all others; None without groups or for a hierarchy."""
+    """Return declared groups, then that of all others; None without groups or for a hierarchy."""
     groups, by, domain = job.groups, job.groups.by, job.groups.domain
     if groups.unknown == "discover":
         check_discovery(job, by)
@@ -305,7 +305,7 @@ def groups_of(job: Job) -> GroupNames | None:
 
 
 def check_discovery(job: Job, by: str | None) -> None:
-    """Refuse private discovery of groups by ``by`` if options or statistic forbid it."""
+    """Refuse private discovery of the groups ``by`` if options or statistic forbid it."""
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
