@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from counton import read
 from counton.base.errors import InvalidInput
-from counton.run import Job, export, mark, run
+from counton.released.figures import totals_curves, window_curves
+from counton.run import Job, export, mark, publish, run
+from counton.run.runs import commit, read_rows
+from counton.run.settlement import resolve
 from counton.state import verify
 
 ROWS = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-03", "b"), ("2024-03-04", "a")]
@@ -71,7 +75,11 @@ def read_again(state: Path) -> pl.DataFrame:
 
 
 def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
+    to = state.parent / "published.db"
+    publish(state, to)
     mark(state, "2024-03-02", "counter broken", group="b", withdraw=True)
+    publish(state, to)
+    assert read(to).table().filter(step=2, group="b").is_empty()
     out = state.parent / "t.csv"
     export(state, out)
     rows = pl.read_csv(out).select("step", "group").rows()
@@ -80,7 +88,14 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     assert "2 March 2024, b, withdrawn: counter broken" in read(out).methods()
     with run(job(state, 4)) as outcome:
         assert outcome.read().table().height == 7
-        outcome.read().plot()
+        numbers = outcome.read().numbers
+        drawn = [
+            window_curves(numbers)[0],
+            *[totals_curves(numbers)] * (numbers.totals is not None),
+        ]
+    for curves in drawn:
+        hidden = np.isnan([curves.estimates, curves.lower, curves.upper])
+        assert np.argwhere(hidden).tolist() == [[part, 1, 1] for part in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -114,3 +129,15 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
         table = outcome.read().table()
     assert table["note"].to_list() == ["wrong"] * before.height
     assert table.drop("note").equals(before)
+
+
+def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    run(job(state, 2, **KINDS["windows"])).close()
+    with resolve(job(state, 3)) as settled:
+        rows = read_rows(settled)
+        mark(state, "2024-03-02", "counter broken", withdraw=True)
+        with commit(settled, rows) as outcome:
+            assert 2 not in outcome.read().table()["step"].to_list()
+    assert set(notes(read_again(state)).values()) == set()
+    assert 2 not in read_again(state)["step"].to_list()

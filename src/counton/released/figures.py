@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import percent
 from counton.numbers import Releases
+from counton.released.marks import withdrawn_cells
 from counton.released.periods import periods_of
 from counton.released.read_options import Look
 from counton.released.revisions import final_windows
@@ -137,7 +138,10 @@ def _curves(
     if since is not None:
         steps = np.asarray(released.steps)[shown]
         hidden |= steps[:, None] < released.first_steps
-    if there is not None and len(there) == len(known.estimates):  # not for periods
-        hidden |= ~there[shown]
+    if len(known.estimates) == released.steps.stop - 1:  # not for periods
+        every = range(1, released.steps.stop)
+        hidden |= withdrawn_cells(released.definition.marks, every, released.groups)[shown]
+        if there is not None:
+            hidden |= ~there[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
     return Curves(times, released.groups, estimates, lower, upper)

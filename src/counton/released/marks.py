@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import Windows
 
@@ -35,6 +38,17 @@ class WindowMark(NamedTuple):
         of = windows.span(range(self.step, self.step + 1))
         of += "" if self.group is None else f", {self.group}"
         return f"{of}{', withdrawn' * self.withdrawn}: {self.note}"
+
+
+def withdrawn_cells(
+    marks: Sequence[WindowMark], steps: range, groups: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which numbers are withdrawn, in an array of shape ``(steps, groups)``."""
+    gone = np.zeros((len(steps), len(groups)), np.bool_)
+    for mark in marks:
+        if mark.withdrawn and mark.step in steps:
+            gone[mark.step - steps.start, [mark.group in (None, one) for one in groups]] = True
+    return gone
 
 
 def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from counton.numbers.formulas import Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
-from counton.released.marks import with_notes
+from counton.released.marks import with_notes, withdrawn_cells
 from counton.released.periods import (
     Moment,
     check_periods,
@@ -700,12 +700,9 @@ class ReleasedNumbers:
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
         table = self._published_form(self._with_versions(table), None)
-        kept = np.ones((steps, len(groups)), np.bool_)
+        kept = ~withdrawn_cells(self.definition.marks, shown, groups)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
-        for mark in self.definition.marks:
-            if mark.withdrawn and mark.step in shown:
-                kept[mark.step - shown.start, [mark.group in (None, one) for one in groups]] = False
         if self.since is not None:
             kept &= np.asarray(shown)[:, None] >= self.first_steps
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))

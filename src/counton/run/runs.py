@@ -234,6 +234,11 @@ def commit(
     try:
         before, retained = stream.step, settled.job.people.retain
         changes = rows.beside(stream) if new is None else new
+        # Numbers may have been marked while the rows were read.
+        if new is None and (marks := stream.details.get("marks", [])) != [
+            [*one] for one in definition.marks
+        ]:
+            definition = definition.having(marks=marks)
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
         for done, addition in changes.additions(also is not None):

@@ -31,6 +31,8 @@ from counton.state.sqlite_file import is_state
 #: SQLite's instructions between two checks, and most checks while rows are read.
 _WORK, _MOST_WORK = 10_000, 400_000
 
+#: Notes on single numbers in a description, some of which are withdrawn.
+_MARKS = "marks"
 _STREAMS, _ROWS = "counton_published_streams", "counton_published_rows"
 #: Columns of numbers have no type in a file, so that whole numbers stay whole.
 _TABLES = (
@@ -175,8 +177,10 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{last:,}, so the state is an old copy; restore the newest copy"
             )
         kept = row.step if row.step == last else max(row.step - lags, 0)
-        if (row.level, row.shown) != (facts["level"], facts["shown"]):
-            kept = 0  # changed readings make all rows new
+        before, now = (parse_json(one) for one in (row.description, facts["description"]))
+        same = before["description"].get(_MARKS) == now["description"].get(_MARKS)
+        if not same or (row.level, row.shown) != (facts["level"], facts["shown"]):
+            kept = 0  # changed readings, and withdrawn numbers, make all rows new
         said = ", ".join(f"{column} = :{column}" for column in facts)
         said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
         if connection.run(said, stream_id=row.id, before=row.step, **facts) != 1:
