@@ -109,15 +109,7 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Bound the probability that a shift by ``shift`` moves a normal point of the plane out of the
-    disc of points that can be drawn.
-
-    Normal numbers are drawn in pairs, as points within a disc. The bound is the probability that
-    the point lies in the disc, and closer to its edge than ``shift``.
-
-    Args:
-        shift: length of the shift.
-    """
+    """Bound the probability that a shift moves a point of the disc of drawn pairs out of it."""
     radius = _radius()
     if shift >= radius:
         return 1.0

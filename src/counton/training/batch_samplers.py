@@ -465,11 +465,8 @@ class _SecretSampler(Sampler):
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """Return 64 random bits for each example, drawn from the sampler's secret key: uint64,
-        shape ``(examples,)``.
-
-        Args:
-            row: number of the step or epoch for which they are drawn.
+        """Return 64 random bits for each example in step or epoch ``row``: uint64, shape
+        ``(examples,)``.
         """
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
@@ -586,9 +583,7 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; a run that continues from a checkpoint keeps the secret places
-        (steps of the epoch) of its examples.
-        """
+        """Bind the sampler to a run; a continued run keeps its examples' secret places."""
         self._serve_only(run, "")
 
     @property

@@ -217,14 +217,10 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """Return a distribution on a grid that bounds the distribution of the average of ``number``
-    independent log-normal variables (`_Atoms` says in which sense).
+    """Return a grid distribution that bounds the mean of ``number`` independent log-normals.
 
-    Args:
-        variance: variance of the logarithm of each variable, whose mean is 1.
-        number: number of variables.
-        points: number of points of the grid.
-        cut: mass above the grid is cut off if its part of the mean is below ``cut``.
+    Each has mean 1 and this variance of its logarithm. Mass above the grid is cut off if its part
+    of the mean is below ``cut``.
     """
     # Built from means of two.
     doubled, reached = _log_normal(variance, points), 1
@@ -242,11 +238,10 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """Return a distribution on a grid of ``points`` points in place of the log-normal exp(Z -
-    variance / 2), where Z is normal with mean 0 and this variance.
+    """Return a grid distribution that bounds the log-normal exp(Z - variance / 2), Z of mean 0.
 
-    Mass between two points moves to both of them, so that the mean stays and the distribution is
-    wider: a privacy loss computed from it is never too small.
+    Mass between two points moves to both, so the mean stays and the distribution is wider: a
+    privacy loss computed from it is never too small.
     """
     from scipy.special import ndtr
 
@@ -267,11 +262,9 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 
 
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """Return a distribution on a new grid of ``points`` points that bounds share * one + (1 -
-    share) * other.
+    """Return a grid distribution that bounds share * one + (1 - share) * other, independent.
 
-    The two variables are independent. Mass above the grid is moved to ``beyond``, if its part of
-    the mean is below ``cut``.
+    Mass above the grid is moved to ``beyond``, if its part of the mean is below ``cut``.
     """
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
@@ -289,10 +282,7 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
-    """Return the masses of a distribution after its values are moved to the points of a grid.
-
-    Each mass is split between two neighbouring points such that its mean stays.
-    """
+    """Return masses moved to grid points, each split between two neighbours: its mean stays."""
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
     placed = np.bincount(at, masses * (1 - right), len(grid))
@@ -366,12 +356,7 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Return the distributions of the privacy loss for an added and for a removed example.
-
-    Args:
-        atoms: distribution of the likelihood ratio between a run with the example and a run without
-            it.
-    """
+    """Return the distributions of the privacy loss for an added and for a removed example."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -431,15 +416,11 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Search for a small noise multiplier for which one of ``bounds`` proves (epsilon, delta);
-    return it, and the bound that proves it.
+    """Return a small noise multiplier for which one of ``bounds`` proves (epsilon, delta), and this
+    bound.
 
-    If no bound improves on ``widest``, return ``widest`` and the bound for one place.
-
-    Args:
-        epsilon, delta: the guarantee.
-        bounds: the bounds.
-        widest: a multiplier that is known to suffice.
+    If none improves on ``widest``, which is known to suffice, return that and the bound for one
+    place.
     """
     found, best = widest, PlaceBound(1, 0.0)
     for bound in bounds:
@@ -455,20 +436,14 @@ def _narrowest(
 def _least_multiplier(
     epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
 ) -> float:
-    """Return the smallest noise multiplier for which a bound proves (epsilon, delta), within 0.1%.
-
-    It lies between ``low`` and ``high``; ``high`` is known to suffice.
-    """
+    """Return the least multiplier (within 0.1%) for a bound; ``high`` is known to suffice."""
     return _least(
         lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high
     )
 
 
 def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """Return a multiplier for which ``keeps`` is true, within 0.1% of the smallest such multiplier.
-
-    The search is between ``low`` and ``high``. The result is infinite if ``keeps(high)`` is false.
-    """
+    """Return the least multiplier that ``keeps`` accepts, within 0.1%; infinite if not ``high``."""
     if not keeps(high):
         return math.inf
     while high / low > 1.001:

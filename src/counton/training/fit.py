@@ -1,6 +1,4 @@
-"""The check that a strategy's sensitivity holds for a sampler's batches. It is part of the privacy
-proof.
-"""
+"""The check that a strategy's sensitivity holds for a sampler: part of the privacy proof."""
 
 from __future__ import annotations
 

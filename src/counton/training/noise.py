@@ -604,9 +604,7 @@ class TrainingNoise:
 
     @property
     def seeded(self) -> bool:
-        """True if the key is an `InsecureSeededKey`, which anybody can guess: the noise is the same
-        each time.
-        """
+        """True if the key is an `InsecureSeededKey`, which anybody can guess: noise repeats."""
         return isinstance(self._key, InsecureSeededKey)
 
     def _set_run(self, identity: str, sessions: Sessions, std: float) -> None:
@@ -637,12 +635,7 @@ class TrainingNoise:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
-        """Check that a run has the parameters of this noise, and return the standard deviation that
-        the run states.
-
-        Raises:
-            StateError: the run has other parameters.
-        """
+        """Return the std that ``run`` states; raise StateError for other parameters."""
         # It may differ from the one computed here in its last digits; both keep the guarantee, and
         # earlier steps had the stated one.
         try:
@@ -668,7 +661,7 @@ class TrainingNoise:
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
-        """Give each example the secret place (its step in every epoch) that it has in ``run``.
+        """Give each example the secret place that it has in ``run``.
 
         Raises:
             StateError: the run does not contain places, or batches with other places were already
@@ -725,14 +718,10 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Record that a step gets its noise, so that no step gets noise twice; return the
-        generators of noise (`_Parameter`), by name of the parameter.
+        """Record that a step gets its noise, so that no step gets noise twice.
 
-        Args:
-            places: by name of the parameter: its size, and the range (first, stop) of the
-                coordinates that this process has.
-            in_order: True if buffers, which carry noise from step to step, advance, so that steps
-                must come one after another.
+        Return the generators of noise by parameter; ``places`` has the size and range of each.
+        ``in_order``: buffers advance, so steps must come one after another.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
@@ -885,18 +874,14 @@ class _Parameter:
         self.step = step
 
     def fresh(self, step: int) -> Singles:
-        """Return the weighted sum of a step's standard normal numbers: float32, one entry for each
-        coordinate.
-        """
+        """Return the weighted sum of a step's normals: float32, one entry for each coordinate."""
         out = np.empty(self.stop - self.first, np.float32)
         for place, summed in self._sums_by_block(step):
             out[place] = summed
         return out
 
     def noise(self, step: int) -> Singles:
-        """Return the noise of a step, float32 with one entry for each coordinate, and advance the
-        buffers, which carry noise from step to step.
-        """
+        """Return the noise of a step, float32 for each coordinate, and advance the buffers."""
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
@@ -919,9 +904,7 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """Yield the weighted sum of a step's standard normal numbers for each block (some
-        consecutive coordinates), with the slice of its coordinates.
-        """
+        """Yield a slice of coordinates and its weighted sum of normals, block by block."""
         fresh, drawn, _ = self._space()
         first, *others = self.strategy.taps(step)  # the normal numbers, with their weights
         for block in self.field.blocks(self.first, self.stop):

@@ -233,9 +233,7 @@ def _begin(noise: TrainingNoise) -> Any:
 
 
 def _as_numbers(run: Any) -> Any:
-    """Return a run's identity, fingerprint and sessions as an array of uint32, which a JAX state
-    can hold.
-    """
+    """Return identity, fingerprint and sessions as the uint32 array of a JAX state."""
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
         raise InvalidInput(
@@ -258,15 +256,8 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Raise an error if noise must not be added: the state has other parameters or comes from
-    another process, another run has begun under the same name, or other gradients had the noise of
-    this step before.
-
-    Args:
-        noise: the noise.
-        step: number of the step.
-        run: identity, fingerprint and sessions of the run.
-        digest: digest of the step's gradients.
+    """Refuse noise for a state of other parameters or another process, a name in use, or a step
+    whose noise other gradients (by ``digest``) had.
     """
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
@@ -297,7 +288,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
 
 
 def _digest(arrays: list[Any]) -> Any:
-    """Return a 64-bit digest of arrays as two uint32; it changes if any single number changes.
+    """Return a 64-bit digest as two uint32, which changes if any single number changes.
 
     Each number's bits are multiplied by odd numbers, which is one-to-one modulo 2^32.
     """
@@ -317,11 +308,9 @@ def _digest(arrays: list[Any]) -> Any:
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
-    """Return the sum of clipped gradients, the number of examples, and the number of examples with
-    a gradient that is not zero.
+    """Return the sum of clipped gradients, and the numbers of examples and of nonzero ones.
 
-    Examples are along the first axis of each array. The gradient of an example is clipped by its
-    2-norm over all parameters; if it is not finite, it counts as 0.
+    The first axis is the example, whose 2-norm is over all parameters; one not finite counts as 0.
     """
     import jax.numpy as jnp
 

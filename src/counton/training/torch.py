@@ -232,11 +232,7 @@ class PrivateSteps:
             parameter.grad = None
 
     def _take_in(self) -> None:
-        """Clip each example's gradient by its 2-norm over all parameters, and add it to the sums of
-        the batch.
-
-        A gradient that is not finite counts as 0.
-        """
+        """Add each gradient, clipped by its 2-norm over all parameters; 0 if not finite."""
         import torch
 
         held = {

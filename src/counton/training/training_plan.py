@@ -90,9 +90,7 @@ class TrainingDesign:
 
     @cached_property
     def milliseconds(self) -> float:
-        """CPU time of a step for all coordinates, in milliseconds; it is measured on one block when
-        first used.
-        """
+        """CPU time of a step for all coordinates in milliseconds, measured on one block once."""
         from counton.noise.normals import BLOCK, NormalField
         from counton.training.noise import _Parameter
 
@@ -126,9 +124,7 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return a row of the plan's table: the strategy, its error, and what one step needs
-        (buffers, normal numbers, milliseconds).
-        """
+        """Return a row of the plan's table: strategy, error, and what one step needs."""
         return {
             "strategy": self.strategy.name,
             "error": self.error,

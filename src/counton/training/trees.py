@@ -59,9 +59,7 @@ def _below(prefix: str, name: object) -> str:
 
 
 def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
-    """Return the named children of a container of gradients, and a function that builds an equal
-    container from new children in the same order.
-    """
+    """Return a container's named children, and a function that rebuilds it from new ones."""
     kind = type(tree)
     if isinstance(tree, Mapping):
         made: Callable[[Any], Any] = kind
@@ -118,9 +116,7 @@ def check_floats(array: Any, name: str) -> None:
 
 
 def check_finite(array: Any, name: str) -> None:
-    """Raise `InvalidInput` for an array whose numbers have no finite sum, as with NaN or
-    infinity.
-    """
+    """Raise `InvalidInput` for numbers without a finite sum, as NaN or infinity."""
     with np.errstate(all="ignore"):
         total = float(array.sum())
     if not math.isfinite(total):

@@ -1,6 +1,4 @@
-"""Strategies for training: noise for the gradient of each step, correlated so that sums of
-gradients are accurate.
-"""
+"""Strategies for training: correlated noise of gradients, so that their sums are accurate."""
 
 from __future__ import annotations
 

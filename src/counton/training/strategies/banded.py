@@ -139,9 +139,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
 @lru_cache(maxsize=256)
 def _inverse_root(band: int, momentum: float) -> Floats:
-    """Return the first ``band`` coefficients of (1 - x)^(1/2) (1 - momentum x)^(1/2): shape
-    (band,).
-    """
+    """Return ``band`` coefficients of (1 - x)^(1/2) (1 - momentum x)^(1/2)."""
     # Those of (1 - x)^(1/2) are g_0 = 1 and g_k = g_(k-1) (2k - 3) / (2k).
     k = np.arange(1, band)
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])

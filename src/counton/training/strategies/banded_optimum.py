@@ -110,18 +110,12 @@ class BandedOptimum(TrainingStrategy):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Store K, the inverse of the measurement matrix C, with rounded entries, and compute C
-        from it.
-
-        ``increments`` is K before rounding; only a few diagonals have entries other than 0.
-        """
+        """Store the rounded inverse K of C (``increments``), and compute C from it."""
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """Return the matrix rounded to multiples of 2^-bits; store these multiples as integers,
-        which `to_dict` saves exactly.
-        """
+        """Return the matrix in multiples of 2^-bits, which `to_dict` saves exactly."""
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
@@ -188,9 +182,7 @@ class BandedOptimum(TrainingStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: fraction bits of the matrix, a digest of its
-        entries, and the lags.
-        """
+        """JSON values: fraction bits of the matrix, a digest of its entries, and the lags."""
         found: dict[str, Any] = {"bits": self._bits, "matrix_sha256": self._digest}
         return found if self.lags is None else found | {"lags": list(self.lags)}
 
@@ -213,12 +205,7 @@ class BandedOptimum(TrainingStrategy):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """Rebuild the strategy from the parameters of its description.
-
-        ``matrix`` is a text that encodes the measurement matrix C. If ``lags`` are given, it
-        encodes the inverse of C instead; lags are the numbers of steps below the diagonal at which
-        entries are not 0.
-        """
+        """Rebuild the strategy from ``matrix``, which encodes C, or its inverse with ``lags``."""
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
             return cls(kept, Schedule(*schedule))
@@ -242,9 +229,7 @@ class BandedOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the standard normal number with this index: the
-        step with the number ``index``.
-        """
+        """Return the first step whose noise uses this normal: the step ``index``."""
         return self.check_step(index)
 
     @property
@@ -272,9 +257,7 @@ class BandedOptimum(TrainingStrategy):
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
-    """Return the square matrix that a text encodes as integers in units of 2^-bits: float64, shape
-    (steps, steps).
-    """
+    """Return the matrix that a text encodes in units of 2^-bits: float64, shape (steps, steps)."""
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
@@ -292,11 +275,9 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return, for each step, the number of its stretch; a stretch has ``schedule.apart``
-    consecutive steps.
+    """Return each step's stretch of ``schedule.apart`` steps, in which an example counts once.
 
-    An example counts at most once in a stretch. All numbers are 0 if the run is not exactly
-    ``schedule.steps`` stretches long.
+    All numbers are 0 if the run is not exactly ``schedule.steps`` stretches long.
     """
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
@@ -304,8 +285,8 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 def _root(steps: int, optimizer: SGD | None) -> Floats:
-    """Return the coefficients at which searches start: those of (1 - x)^(-1/2), times (1 - momentum
-    x)^(-1/2) under an optimiser.
+    """Return the start of searches: (1 - x)^(-1/2), under an optimiser (1 - momentum x)^(-1/2)
+    times.
     """
     root = square_root_coefficients(steps)
     if optimizer is None:
@@ -315,9 +296,7 @@ def _root(steps: int, optimizer: SGD | None) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Floats:
-    """Return the optimal matrix C with as many bands as the schedule's least distance: shape
-    (steps, steps).
-    """
+    """Return the optimal C with as many bands as the least distance: shape (steps, steps)."""
     apart = schedule.apart if schedule.steps > 1 else steps
     stretch = _stretches(steps, schedule)
     number = int(stretch[-1]) + 1
@@ -325,11 +304,10 @@ def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Flo
     inside = (lag >= 0) & (lag < apart)
 
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return, for search variables ``x``, the measurement matrix C, the norms of its columns
-        before and after scaling, and the shares of stretches.
+        """Return C, its columns' norms before and after scaling, and the shares of stretches.
 
-        A share is the squared norm of every column in a stretch of steps. The variables are the
-        logarithms of shares, then the entries of C within its bands.
+        A share is the squared norm of every column in a stretch. ``x`` has the logarithms of
+        shares, then the entries of C within its bands.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -357,11 +335,7 @@ def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None) -> Flo
 def _optimal_few(
     steps: int, schedule: Schedule, lags: tuple[int, ...], optimizer: SGD | None
 ) -> Floats:
-    """Return the measurement matrix C of least error that a search finds, if only some diagonals of
-    its inverse may have entries.
-
-    ``lags`` are these diagonals: 0 is the main diagonal, k the diagonal k steps below it.
-    """
+    """Return the C of least error found by search, if its inverse has the diagonals ``lags``."""
     from scipy.signal import lfilter
 
     members = schedule.steps
@@ -373,12 +347,10 @@ def _optimal_few(
     at = np.arange(steps)
 
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient with
-        respect to ``products``.
+        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
 
-        ``products`` has the magnitudes of the entries of C^T C, for the measurement matrix C: shape
-        (steps, steps). To make the bound smooth, maxima are replaced by sums of powers, with the
-        exponents ``power`` and ``sharp``.
+        ``products`` has the magnitudes of C^T C, shape (steps, steps). Maxima are replaced by sums
+        of powers, with the exponents ``power`` and ``sharp``.
         """
         # Sums of powers replace maxima, to make it smooth.
         products = products / (unit := float(np.diagonal(products).max()))
@@ -405,11 +377,9 @@ def _optimal_few(
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return, for search variables ``x``, the scale of each step, and the matrix K with each
-        row multiplied by its step's scale.
+        """Return each step's scale, and the inverse K of C with rows multiplied by it.
 
-        K is the inverse of the measurement matrix C. The variables are the logarithms of the
-        scales, then the entries of K at its lags.
+        ``x`` has the logarithms of the scales, then the entries of K at its lags.
         """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]

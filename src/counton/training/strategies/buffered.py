@@ -207,11 +207,9 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights w_i of the partial fractions of a rational function.
+    """Return w_i of prod (1 - zero_i x) / (1 - pole_i x) = 1 + sum w_i x / (1 - pole_i x).
 
-    The function is prod (1 - zero_i x) / (1 - pole_i x) = 1 + sum w_i x / (1 - pole_i x). ``poles``
-    and ``zeros`` have the values 1 - pole_i and 1 - zero_i along the last axis; the result has the
-    shape of ``poles``.
+    ``poles`` and ``zeros`` have 1 - pole_i and 1 - zero_i along the last axis; shape as ``poles``.
     """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
@@ -236,22 +234,17 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """Convert the variables of a search to parameters of buffered linear Toeplitz noise (BLT).
+    """Convert any real numbers ``x`` to 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., of a BLT.
 
-    ``x`` has the variables, any real numbers. The result has 1 - theta_1, 1 - thetahat_1, 1 -
-    theta_2, ..., for the poles theta and zeros thetahat. It always has theta_1 > thetahat_1 >
-    theta_2 > .... Variables and results lie along the last axis.
+    These ascend always, so the poles and zeros interlace. Both lie along the last axis.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Convert parameters of buffered linear Toeplitz noise (BLT) to the variables of a search; it
-    is the inverse of `from_search`.
-
-    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
-    The variables may be any real numbers.
+    """Convert 1 - theta_1, 1 - thetahat_1, ... to the variables of a search, as `from_search`
+    inverted.
     """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
@@ -263,18 +256,14 @@ def search_variables(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> F
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Return the variables (see `from_search`) at which the search for the poles theta and zeros
-    thetahat starts: shape (2 * buffers,).
-    """
+    """Return the variables (see `from_search`) at which the search starts: (2 * buffers,)."""
     # 1 - theta_1 is near 1/steps.
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_bounds(buffers: int) -> list[tuple[float, float]]:
-    """Return bounds (lowest, highest) for each of the 2 * buffers variables of a search;
-    `from_search` converts variables to poles and zeros.
-    """
+    """Return (lowest, highest) for each of the 2 * buffers variables of `from_search`."""
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 
@@ -299,11 +288,10 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int, series: tuple[float, ...] = RUNNING_SUMS
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) with the
-    least error without step scaling, at most ``buffers`` of each.
+    """Return the theta and thetahat of least error without step scaling, at most ``buffers`` each.
 
-    A buffer is left out if it lowers the error by less than 1/100,000. ``series`` is the polynomial
-    of `series_of`; by default errors are those of running sums.
+    A buffer is left out if it lowers the error by less than 1/100,000. ``series`` is that of
+    `series_of`.
     """
     if buffers == 1:
         found = _search(steps, schedule, 1, series)
@@ -349,10 +337,9 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule, series: tuple[float, ...]) -> Floats:
-    """Return the squared error (squared sensitivity times mean variance) of buffered linear
-    Toeplitz noise (BLT), for each row of ``v``.
+    """Return the squared error (squared sensitivity times mean variance) of each row of ``v``.
 
-    A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
+    A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., of a BLT.
     """
     poles, zeros = v[:, 0::2], v[:, 1::2]
     squares = _squared_sums(poles, _residues(poles, zeros), steps, schedule)
@@ -365,12 +352,9 @@ def _errors(v: Floats, steps: int, schedule: Schedule, series: tuple[float, ...]
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared sensitivity to an example that counts in each epoch, for each row of
-    ``poles`` and ``weights``.
+    """Return the squared sensitivity to an example of each epoch, for each row of a BLT.
 
-    A row describes the power series C(x) of one buffered linear Toeplitz matrix (BLT): its values 1
-    - theta_i and its weights w_i in partial fractions. The worst example counts in the first step
-    of each epoch.
+    A row has the 1 - theta_i and w_i of C(x). The worst example counts in each epoch's first step.
     """
     # It is the squared norm of c + (c shifted by an epoch) + ..., with c the coefficients of C,
     # computed by geometric sums for each epoch.
@@ -394,21 +378,17 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
 
 
 def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
-    """Return the mean over all steps of the variance of running sums of noise, for each row of the
-    arguments.
+    """Return the mean variance of running sums of noise, for each row of a BLT.
 
-    A row describes the inverse series C^-1(x) of one buffered linear Toeplitz matrix (BLT): its
-    values 1 - thetahat_i and its weights v_i in partial fractions. ``constant`` is prod (1 -
-    theta_i) / (1 - thetahat_i).
+    A row has the 1 - thetahat_i and v_i of C^-1(x); ``constant`` is prod (1 - theta_i) / (1 -
+    thetahat_i).
     """
     # The mean over t of the sum over s <= t of b_s^2, with b_s = constant + sum gamma_i
     # thetahat_i^s.
     gains = -outputs / zeros
 
     def weighted_total(gap: Floats) -> Floats:
-        """Return the sum over t = 0, 1, .., n - 1 of (n - t) (1 - gap)^t, for each entry of
-        ``gap``.
-        """
+        """Return the sum over t < n of (n - t) (1 - gap)^t, for each entry of ``gap``."""
         plain = -np.expm1(steps * np.log1p(-gap)) / gap
         return np.asarray(steps / gap - (1 - gap) * plain / gap)
 
@@ -422,11 +402,9 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean over all steps of the variance of running sums of buffered linear Toeplitz
-    noise (BLT), if step t is multiplied by ``inverse[t]``.
+    """Return the mean variance of running sums of BLT noise, times ``inverse[t]`` at step t.
 
-    ``decays`` are the thetahat_i, by which buffers shrink at each step. ``outputs`` are the weights
-    v_i of the buffers in the noise of a step. ``inverse`` has the shape (steps,).
+    ``decays`` are the thetahat_i, ``outputs`` the v_i. ``inverse`` has the shape (steps,).
     """
     # From the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum
     # so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
@@ -447,9 +425,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(strategy: BufferedToeplitz) -> Floats:
-    """Search, from those of a strategy with step scaling, for poles theta and zeros thetahat that
-    have less error with its shares, and return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ....
-    """
+    """Search for a strategy's poles and zeros of less error with its shares; as `from_search`."""
     steps, shares = strategy.steps, strategy.shares
     assert shares is not None
 

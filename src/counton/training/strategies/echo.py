@@ -243,12 +243,9 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
-    """Return the first columns of the measurement matrix C and of its inverse, for search variables
-    ``x``.
+    """Return the first columns of C and of its inverse, shape (steps,), for variables ``x``.
 
-    The columns are the coefficients of two power series; both have the shape (steps,). The
-    variables are those of `from_search` for the poles theta and zeros thetahat, then the parameters
-    gain and ratio of `Echo`.
+    They are those of `from_search` for theta and thetahat, then gain and ratio of `Echo`.
     """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -262,12 +259,10 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Search for the variables at which the function ``logs`` is least; return this value, and the
-    variables.
+    """Search from ``start`` for the least value of ``logs``; return it and its variables.
 
-    ``start`` is where the search begins. Variables are those of `from_search` for ``buffers`` poles
-    theta and zeros thetahat, then gain and ratio. The search makes at most ``iterations``
-    iterations of L-BFGS, then at most ``last`` evaluations by Nelder-Mead.
+    These are those of `from_search` for ``buffers``, then gain and ratio. The search makes at most
+    ``iterations`` of L-BFGS, then ``last`` evaluations by Nelder-Mead.
     """
     # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize

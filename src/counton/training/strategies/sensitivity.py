@@ -43,9 +43,7 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def _products(coefficients: Floats, lag: int) -> Floats:
-    """Return the magnitudes of the inner products of columns s and s + lag of a Toeplitz matrix,
-    for each s.
-    """
+    """Return |<column s, column s + lag>| of a Toeplitz matrix, for each s."""
     sums = np.cumsum(coefficients[: len(coefficients) - lag] * coefficients[lag:])
     return np.abs(sums[::-1])
 
@@ -87,11 +85,7 @@ def gram_of_matrix(gram: Floats, apart: int) -> Floats:
 
 
 def full_gram(coefficients: Floats) -> Floats:
-    """Return the inner products of every two columns, C^T C, of a Toeplitz matrix C: shape (steps,
-    steps).
-
-    ``coefficients`` are the first column of C.
-    """
+    """Return C^T C of the Toeplitz C with these ``coefficients``: shape (steps, steps)."""
     steps = len(coefficients)
     gram = np.empty((steps, steps))
     for lag in range(steps):
@@ -114,9 +108,7 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return values in order of steps, one for each step, from the rows that `by_schedule`
-    makes.
-    """
+    """Return values in order of steps from the rows that `by_schedule` makes."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 

@@ -127,9 +127,7 @@ def series_of(optimizer: SGD | None, steps: int) -> tuple[float, ...]:
 
 
 def weights_of(noise: Floats, optimizer: SGD | None) -> Floats:
-    """Return the noise of the weights for the ``noise`` of steps, a row for each step; without an
-    optimiser its running sums.
-    """
+    """Return the noise of the weights for that of steps, one a row; without optimiser its sums."""
     totals = None if optimizer is None else matrix_of(optimizer, len(noise))
     return np.cumsum(noise, axis=0) if totals is None else totals @ noise
 

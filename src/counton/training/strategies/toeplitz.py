@@ -57,9 +57,7 @@ class ToeplitzTraining(TrainingStrategy):
 
     @abstractmethod
     def inverse(self) -> Floats:
-        """Return the first column of the inverse of the Toeplitz matrix before step scaling: shape
-        (steps,).
-        """
+        """Return the first column of the inverse before step scaling: shape (steps,)."""
 
     @cached_property
     def _gram(self) -> Floats:
@@ -67,16 +65,12 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """The numbers by which step scaling divides the noise of steps: shape (steps,); None: no
-        scaling.
-        """
+        """The divisors of the steps' noise, shape (steps,); None: no scaling."""
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the standard normal number with this index: the
-        step with the number ``index``.
-        """
+        """Return the first step whose noise uses this normal: the step ``index``."""
         return self.check_step(index)
 
     @override
@@ -141,9 +135,7 @@ class ToeplitzTraining(TrainingStrategy):
         return made(steps=steps, shares=shares, **more)  # type: ignore[no-any-return]
 
     def _best_refit(self, again: Callable[[Self], Self | None], rounds: int = 2) -> Self:
-        """Return the best strategy of a chain, in which ``again`` searches for
-        parameters that fit the step scaling of the one before; None ends it.
-        """
+        """Return the best of a chain in which ``again`` refits to the last scaling or ends it."""
         best = self
         for _ in range(rounds):
             other = again(best)
@@ -200,9 +192,7 @@ class ToeplitzTraining(TrainingStrategy):
 
 
 def check_scaling(scaling: str, schedule: Schedule | None = None) -> None:
-    """Raise `InvalidInput` for a kind of step scaling other than "none", "equal", "epochs" and
-    "free", and for "free" where ``schedule`` has several steps in no fixed order.
-    """
+    """Raise `InvalidInput` for an unknown scaling, and for "free" without a fixed order."""
     if scaling not in get_args(Scaling):
         raise InvalidInput(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
     if scaling == "free" and schedule and schedule.steps > 1 and not schedule.fixed:

@@ -208,11 +208,7 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _scaling_matrix(self) -> Floats:
-        """Return the matrix F from which the mean variance of running sums of noise follows under
-        step scaling: shape (steps, steps).
-
-        If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
-        """
+        """Return F, shape (steps, steps): the mean variance is e^T F e with e_t = 1 / d_t."""
         return weighted_gram(_differences(self._covariance), self.optimizer)
 
     @override
@@ -253,11 +249,7 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the weights of its nodes (points of time with noise) in the noise of
-    running sums: shape (steps, nodes).
-
-    The standard deviation of the level's own noise is taken as 1.
-    """
+    """Return each level's weights in running sums at unit deviation: shape (steps, nodes)."""
     found = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
         found.append(found[-1] @ matrix(child, parent))
@@ -266,20 +258,12 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the covariance of the noise that the level adds to running sums:
-    shape (steps, steps).
-
-    The standard deviation of the level's own noise is taken as 1.
-    """
+    """Return each level's covariance of running sums at unit deviation: (steps, steps)."""
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
 
 def _covariance(steps: int, weights: Sequence[float]) -> Floats:
-    """Return the covariance of the noise of running sums, shape (steps, steps), for given weights
-    of levels.
-
-    ``weights`` has the standard deviation of the noise of each level, beginning with single steps.
-    """
+    """Return the covariance of running sums, (steps, steps), for the levels' ``weights``."""
     total = np.zeros((steps, steps))
     for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):
         total += weight**2 * each
@@ -287,9 +271,7 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Return the covariance of the noise of single steps, given the covariance of the noise of
-    running sums: same shape.
-    """
+    """Return the covariance of single steps, given that of running sums: same shape."""
     # The noise of a step is N(t) - N(t-1), with N(0) = 0.
     once = np.diff(covariance, axis=0, prepend=0)
     return np.diff(once, axis=1, prepend=0)
@@ -310,16 +292,9 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Search for the weights of the levels with the least error, and return them; the first weight
-    is 1.
+    """Return the weights of least error found from ``start``, the first of them 1.
 
-    Args:
-        steps: number of steps of the run.
-        schedule: the steps in which one training example counts.
-        start: the weights at which the search begins, one for each level.
-        shares: one positive number for each step, shape (steps,). Step scaling divides the noise of
-            each step by a number; for the steps in which one example counts, these numbers are
-            proportional to the shares.
+    ``shares``, shape (steps,): the divisors of an example's steps are proportional to them.
     """
     # With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e
     # changes by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i

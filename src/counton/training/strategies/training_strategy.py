@@ -159,9 +159,7 @@ class TrainingStrategy(Strategy):
         return self._copy_with(optimizer=optimizer)
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """Return a copy of the strategy with the attributes ``changes``, and without the cached
-        values named ``forgotten``.
-        """
+        """Return a copy with ``changes``, without the cached values ``forgotten``."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
