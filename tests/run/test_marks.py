@@ -15,7 +15,8 @@ from counton.released.figures import totals_curves, window_curves
 from counton.run import Job, export, mark, publish, run
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
-from counton.state import verify
+from counton.serve.public_series import Journal
+from counton.state import Store, verify
 
 ROWS = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-03", "b"), ("2024-03-04", "a")]
 KINDS: dict[str, dict[str, Any]] = {
@@ -86,6 +87,13 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     assert (2, "b") not in rows
     assert len(rows) == 5
     assert "2 March 2024, b, withdrawn: counter broken" in read(out).methods()
+    if "lag" in pl.read_csv(out).columns:
+        revisions = read(out).numbers.revisions
+        assert revisions is not None
+        assert [revisions.values[1, 1, 0], revisions.values[2, 1, 1]] == [0, 0]
+        versions = read(out).versions()
+        assert versions.filter(step=2, group="b").is_empty()
+        assert versions.height == 8
     with run(job(state, 4)) as outcome:
         assert outcome.read().table().height == 7
         numbers = outcome.read().numbers
@@ -141,3 +149,15 @@ def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_pat
             assert 2 not in outcome.read().table()["step"].to_list()
     assert set(notes(read_again(state)).values()) == set()
     assert 2 not in read_again(state)["step"].to_list()
+
+
+def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    run(job(state, 3, **KINDS["windows"])).close()
+    with Store(state) as store:
+        journal = Journal(store, job(state, 3))
+        assert 2 in journal.series().rows["step"].to_list()
+        mark(state, "2024-03-02", "counter broken", withdraw=True)
+        journal.refresh()
+        assert 2 not in journal.series().rows["step"].to_list()
+        assert "2 March 2024, withdrawn: counter broken" in journal.describe()["besides_noise"]

@@ -450,6 +450,10 @@ class Release:
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
             table = versions_of_cells(found, cut, cells, numbers.level, last)
+            for mark in numbers.definition.marks:
+                if mark.withdrawn:
+                    of = pl.col("group") == (mark.group or pl.col("group"))
+                    table = table.filter(~((pl.col("step") == mark.step) & of))
         else:
             each = [
                 self._numbers_at_night(found, night).table(

@@ -17,12 +17,14 @@ from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
+from counton.released.marks import withdrawn_cells
 from counton.released.stream_words import counting_rule, people_note
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
     from counton.released.released_numbers import ReleasedNumbers
+    from counton.released.revisions import Revisions
 
 #: Largest number of released cells that a description contains.
 MOST_CELLS = 2**22
@@ -157,8 +159,19 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     if (cells := cells_of(released)) is not None:
         found["cells"] = pack(cells)
     if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
-        found["revisions"] = pack(released.revisions.values)
+        found["revisions"] = pack(_versions_of(released, released.revisions))
     return found
+
+
+def _versions_of(released: ReleasedNumbers, revisions: Revisions) -> NDArray[Any]:
+    """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
+    gone = withdrawn_cells(released.definition.marks, released.steps, released.definition.groups)
+    if not gone.any():
+        return revisions.values
+    values = np.array(revisions.values)
+    for lag in range(revisions.lags + 1):
+        values[lag:, ..., lag][gone[: len(values) - lag]] = 0
+    return values
 
 
 def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:

@@ -99,6 +99,8 @@ class Journal:
                 found = self._look()
                 self._store.position(self.name)  # raises if the state has become an older copy
                 self._found, self._position = found, position
+                with self._lock:  # numbers may have been withdrawn
+                    self._kept.clear()
         except StateError:
             self.refused = True
             raise
@@ -203,7 +205,11 @@ class Journal:
             ],
             "protects": protection_in_words(definition),
             "people": people_note(definition),
-            "besides_noise": [*withdrawals(definition), *besides_noise(definition)],
+            "besides_noise": [
+                *withdrawals(definition),
+                *[mark.sentence(definition.windows) for mark in definition.marks],
+                *besides_noise(definition),
+            ],
             "key_fingerprint": found.key_fingerprint,
             "budget": {
                 "unit": unit,
@@ -241,7 +247,7 @@ class Journal:
             StateError: the state is an old copy.
         """
         level = check_level(self.level if level is None else level)
-        found, definition = self._found
+        found, _ = self._found
         if not found.step:
             due = self.due(1)
             raise InvalidInput(
@@ -254,7 +260,7 @@ class Journal:
                 self._kept.move_to_end(key)
                 return self._kept[key]
             reader = self._store.reader(self.name, self.job.keeping.key)
-            released = read_released(reader, definition, level)
+            released = read_released(reader, self.definition, level)
             self._store.position(self.name)  # raises if it is an older copy
             self._kept[(reader.step, level)] = released
             while len(self._kept) > _KEPT:
