@@ -93,6 +93,8 @@ def release(
     count: 2 windows of 1d released
     protected: one event more or less, counted in one group of one window by at most 1
                people are not protected: a person with 100 events loses 100 times the epsilon
+               events may change in later inputs (vanish, come back, be in another window or
+               group): one that changes K times loses up to (1 + K) times as much as one that stays
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
                one event more or less makes no output more than 2.719 times as likely or as
                unlikely
