@@ -190,6 +190,15 @@ def test_the_last_input_is_right(tmp_path: Path) -> None:
     assert now(whole_job(state, first, 5, yes=True)) == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0]]
 
 
+def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    now(whole_job(state, [(1, "a"), (1, "b")], 1, covers="2d"))
+    with run(whole_job(state, [(1, "a")], 1, covers="2d")) as outcome:
+        said = outcome.differing_rows or ""
+        assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
+    assert said.endswith("the next release counts what its rows say of windows that are still open")
+
+
 def kept(state: Path) -> list[str]:
     """All rows of a state's tables, but for the number by which a writer owns its stream."""
     with sqlite3.connect(state) as connection:

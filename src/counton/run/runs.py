@@ -74,10 +74,12 @@ class Outcome(Closing):
             return None
         if not (counts.gone or counts.shut or counts.late):
             return None
+        remedy = "to release these rows, begin a new stream with another name"
+        if self.definition.cut.lags:
+            remedy = "the next release counts what its rows say of windows that are still open"
         return (
             f"these rows are not those that stream {self.stream.name!r} has counted, and the "
-            "numbers shown, which were released before, are not of them; to release these rows, "
-            "begin a new stream with another name"
+            f"numbers shown, which were released before, are not of them; {remedy}"
         )
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
