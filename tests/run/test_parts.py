@@ -1,5 +1,7 @@
 """Each part of a job checks itself, and a job has each option once."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
 from typing import Any
 

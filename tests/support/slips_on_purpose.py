@@ -107,7 +107,7 @@ def one_draw_for_all_steps(patch: pytest.MonkeyPatch) -> Neighbours:
 def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
     """Rows that come for a closed window fill the places of those that vanished, and else count."""
 
-    def fill(cells: Any, covered: Any, opened: Any) -> tuple[()]:
+    def fill(cells: Any, covered: Any, opened: Any, _told: str) -> tuple[()]:
         for name in ("seen_rows", "seen_total"):
             there = np.maximum(cells[name], cells[name.removeprefix("seen_")])
             cells[name] = np.where(covered & ~opened, there, cells[name])
