@@ -402,6 +402,7 @@ class Lateness(JobPart):
         "window, which is published anew until it is final",
         kept="stream",
         words="length",
+        of=("revised", "once"),
     )
     recounts: int | None = option(
         None,
