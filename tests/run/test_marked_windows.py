@@ -161,3 +161,22 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
         journal.refresh()
         assert 2 not in journal.series().rows["step"].to_list()
         assert "2 March 2024, withdrawn: counter broken" in journal.describe()["besides_noise"]
+
+
+def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
+    mark(state, "2024-03-03", "counter broken", group="b", withdraw=True)
+    mark(state, "2024-03-03", "counter broken twice", group="b")  # it stays withdrawn
+    with run(job(state, 3)) as outcome:
+        found = outcome.read()
+        if found.numbers.definition.cut.lags:
+            return
+        for ask in (
+            lambda: found.total("b", steps="3:3"),
+            lambda: found.difference("a", "b", steps="2:3"),
+            lambda: found.share("b", steps="3:3"),
+            lambda: found.sums("1d"),
+        ):
+            with pytest.raises(InvalidInput, match="step 3 of 'b' is withdrawn"):
+                ask()
+        assert found.total("b", steps="1:2").level == 0.95
+        assert found.total("a", steps="2:3").level == 0.95

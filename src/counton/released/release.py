@@ -564,6 +564,7 @@ class Release:
         named = patterns_of(by)
         check_delay(field("by", ",".join(named)), numbers.delay)
         found = occurrences_of(windows, by, numbers.shown_steps)
+        numbers._refuse_withdrawn(int(found.starts.min()), int(found.stops.max()), groups)
         series = numbers.between(found.starts, found.stops)
         known = np.unique(found.of)
         rows: list[tuple[Any, ...]] = []

@@ -466,6 +466,20 @@ class ReleasedNumbers:
                 f"file; give a file that has it"
             )
 
+    def _refuse_withdrawn(self, start: int, stop: int, groups: Sequence[str]) -> None:
+        """Refuse a sum over steps start + 1 to stop that contains a withdrawn number."""
+        steps = range(start + 1, stop + 1)
+        gone = withdrawn_cells(self.definition.marks, steps, groups)
+        if self.definition.release == "totals":
+            gone = gone[-1:]
+        if gone.any():
+            step, group = (int(place[-1]) for place in np.nonzero(gone))
+            step += stop - len(gone) + 1
+            raise InvalidInput(
+                f"the number of step {step:,} of {groups[group]!r} is withdrawn: ask for "
+                f"{field('steps')} without it"
+            )
+
     @cached_property
     def _totals(self) -> Numbers:
         estimates = self._cells.values  # callers have refused missing values
@@ -542,6 +556,7 @@ class ReleasedNumbers:
                 f"about; leave {field('groups')} out, or add it"
             )
         start, stop = self.ends(steps)
+        self._refuse_withdrawn(start, stop, names)
         totals = {
             end: dict(zip(cells, found.tolist(), strict=True))
             for end, found in zip(
@@ -852,6 +867,7 @@ class ReleasedNumbers:
         periods = periods_of(windows, every, self.steps[-1])
         if isinstance(self.published, CellValues):
             first, last = periods.edges[:-1], periods.edges[1:]
+            self._refuse_withdrawn(int(first[0]), int(last[-1]), groups)
             sums = self.between(first, last).columns()
             return periods.table(windows, [len(groups)] * len(first)).with_columns(
                 group=pl.Series(list(groups) * len(first), dtype=pl.String),

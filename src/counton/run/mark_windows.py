@@ -83,7 +83,9 @@ def mark(
                 f"{field('withdraw', True)} is for counts and sums of declared groups: leave it "
                 "out, and the note stands beside the numbers"
             )
-        found = WindowMark(step, group, note.strip(), withdraw)
+        known = [one for one in definition.marks if (one.step, one.group) == (step, group)]
+        gone = withdraw or any(one.withdrawn for one in known)  # for ever
+        found = WindowMark(step, group, note.strip(), gone)
 
         def details(_: int) -> dict[str, object]:
             kept = Definition.reopen(reader.design, store.reader(name).details)
