@@ -177,8 +177,9 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{last:,}, so the state is an old copy; restore the newest copy"
             )
         kept = row.step if row.step == last else max(row.step - lags, 0)
-        before, now = (parse_json(one) for one in (row.description, facts["description"]))
-        same = before["description"].get(_MARKS) == now["description"].get(_MARKS)
+        texts = row.description or "{}", facts["description"]
+        before, now = (parse_json(one).get("description", {}).get(_MARKS) for one in texts)
+        same = before == now
         if not same or (row.level, row.shown) != (facts["level"], facts["shown"]):
             kept = 0  # changed readings, and withdrawn numbers, make all rows new
         said = ", ".join(f"{column} = :{column}" for column in facts)
