@@ -113,7 +113,13 @@ def test_pipx_installs_the_wheel_and_the_command_counts_in_an_empty_home(
     events.write_parquet(home / "visits.parquet")
     words = "visits.parquet --time time --every 1d --start 2024-03-01 --steps 8 --by page"
     words += " --domain home,shop --epsilon 1 --until 2024-03-09 --state visits.db"
-    asked = [home / "bin" / "counton", "count", *words.split(), "--out", "t.parquet"]
+    asked: list[str | Path] = [
+        home / "bin" / "counton",
+        "count",
+        *words.split(),
+        "--out",
+        "t.parquet",
+    ]
     first = call(*asked, "--plot", "chart.png", home=home)
     assert "Released 8 new windows (1 to 8 of 8)." in first
     table = pl.read_parquet(home / "t.parquet")

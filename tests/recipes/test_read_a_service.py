@@ -29,7 +29,9 @@ class Client:
         self.service = service
 
     def get(self, address: str, headers: dict[str, str]) -> httpx.Response:
-        found = self.service("GET", address.removeprefix("http://service"), headers=headers)
+        found: httpx.Response = self.service(
+            "GET", address.removeprefix("http://service"), headers=headers
+        )
         found.request = httpx.Request("GET", address)
         return found
 
@@ -37,7 +39,7 @@ class Client:
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_a_fetched_stream_is_the_release_of_the_file(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service:
-        spent = {"spent": 2.5} if "value" in job else {}
+        spent: dict[str, Any] = {"spent": 2.5} if "value" in job else {}
         for minute in (1, 2):
             service.post(f"batch {minute}".replace(" ", ""), [visit(minute - 0.5, **spent)] * 300)
             service.at(minute)

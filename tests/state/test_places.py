@@ -504,7 +504,7 @@ def test_a_process_killed_while_the_witness_moves(
     old = file.read_bytes()
     night(file, 2)
 
-    def dies(*_: Any, **__: Any) -> None:
+    def dies(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -253,7 +253,8 @@ def test_several_machines_share_a_folder(
 
     create(postgres, keys[0])
     witness_file(postgres).rename(tmp_path / "away")  # as seen from the second machine
-    for more in ({}, {"witness": shared}):
+    each: tuple[dict[str, Any], ...] = ({}, {"witness": shared})
+    for more in each:
         with pytest.raises(StateUnavailable, match=r"is missing.*which all machines"):
             on(1, **more)
     (tmp_path / "away").rename(witness_file(postgres))
