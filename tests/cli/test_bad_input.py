@@ -81,7 +81,7 @@ def test_options_outside_what_is_allowed_leave_no_trace(
 
 
 @pytest.mark.parametrize(
-    "option", ["domain", "state", "time-format", "key", "name", "unit", "by", "out", "plot"]
+    "option", ["domain", "state", "time", "key", "name", "unit", "by", "out", "plot"]
 )
 def test_bytes_of_another_encoding_leave_no_trace(
     option: str, place: Any, contents: Contents

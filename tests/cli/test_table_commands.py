@@ -270,7 +270,7 @@ def test_ranges_of_a_line(desk: Desk) -> None:
         (["--rho", "1", "--ask", "3"], "is not an interval"),
         (["--rho", "1", "--ask", "3:1"], "write the smaller cell first"),
         (["--rho", "1", "--ask", "0:5"], "is not within the 4 cells"),
-        (["--rho", "1", "--strategy", "best"], "--line says how cells are measured"),
+        (["--rho", "1", "--strategy", "best"], "does not go with a ranges that is released once"),
         (["--rho", "1", "--line", "best"], "line is 'best'; give one of"),
         (["--rho", "1", "--workload", "all"], "workload is 'all'"),
         ([], "the privacy loss is missing"),

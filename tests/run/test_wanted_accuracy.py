@@ -111,7 +111,7 @@ def test_a_job_file_keeps_it(tmp_path: Path) -> None:
     [
         ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds the privacy loss"),
         ({"rho": 1}, "rho=1 does not go with within=200"),
-        ({"expire": True, "steps": None}, "does not go with expire"),
+        ({"expire": True, "steps": None}, "expire=True does not go with within"),
         ({"least": "delta"}, "least is 'delta'"),
         ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
         ({"within": "2%"}, "give the size, which must be public"),

@@ -48,7 +48,11 @@ KINDS: Mapping[str, Kind] = {
         remedy="leave it out",
     ),
     "stated": Kind("loss"),
-    "wanted": Kind("loss", "within", why=", which finds the privacy loss for you"),
+    "wanted": Kind(
+        "loss",
+        "within",
+        why=f", which finds the privacy loss for you (give {field('least', 'rho')} for rho)",
+    ),
     "wanted by parts": Kind(
         "loss",
         words="within",
@@ -130,13 +134,13 @@ def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire; give it, or leave growth out
     """
-    reads = kind_of(job.what).card.reads
+    card = kind_of(job.what).card
     for name, option in options_of_job(job).items():
         if not option.of or not job.states(name):
             continue
         for axis, mine in kinds.items():
             of = [one for one in option.of if KINDS[one].axis == axis]
-            if not of or mine in of:
+            if not of or mine in of or (name in card.reads and not card.finds):
                 continue
             kind, needed = KINDS[mine], KINDS[of[0]].chosen
             stated = field(name, job.option(name))
@@ -144,7 +148,7 @@ def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
                 beside = kind.words.format(name_of(job.what))
                 beside = beside or field(kind.chosen, job.option(kind.chosen))
                 raise InvalidInput(f"{stated} does not go with {beside}{kind.why}; {kind.remedy}")
-            if name != needed and name not in reads:
+            if name not in (needed, *card.reads):
                 raise InvalidInput(
                     f"{stated} needs {field(needed)}{_NEEDED.get(needed, '')}; give it, or leave "
                     f"{field(name)} out"

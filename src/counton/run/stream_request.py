@@ -95,8 +95,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         InvalidInput: a value of the job is out of range.
     """
     once = statements.is_once(job)
-    check_words(job)
     refuse_other_kinds(job, kinds_of(job))
+    check_words(job)
     statistic, parts = _new_statistic(job, once=once)
     fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
     filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
