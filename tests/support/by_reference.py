@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from counton.base.private import open_private
 from counton.noise import Key
-from counton.noise.key import secret_of
 from counton.numbers import Counter, Design, Releases
 from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.state import Store
@@ -83,7 +82,7 @@ def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
         database.close()
     own = terms.strategy.saved_name in reference.STRATEGIES
     matrices = None if own else written_out(terms.strategy, row.step)
-    stream = reference.Stream(described(terms), secret_of(held), matrices)
+    stream = reference.Stream(described(terms), held._secret, matrices)
     versions = stream.strategy.versions
     for cell in range(parts[-1][0].shape[1] // versions if parts else 0):
         for version, noises in enumerate(stream.strategy.numbers(stream.z(cell), row.step)):

@@ -247,11 +247,6 @@ class Key:
         )
 
 
-def secret_of(key: Key) -> bytes:
-    """Return the 32 bytes of a key, for programs that compute its noise; never show them."""
-    return key._secret
-
-
 #: Beginning of a key's text in any format, and its digits.
 _BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
 

@@ -114,7 +114,6 @@ class Stream(JournalReader, Closing):
         """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key, self._strategy = key, strategy
         self._witness, self._epoch = witness, int(row.writer_epoch)
-        self.epoch_before = 0
         self._step, self._forgotten = int(row.step), int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
@@ -291,7 +290,6 @@ class Stream(JournalReader, Closing):
                 with reading(f"the details of stream {name!r}"):
                     details = public.read(connection, row.id, row.details)
                 made = cls(database, row, details, held, known, None, strategy)
-                made.epoch_before = row.writer_epoch - further
             unless_made.pop_all()
             return made
 
