@@ -212,7 +212,7 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         "strategy: noise for each window, with Laplace noise; J. D. Andersson"
     )
     assert "promise: one event more or less makes no output more than" in shown
-    assert shown.endswith(", file format 18; the account of each promise: --full\n")
+    assert shown.endswith(", file format 19; the account of each promise: --full\n")
     full = place("show", str(place.state), "--full").out
     assert full.startswith("\n".join(lines[:-1]))
     assert "guarantee  pure differential privacy with epsilon = 100" in full

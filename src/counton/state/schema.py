@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Final
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 18
+FORMAT: Final = 19
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
