@@ -18,6 +18,9 @@ from counton import spark as counton_spark
 from counton.base.errors import InvalidInput
 from counton.run import run
 
+#: Modules that ask for the folder of witnesses.
+WITNESS = ("keys", "state_witness")
+
 
 def main(folder: Path) -> None:
     """The whole of it."""
@@ -29,7 +32,10 @@ def main(folder: Path) -> None:
     assert ".connect." in type(frame).__module__
     # The same key in each state, so that what they release can be compared.
     token_bytes = patch("secrets.token_bytes", lambda size: bytes(range(size)))
-    with token_bytes, patch("secrets.token_hex", lambda size: "5a" * size):
+    token_hex = patch("secrets.token_hex", lambda size: "5a" * size)
+    # States of one identity have no witness in common.
+    none = [patch(f"counton.state.{one}.default_folder", lambda: "none") for one in WITNESS]
+    with token_bytes, token_hex, none[0], none[1]:
         for name in ("groups", "average", "people", "found of people"):
             with run(job(name, folder, f"{name} here", epsilon=9).having(events=rows)) as outcome:
                 expected = outcome.read().table()

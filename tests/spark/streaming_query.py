@@ -27,7 +27,11 @@ def main(folder: Path, master: str) -> None:
     """The whole of it."""
     # The same key in each folder, so that what they release can be compared.
     token_bytes = patch("secrets.token_bytes", lambda size: bytes(range(size)))
-    with token_bytes, patch("secrets.token_hex", lambda size: "5a" * size):
+    token_hex = patch("secrets.token_hex", lambda size: "5a" * size)
+    # States of one identity have no witness in common.
+    modules = ("keys", "state_witness")
+    none = [patch(f"counton.state.{one}.default_folder", lambda: "none") for one in modules]
+    with token_bytes, token_hex, none[0], none[1]:
         count(folder, master)
 
 

@@ -106,11 +106,6 @@ def test_tables_once_have_the_bits_of_one_machine(
         more_rows = rows.vstack(rows.with_columns(id=pl.lit("new")))
         with counton_spark.run(asked, spread(spark, more_rows, 1)) as outcome:
             assert told(outcome)[-2:] == here[-2:]  # the same noise on other rows would tell them
-    line = Job("ranges", "-", tmp_path / "line.db", value="paid", epsilon=1)
-    with pytest.raises(
-        InvalidInput, match="the data frame has rows in no certain order, and without"
-    ):
-        counton_spark.run(line, spread(spark, rows, 1))
 
 
 def test_rows_of_any_type_are_read_as_on_one_machine(

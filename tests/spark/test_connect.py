@@ -27,7 +27,6 @@ def test_tables_of_spark_connect_have_the_bits_of_one_machine(tmp_path: Path) ->
             **os.environ,
             **SETTINGS,
             "PYTHONPATH": path,
-            "XDG_STATE_HOME": os.devnull,  # states of one identity have no home in common
         },
         cwd=tmp_path,
         capture_output=True,

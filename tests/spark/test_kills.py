@@ -60,7 +60,7 @@ class Process:
         with self.errors.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, QUERY, folder, master],
-                env={**os.environ, **SETTINGS, "XDG_STATE_HOME": os.devnull},
+                env={**os.environ, **SETTINGS},
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,

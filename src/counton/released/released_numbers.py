@@ -468,8 +468,7 @@ class ReleasedNumbers:
 
     def _refuse_withdrawn(self, start: int, stop: int, groups: Sequence[str]) -> None:
         """Refuse a sum over steps start + 1 to stop that contains a withdrawn number."""
-        steps = range(start + 1, stop + 1)
-        gone = withdrawn_cells(self.definition.marks, steps, groups)
+        gone = withdrawn_cells(self.definition.marks, range(start + 1, stop + 1), groups)
         if self.definition.release == "totals":
             gone = gone[-1:]
         if gone.any():

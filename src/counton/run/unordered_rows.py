@@ -238,8 +238,9 @@ class AddedRows(ReadRows):
         """
         job, given = self.settled.job, open_private(self.marks)
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
+        once = _known_by_bytes(self.settled.definition)  # else rows have ids, and count once
         known = [mark for mark, _ in given if has(mark)]
-        again = bool(given) and len(known) == len(given)
+        again = once and bool(given) and len(known) == len(given)
         windows = self.ended - (0 if stream is None else stream.step)
         if again and windows > 0 and not job.times.yes:
             have = "has" if len(given) == 1 else "have"
@@ -251,7 +252,7 @@ class AddedRows(ReadRows):
             )
         refuse_other_bytes(job, given, has)
         nothing = again or not open_private(self.tally).rows
-        for mark, part in given if not nothing else ():
+        for mark, part in given if once and not nothing else ():
             if mark in known:
                 raise ReplayMismatch(
                     f"{part.name} has been counted already ({mark[:18]}...); {part.again}"
@@ -456,8 +457,8 @@ def _read(
     told = None if progress is silent else watch
     found = tally(source, reading, by.domain, bound=held, watch=told)
     # Bytes are hashed here, so that the digest is that of the counted bytes.
-    parts = () if source.comes_once or not _known_by_bytes(definition) else source.parts
-    marks = Private([(_mark(part, definition), part) for part in parts])
+    recognised = source.live or (_known_by_bytes(definition) and not source.comes_once)
+    marks = Private([(_mark(part, definition), part) for part in source.parts if recognised])
     return labels, bounder, found, marks
 
 
