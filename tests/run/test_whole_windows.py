@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import polars as pl
 import pytest
 from revised_jobs import share_used
@@ -24,7 +25,7 @@ from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
 from counton.run import Job, clock, export, run, unordered_rows
-from counton.run.changes import Intake, compare
+from counton.run.changes import Intake, _differing, compare
 from counton.run.runs import read_rows
 from counton.run.settlement import resolve
 from counton.state import Store
@@ -409,3 +410,28 @@ def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> No
         with run(job) as outcome:
             told = outcome.for_operator().differing
     assert [tuple(one) for one in told] == [(1, 4996, 2546, 0, 2450, True)]
+
+
+def test_differing_windows_are_those_that_differ() -> None:
+    """As one by one: their rows before and now, and how many are new and gone at least."""
+    chance = np.random.default_rng(3)
+    step, group = np.repeat(np.arange(1, 41), 3), np.tile(np.arange(3), 40)
+    now, before = chance.integers(0, 3, (2, 120))
+    total, seen = now + chance.integers(0, 2, 120), before + chance.integers(0, 2, 120)
+    cells = {"step": step, "group": group, "rows": now, "seen_rows": before}
+    cells |= {"total": total, "seen_total": seen}
+    known, opened = step <= 30, step > 20
+    wanted = []
+    for one in range(1, 31):
+        of = [
+            tuple(int(x[at]) for x in (before, now, seen, total))
+            for at in np.flatnonzero(step == one)
+        ]
+        alike = sum(a == b and c != d for a, b, c, d in of)
+        new, gone = sum(max(b - a, 0) for a, b, _, _ in of), sum(max(a - b, 0) for a, b, _, _ in of)
+        if new + gone + alike:
+            sums = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
+            wanted.append((one, *sums, new + alike, gone + alike, one > 20))
+    assert [tuple(one) for one in _differing(cells, known, opened, "rows")] == wanted
+    none = np.zeros_like(known)
+    assert _differing(cells, none, opened, "rows") == ()

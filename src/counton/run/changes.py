@@ -644,7 +644,9 @@ def compare(
         known_here = inside & (step <= released)
         by_rows = _differing(cells, known_here, ~closed, "rows")
         gone, shut = (sum(one[at] for one in by_rows if not one.counts) for at in (4, 3))
-        differing = _differing(cells, known_here, ~closed, told)
+        differing = by_rows
+        if told != "rows":
+            differing = _differing(cells, known_here, ~closed, told)
         late = shut
         for name in ("rows", "total"):
             cells[name] = np.where(inside & ~closed, cells[name], cells[f"seen_{name}"])
@@ -711,20 +713,15 @@ def _differing(
         opened: mask of the entries of windows in which the input counts.
         told: name of the numbers that are compared.
     """
-    now, before = cells[told][known], cells[f"seen_{told}"][known]
+    step, now, before = cells["step"][known], cells[told][known], cells[f"seen_{told}"][known]
     more = now - before
     other = (more == 0) & (cells["total"] != cells["seen_total"])[known]
-    differs = np.zeros_like(known)
-    differs[known] = (more != 0) | other
-    found = []
-    for step in np.unique(cells["step"][differs]):
-        those = cells["step"][known] == step
-        changed = int(other[those].sum())
-        sums = (before, now, more.clip(0), (-more).clip(0))
-        last, this, new, gone = (int(each[those].sum()) for each in sums)
-        counts = bool(opened[known][those].any())
-        found.append(WindowRows(int(step), last, this, new + changed, gone + changed, counts))
-    return tuple(found)
+    steps = np.unique(step[(more != 0) | other])
+    those = np.isin(step, steps)  # cells are sorted by step
+    first = np.flatnonzero(np.diff(step[those], prepend=0))
+    numbers = (before, now, more.clip(0) + other, (-more).clip(0) + other)
+    sums = (np.add.reduceat(one[those], first).tolist() for one in numbers)
+    return tuple(map(WindowRows, steps.tolist(), *sums, opened[known][those][first].tolist()))
 
 
 def place_sums(cells: pl.DataFrame, places: int) -> NDArray[np.float64]:

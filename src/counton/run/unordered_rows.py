@@ -179,10 +179,10 @@ class AddedRows(ReadRows):
             shut=intake.shut // each,
             differing=[
                 one._replace(
-                    **{
-                        name: getattr(one, name) // each
-                        for name in ("before", "now", "more", "fewer")
-                    }
+                    before=one.before // each,
+                    now=one.now // each,
+                    more=one.more // each,
+                    fewer=one.fewer // each,
                 )
                 for one in intake.differing
             ],
