@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from counton import read
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, OldCopy
 from counton.released.figures import totals_curves, window_curves
 from counton.run import Job, export, mark, publish, run
 from counton.run.runs import commit, read_rows
@@ -180,3 +180,35 @@ def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
                 ask()
         assert found.total("b", steps="1:2").level == 0.95
         assert found.total("a", steps="2:3").level == 0.95
+
+
+def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    run(job(state, 4, **KINDS["totals"])).close()
+    mark(state, "2024-03-02", "counter broken", group="a", withdraw=True)
+    with run(job(state, 4)) as outcome:
+        found = outcome.read()
+        for steps in ("1:2", "2:2", "3:4"):
+            with pytest.raises(InvalidInput, match="step 2 of 'a' is withdrawn"):
+                found.total("a", steps=steps)
+        with pytest.raises(InvalidInput, match="step 2 of 'a' is withdrawn"):
+            found.sums("1d")
+        assert found.total("a", steps="1:4").level == found.total("b", steps="3:4").level
+
+
+def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    run(job(state, 2, **KINDS["windows"])).close()
+    old = state.read_bytes()
+    run(job(state, 3)).close()
+    state.write_bytes(old)
+    with pytest.raises(OldCopy):
+        mark(state, "2024-03-01", "counter broken")
+
+
+def test_published_rows_come_with_the_notes(tmp_path: Path) -> None:
+    state, public = tmp_path / "s.db", tmp_path / "public.db"
+    run(job(state, 2, **KINDS["windows"])).close()
+    mark(state, "2024-03-01", "counter broken")
+    publish(state, public)
+    assert "1 March 2024: counter broken" in read(public).describe()

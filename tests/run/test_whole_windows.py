@@ -247,7 +247,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
             r"does not go with groups that nobody declared .*list the groups",
         ),
-        ({"covers": "sometimes"}, "'sometimes' is not a length of time"),
+        ({"covers": "sometimes"}, "covers=sometimes is not a length of time"),
     ],
     ids=str,
 )

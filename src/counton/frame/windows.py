@@ -365,8 +365,8 @@ class Windows:
         found = LENGTH.fullmatch(length)
         if found is None:
             raise InvalidInput(
-                f"{length!r} is not a length of time: write a whole number above 0 and a unit, as "
-                "in 7d"
+                f"{field('covers', length)} is not a length of time: write a whole number above 0 "
+                "and a unit, as in 7d"
             )
         amount, unit = int(found[1]), found[2]
         end, begin = int(self.ends(range(last, last + 1))[0]), self._origin
@@ -514,25 +514,13 @@ class RevisedWindows(Windows):
         the number of a day is provisional for 7 more days, in which rows of that day still come in
         and are added to it. Then it is final, and rows that come later are in no day
         """
-        length = "window of {length}"
-        one = self.period if self.period else length.format(length=self.every)
-        several = one
-        if self.lags > 1 and self.period:
-            several = f"{self.period}s"
-        elif self.lags > 1:
-            several = f"windows of {self.every}"
+        one = self.period or f"window of {self.every}"
+        several = one if self.lags == 1 else self.period and f"{self.period}s"
+        several = several or f"windows of {self.every}"
         return (
-            (
-                f"the number of an {one} is provisional for {self.lags:,} more "
-                f"{several}, in which rows of that {one} still come in and are added "
-                f"to it. Then it is final, and rows that come later are in no {one}"
-            )
-            if self.period == "hour"
-            else (
-                f"the number of a {one} is provisional for {self.lags:,} more "
-                f"{several}, in which rows of that {one} still come in and are added "
-                f"to it. Then it is final, and rows that come later are in no {one}"
-            )
+            f"the number of {'an' if one == 'hour' else 'a'} {one} is provisional for "
+            f"{self.lags:,} more {several}, in which rows of that {one} still come in and are "
+            f"added to it. Then it is final, and rows that come later are in no {one}"
         )
 
     @override

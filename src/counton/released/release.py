@@ -564,7 +564,7 @@ class Release:
         named = patterns_of(by)
         check_delay(field("by", ",".join(named)), numbers.delay)
         found = occurrences_of(windows, by, numbers.shown_steps)
-        numbers._refuse_withdrawn(int(found.starts.min()), int(found.stops.max()), groups)
+        numbers._refuse_withdrawn([*found.starts.tolist(), *found.stops.tolist()], groups)
         series = numbers.between(found.starts, found.stops)
         known = np.unique(found.of)
         rows: list[tuple[Any, ...]] = []

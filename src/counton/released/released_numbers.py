@@ -466,16 +466,20 @@ class ReleasedNumbers:
                 f"file; give a file that has it"
             )
 
-    def _refuse_withdrawn(self, start: int, stop: int, groups: Sequence[str]) -> None:
-        """Refuse a sum over steps start + 1 to stop that contains a withdrawn number."""
-        gone = withdrawn_cells(self.definition.marks, range(start + 1, stop + 1), groups)
+    def _refuse_withdrawn(self, ends: Sequence[int], groups: Sequence[str]) -> None:
+        """Refuse what is computed of the totals at ``ends``, or of the windows between them, if one
+        of these numbers is withdrawn.
+        """
+        steps = range(1, max(ends) + 1)
+        gone = withdrawn_cells(self.definition.marks, steps, groups)
         if self.definition.release == "totals":
-            gone = gone[-1:]
+            gone[np.setdiff1d(steps, ends) - 1] = False
+        else:
+            gone[: min(ends)] = False
         if gone.any():
-            step, group = (int(place[-1]) for place in np.nonzero(gone))
-            step += stop - len(gone) + 1
+            step, group = np.argwhere(gone)[0].tolist()
             raise InvalidInput(
-                f"the number of step {step:,} of {groups[group]!r} is withdrawn: ask for "
+                f"the number of step {step + 1:,} of {groups[group]!r} is withdrawn: ask for "
                 f"{field('steps')} without it"
             )
 
@@ -555,7 +559,7 @@ class ReleasedNumbers:
                 f"about; leave {field('groups')} out, or add it"
             )
         start, stop = self.ends(steps)
-        self._refuse_withdrawn(start, stop, names)
+        self._refuse_withdrawn((start, stop), names)
         totals = {
             end: dict(zip(cells, found.tolist(), strict=True))
             for end, found in zip(
@@ -866,7 +870,7 @@ class ReleasedNumbers:
         periods = periods_of(windows, every, self.steps[-1])
         if isinstance(self.published, CellValues):
             first, last = periods.edges[:-1], periods.edges[1:]
-            self._refuse_withdrawn(int(first[0]), int(last[-1]), groups)
+            self._refuse_withdrawn(periods.edges.tolist(), groups)
             sums = self.between(first, last).columns()
             return periods.table(windows, [len(groups)] * len(first)).with_columns(
                 group=pl.Series(list(groups) * len(first), dtype=pl.String),

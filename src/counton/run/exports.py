@@ -34,10 +34,10 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     level_of,
+    public_notes,
     read_released,
     refuse_other_fit,
     shown_of,
-    withdrawals,
 )
 from counton.run.read_back import public_places, read_public
 from counton.run.written_files import PICTURES, beside, check_output, write_release
@@ -94,7 +94,7 @@ def publish_new(
             "written_by": software(),
             "description": description_of(released.design, definition, level, own),
         }
-        about |= {"notes": notes} if (notes := withdrawals(definition)) else {}
+        about |= {"notes": notes} if (notes := public_notes(definition)) else {}
         row = {
             "stream": name,
             "key_fingerprint": source.key_fingerprint,

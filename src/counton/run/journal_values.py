@@ -69,16 +69,16 @@ def read_released(
 
 
 def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
-    """Return numbers with notes that say why they are withdrawn."""
-    told, windows = withdrawals(definition), definition.windows
-    told += [mark.sentence(windows) for mark in definition.marks]
+    """Return numbers with the public notes of their stream."""
+    told = public_notes(definition)
     return replace(found, notes=(*found.notes, *told)) if told else found
 
 
-def withdrawals(definition: Definition) -> list[str]:
-    """Return a note with the reason if a stream's numbers are withdrawn, in a list."""
-    words = definition.course.withdrawn
-    return [] if words is None else [f"{WITHDRAWN}: {words}"]
+def public_notes(definition: Definition) -> list[str]:
+    """Return why a stream's numbers are withdrawn, if they are, and the notes on single numbers."""
+    words, windows = definition.course.withdrawn, definition.windows
+    withdrawn = [] if words is None else [f"{WITHDRAWN}: {words}"]
+    return [*withdrawn, *(mark.sentence(windows) for mark in definition.marks)]
 
 
 def level_of(definition: Definition) -> float:

@@ -43,7 +43,7 @@ def mark(
     Raises:
         InvalidInput: the window is not released, the group is not declared, the note is empty, or
             the numbers are not those of single cells and ``withdraw`` is True.
-        StateError: the state cannot be used.
+        StateError: the state cannot be used, or is an old copy.
 
     >>> import polars as pl
     >>> from counton import release
@@ -61,6 +61,7 @@ def mark(
         )
     with Store(state) as store:
         name = only_name(store.streams) if name is None else name
+        store.position(name)  # raises if the state is an old copy
         reader = store.reader(name)
         definition = Definition.reopen(reader.design, reader.details)
         windows = definition.windows

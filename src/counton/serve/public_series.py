@@ -32,7 +32,7 @@ from counton.released.stream_words import (
 )
 from counton.run.clock import length_of
 from counton.run.definition import Definition
-from counton.run.journal_values import level_of, read_released, withdrawals
+from counton.run.journal_values import level_of, public_notes, read_released
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -206,8 +206,7 @@ class Journal:
             "protects": protection_in_words(definition),
             "people": people_note(definition),
             "besides_noise": [
-                *withdrawals(definition),
-                *[mark.sentence(definition.windows) for mark in definition.marks],
+                *public_notes(definition),
                 *besides_noise(definition),
             ],
             "key_fingerprint": found.key_fingerprint,
