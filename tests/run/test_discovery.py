@@ -585,3 +585,19 @@ def test_from_python(tmp_path: Path) -> None:
     assert "hush" not in done._repr_html_()
     with pytest.raises(InvalidInput, match="groups that were found in the data"):
         done.sums("1d")
+
+
+def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
+    """Of whole inputs: rows of windows released before, and of windows that have not ended."""
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "by": "group",
+        "release": "windows", "unknown": "discover", "epsilon": 1, "delta": "1e-6", "yes": True,
+    }  # fmt: skip
+    for night in (1, 2, 3):
+        rows = [(f"2024-03-{day:02}T10:00", "a") for day in range(1, night + 1)]
+        rows += [("2024-03-01T12:00", f"renamed {night}")] * (night > 1)
+        rows += [(f"2024-03-{night + 1:02}T12:00", f"early {night}")]
+        frame = pl.DataFrame(rows, schema=["at", "group"], orient="row")
+        until = f"2024-03-{night + 1:02}"
+        with run(Job("count", frame, tmp_path / "s.db", until=until, **told)) as outcome:
+            assert open_private(outcome.stream.labels()) == ("a",)

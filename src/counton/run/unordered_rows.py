@@ -282,10 +282,13 @@ class AddedRows(ReadRows):
                 f"another process has counted in stream {stream.name!r} in the meantime, so "
                 "nothing was released here: run the same command again"
             )
-        # Rows of final windows count nowhere, and a user may have any number of them.
-        first_open = self.settled.definition.cut.first_open(0 if stream is None else stream.step)
-        counted = cells.filter(pl.col("step") >= first_open)
-        each = self.settled.definition.sums.places
+        # Rows of final windows count nowhere, and a user may have any number of them. Of an input
+        # of whole windows, only those count that this run releases.
+        definition, released = self.settled.definition, 0 if stream is None else stream.step
+        counts = pl.col("step") >= definition.cut.first_open(released)
+        if definition.whole:
+            counts = pl.col("step").is_between(released + 1, self.ended)
+        counted, each = cells.filter(counts), definition.sums.places
         used = np.unique(counted["group"].to_numpy() // each)
         used = used[used >= len(known)]
         places = np.full(len(known) + len(new), -1, np.int64)
