@@ -767,13 +767,18 @@ class RowPolicies(JobPart):
     covers: str | None = option(
         None,
         "the windows of which a run's files hold all rows, as in 7d: those of the last 7 days up "
-        "to until; default: all since start",
+        "to until; remembered; default: all since start",
         words="length",
         kept="policy",
         served=False,
         often=True,
         of=_TIMED,
     )
+
+    @property
+    def only_new(self) -> bool:
+        """Whether each row of an input is new, as its file (``append``) or its ``id`` says."""
+        return self.append or self.id is not None
 
 
 @dataclass(frozen=True, repr=False)

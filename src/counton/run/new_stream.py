@@ -152,7 +152,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         "record": record,
         "domain": request.groups,
         "once": not cut.goes_on,
-        "new_rows": job.rows.append or job.rows.id is not None,
+        "new_rows": job.rows.only_new,
         "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
         "ended": None,
@@ -171,7 +171,7 @@ def _recounts(job: Job, contribution: Contribution) -> int:
     if (recounts := job.lateness.recounts) is None:
         return 0
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
-    new_rows = job.rows.append or job.rows.id is not None
+    new_rows = job.rows.only_new
     if new_rows or contribution.relation == "replace":
         why = "whose rows count once" if new_rows else "where a row is replaced, not added"
         raise InvalidInput(
