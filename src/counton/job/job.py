@@ -775,11 +775,6 @@ class RowPolicies(JobPart):
         of=_TIMED,
     )
 
-    @property
-    def only_new(self) -> bool:
-        """Whether each row of an input is new, as its file (``append``) or its ``id`` says."""
-        return self.append or self.id is not None
-
 
 @dataclass(frozen=True, repr=False)
 class OutputFiles(JobPart):

@@ -95,6 +95,7 @@ def _definition_of(request: StreamRequest) -> Definition:
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
     cells: Cells = DECLARED
+    new_rows = job.rows.append or job.rows.id is not None
     strategy: StreamStrategy
     if job.promise.expire:
         strategy = Expiring(record["growth"], record["delay"])
@@ -126,7 +127,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, _recounts(job, contribution))
+            strategy = WindowVersions(cut.steps, strategy, _recounts(job, contribution, new_rows))
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -152,7 +153,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         "record": record,
         "domain": request.groups,
         "once": not cut.goes_on,
-        "new_rows": job.rows.only_new,
+        "new_rows": new_rows,
         "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
         "ended": None,
@@ -166,12 +167,11 @@ def _definition_of(request: StreamRequest) -> Definition:
     )
 
 
-def _recounts(job: Job, contribution: Contribution) -> int:
+def _recounts(job: Job, contribution: Contribution, new_rows: bool) -> int:
     """Return how many changes of an event the guarantee of revised windows covers."""
     if (recounts := job.lateness.recounts) is None:
         return 0
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
-    new_rows = job.rows.only_new
     if new_rows or contribution.relation == "replace":
         why = "whose rows count once" if new_rows else "where a row is replaced, not added"
         raise InvalidInput(
