@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from counton.base.exact import check_integer
 from counton.planning.lower_bounds import (
     factorisation_bounds,
-    least_error_of_cells,
     mathias_sum,
 )
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -24,6 +23,7 @@ from counton.strategies.streams.square_root import (
     square_root_sensitivity,
 )
 from papers.evidence import Comparison
+from papers.lower_bounds import least_error_of_cells
 
 #: T of the plots, and the delta of all experiments.
 HORIZON, DELTA = 2**16, 1e-10

@@ -19,9 +19,6 @@ def test_plan_ranks_by_error(place: Any) -> None:
     errors = [row["mean_std"] for row in choices]
     assert errors == sorted(errors)
     assert choices[0]["strategy"].startswith("Solved")
-    bounds = json.loads(done.out)["bounds"]
-    assert len(bounds) == 6
-    assert all(0 < bound["at_least"] < bound["achieved"] for bound in bounds)
     matrix, anything = json.loads(done.out)["factors"]
     assert matrix["holds_for"] == "matrix mechanisms with Laplace noise"
     assert anything["holds_for"] == "any mechanism"
@@ -36,8 +33,6 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert not [one for one in hidden if one in brief]
     table = place("plan", "--steps", "8760", "--epsilon", "1", "--full").out
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
-    assert all(bound["source"] in table for bound in bounds)
-    assert "vacuous   " not in table
     assert "smooth binary, even height (height 16, zeros 8)" in " ".join(table.split())
     assert table.count("how far from possible: mean std: 2.75 times the proved lower bound") == 2
     assert all(factor["source"] in table for factor in (matrix, anything))

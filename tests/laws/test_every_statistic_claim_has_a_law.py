@@ -25,7 +25,6 @@ from above import (
     LettersThatGo,
     LostCuts,
     OfAllGroups,
-    ProvesTooMuch,
     Replaces,
     SaysCuts,
     SaysWhatItCounted,
@@ -116,7 +115,6 @@ WRONG: dict[str, list[Statistic]] = {
         grouped(largest_entry=0),
     ],
     "largest_measured": [claiming(largest_measured=lambda self, sums: 0.5)],
-    "least_errors": [ProvesTooMuch(["a", "b", "c"])],
     "measure": [claiming(measure=lambda self, sums: sums**2), grouped(measure=turned)],
     "neighbours": [LettersThatGo("ab", 2), Replaces()],
     "number_of": [

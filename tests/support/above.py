@@ -231,17 +231,6 @@ class SaysCuts(Cuts):
     card = replace(Cuts.card, reading=SaidExactly)
 
 
-def too_much(cuts: Cuts, *asked: Any) -> Any:
-    assert Cuts.card.least_errors is not None
-    return tuple(replace(one, at_least=1e6) for one in Cuts.card.least_errors(cuts, *asked))
-
-
-class ProvesTooMuch(Cuts):
-    """A theorem that its own noise is below."""
-
-    card = replace(Cuts.card, least_errors=too_much)
-
-
 def grouped(**claims: Any) -> Grouped:
     """An average by two groups that says something else."""
     cls: Any = type("WrongGroups", (Grouped,), {"settle": lambda self, *args: self, **claims})

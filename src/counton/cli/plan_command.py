@@ -131,7 +131,6 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.least_std(),
                 "factors": [{**one.to_dict(), "factor": one.factor} for one in ranked.factors],
-                "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
                 "notes": list(ranked.notes),
             }
         )
@@ -224,13 +223,6 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
     console.write_line(ranked.published_in_words)
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
-    known = [bound for bound in ranked.bounds if bound.at_least is not None]
-    if known:
-        console.write_line("lower bounds, with what the best of this plan achieves:")
-    for bound in known:
-        here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
-        numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
-        console.write_line(f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     console.write_line(
         "above: by how much the error exceeds that of the best; planned: time to find the "
         "strategy; release: time of one release of one group, measured here; keeps: numbers of 8 "

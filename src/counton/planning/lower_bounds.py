@@ -16,7 +16,7 @@ on variances are in units of the noise variance of one node (a row of C):
 
 For other noise, and for mechanisms of any kind, papers state bounds up to constants. This file
 computes the constants that their proofs give. `StreamPlan.factors` compares a plan with two of
-these bounds. `StreamPlan.bounds` has all bounds, and marks a bound that says nothing as vacuous.
+these bounds.
 """
 
 # *Mean of totals*: ||B||_F^2 / T >= (||A||_* / T)^2, since ||B||_F ||C||_F is at least the sum of
@@ -43,31 +43,19 @@ import numpy as np
 
 from counton.base.distributions import Family, Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, check_integer, check_positive, figures, float_above
+from counton.base.exact import check_integer, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from counton.base.arrays import Floats
     from counton.numbers.design import Design
-    from counton.planning.planner import StreamPlan
 
 #: Sums of more terms than this are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
 #: Factor for bounds: it lowers them by more than all rounding errors of the sums.
 _SAFE = 1 - 1e-9
-#: Probability with which a mechanism must keep all its errors below a bound: in most theorems, and
-#: in Theorem 1.4 of "Count on Your Elders".
-_PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
-#: Number of block sizes tried for Theorem 1.4 of "Count on Your Elders".
-_BLOCKS = 200
-#: Largest number of terms of a binomial law that are added up one by one.
-_FEW_TERMS = 2**12
-#: Coefficients of 1/m, 1/m^3, 1/m^5 and 1/m^7 in ln(C(2m, m) sqrt(pi m) / 4^m), and the m from
-#: which they are enough.
-_CENTRAL, _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336), 32
 #: Loss from which on float64 has no bound above 0.
 _LARGEST_LOSS = 700.0
 #: Largest epsilon for which a bound is computed: beyond it hardly anything is hidden.
@@ -320,105 +308,6 @@ def _price_and_bound(
 # -------------------------------------------------------------- any mechanism, pure privacy
 
 
-def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
-    """Return a lower bound on the largest error of running totals of fair coin flips.
-
-    No mechanism with pure privacy keeps all T errors below it with probability 3/4 or more, over
-    the coin flips and the mechanism's noise.
-
-    Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4. As printed,
-    the proof needs 10 T^(-1/20) <= 1/12, so T >= 120^20 = 3.8e41 steps. This function computes the
-    bound that the proof gives for T steps.
-
-    It is 0 if the proof gives none for so few steps.
-
-    Raises:
-        InvalidInput: a horizon below 1, or epsilon not above 0.
-
-    >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
-    [0.5, 2.0, 3.5]
-    """
-    # Cut the stream x into m blocks of B steps, and let x^i be x with k of the zeros of block i,
-    # drawn at random, made ones. Its law is within D = P(X > B - k) + (mass of the k likeliest
-    # values of X), X binomial (B, 1/2), of that of x. Let E_i be the event that the released totals
-    # at the ends of blocks exceed those of x by more than k / 2 for the first time at the end of
-    # block i. If all errors on x^i are below k / 2, E_i happens; and x^i differs from x in k steps.
-    # Since the events exclude each other, 1 >= sum_i P(E_i on x) >= m e^(-k epsilon) (3/4 - D), or
-    # some error is k / 2 or more.
-    horizon = check_integer("horizon", horizon, 1, 2**256)
-    loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
-
-    def ruled_out(changed: int) -> bool:
-        # In blocks beyond these, D is below 1/100.
-        longest = min(horizon, 10**4 * changed**2)
-        if longest < changed:
-            return False
-        size = np.unique(np.floor(np.geomspace(changed, longest, _BLOCKS)))
-        terms = changed <= _FEW_TERMS
-        apart = (_distance_by_terms if terms else _distance_by_integrals)(changed, size)
-        blocks = np.floor(float(horizon) / size * _SAFE)
-        log_most = math.log(float((blocks * (_RANDOM_PROBABILITY - apart)).max(initial=1.0)))
-        return changed * loss < log_most * _SAFE
-
-    return _last(ruled_out, math.ceil(math.log(horizon + 1) / loss)) / 2
-
-
-def _distance_by_terms(changed: int, size: Floats) -> Floats:
-    """Return D = P(X is one of its k likeliest values) + P(X > size - k) by adding up terms.
-
-    X is binomial (size, 1/2), and k is ``changed``. In the proof of `least_error_on_coin_flips`, D
-    bounds how much the distribution of a block of ``size`` coin flips changes if k of the zeros,
-    drawn at random, become ones.
-
-    >>> _distance_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
-    [0.9375, 0.8125]
-    """
-    # Importing scipy would take longer than to plan a stream. For more than 1074 steps the second
-    # mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
-    half, even = np.ceil(size / 2), size % 2 == 0
-    place = np.arange(1.0, changed)[:, None]
-    # From the middle outwards, each value but that of even sizes twice.
-    ratios = (half - place + even) / (half + place)
-    beside = np.cumprod(np.vstack([_central_mass(half), ratios]), axis=0)
-    number = np.arange(changed)
-    likeliest = np.where(
-        even, beside[(number + 1) // 2].sum(axis=0), beside[number // 2].sum(axis=0)
-    )
-    outwards = (size - place + 1) / place
-    least = np.cumprod(np.vstack([np.exp2(-size), outwards]), axis=0).sum(axis=0)
-    return np.asarray(likeliest + least)
-
-
-def _central_mass(half: Floats) -> Floats:
-    """Return C(2m, m) / 4^m; for m from 32 on by Stirling's series, correct to 1e-15."""
-    exact = np.array([math.comb(2 * m, m) / 4**m for m in range(_STIRLING)])
-    series = sum(term / half**power for power, term in zip((1, 3, 5, 7), _CENTRAL, strict=True))
-    few = exact[np.minimum(half, _STIRLING - 1).astype(np.int64)]
-    return np.where(half < _STIRLING, few, np.exp(series) / np.sqrt(math.pi * half))
-
-
-def _distance_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return D of `_distance_by_terms` by integrals, which are quick for any size."""
-    from scipy.special import betainc
-
-    def up_to(value: Floats) -> Floats:
-        """Return P(X <= value) for each size."""
-        inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
-        return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
-
-    middle = np.floor((size + changed) / 2)
-    return up_to(middle) - up_to(middle - changed) + 1 - up_to(size - changed)
-
-
-def _last(holds: Any, most: int) -> int:
-    """Return the largest integer up to ``most`` for which it holds, 0 if none, by bisection."""
-    low, high = 0, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
     """Return the largest loss allowed at an age: the least target for it and all greater ages."""
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
@@ -458,35 +347,6 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
         total += allowed_loss(targets, at) * (min(at + 1, end) - age)
         age = min(at + 1, end)
     return total if age == end else math.inf
-
-
-def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """Return a lower bound on the largest error of running totals in several cells.
-
-    On some stream, some error in some cell at some step of every mechanism with pure privacy
-    reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in any
-    step. "Constant matters", Theorem 6, states such a bound for counts of letters, up to a
-    constant.
-
-    Raises:
-        InvalidInput: epsilon not above 0.
-
-    >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
-    [2.0, 2.5, 8.5]
-    """
-    # A packing has the constant: a stream that enters no cell, and for each cell and each of
-    # floor(T / k) blocks of k steps the stream which enters it in that block. With errors below k /
-    # 2 the first end of a block at which a cell seems to have been entered more than k / 2 times
-    # tells block and cell: none if k epsilon < ln(2/3 cells floor(T / k)).
-    loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
-
-    def ruled_out(changed: int) -> bool:
-        if changed > steps:
-            return False
-        streams = math.log(cells) + math.log(steps // changed) + math.log(_PROBABILITY)
-        return changed * loss < streams * _SAFE
-
-    return _last(ruled_out, math.ceil(math.log(cells * steps + 1) / loss)) / 2
 
 
 # ------------------------------------------------------------------------- beside a plan
@@ -594,35 +454,28 @@ class LowerBound:
 
     Attributes:
         quantity: the bounded quantity in words, in data units.
-        at_least: None if no bound above 0 is known here ("vacuous").
+        at_least: the bound, above 0.
         achieved: the plan's value.
-        holds_for: the mechanisms, or why a vacuous bound does not apply.
+        holds_for: the mechanisms.
         source: paper and statement.
 
     >>> from counton import plan
-    >>> bound = plan(8760, PureDP(1)).bounds[4]
-    >>> bound.quantity, bound.at_least, round(bound.achieved)
-    ('largest of all errors', 3.0, 76)
+    >>> bound = plan(8760, PureDP(1)).factors[1]
+    >>> bound.quantity, round(bound.at_least, 3), round(bound.achieved, 2)
+    ('mean std', 4.874, 13.39)
     >>> print(bound.source)
-    Gradual Privacy Expiration, Theorem 5.1
+    after Constant Matters, Theorem 3; with its constant (counton)
     """
 
     quantity: str
-    at_least: float | None
-    achieved: float | None
+    at_least: float
+    achieved: float
     holds_for: str
     source: str
 
     @property
-    def vacuous(self) -> bool:
-        """True if this bound does not apply, or if nothing above 0 is proven."""
-        return self.at_least is None
-
-    @property
     def factor(self) -> float:
-        """Achieved error divided by the bound; NaN if one is not known."""
-        if self.achieved is None or not self.at_least:
-            return math.nan
+        """Achieved error divided by the bound."""
         return self.achieved / self.at_least
 
     @property
@@ -646,26 +499,6 @@ class LowerBound:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def __str__(self) -> str:
-        if self.at_least is None:
-            numbers = "vacuous"
-        else:
-            numbers = f"at least {figures(self.at_least)}"
-            if self.achieved is not None:
-                numbers += f" (here {figures(self.achieved)})"
-        return f"{self.quantity}: {numbers}; {self.holds_for}; {self.source}"
-
-
-def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return lower bounds with the errors of a plan; see `StreamPlan.bounds`."""
-    if plan.best.errors_of.what:
-        return (*_variance_bounds(plan), *plan.least_errors)
-    return (
-        *_variance_bounds(plan),
-        *_largest_error_bounds(plan.best),
-        *_bounds_on_larger_statistics(plan.best),
-    )
-
 
 def _unit(design: Design) -> float:
     return design.contribution.per_cell * float(design.units.exact)
@@ -684,27 +517,6 @@ def _source_of_variance(design: Design, metric: Metric) -> str:
     return nuclear
 
 
-def _variance_bounds(plan: StreamPlan) -> Iterator[LowerBound]:
-    metrics: tuple[Metric, ...] = ("mean", "max")
-    for metric in metrics if plan.contribution.acts_once else ():
-        ((family, least),) = plan.least_std(metric).items()
-        found = [choice.errors.by(metric) for choice in plan if choice.family == family]
-        who, source = (
-            f"any strategy with {family.capitalize()} noise",
-            _source_of_variance(plan.best, metric),
-        )
-        yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
-    if plan.best.errors_of.what or plan.contribution.pattern is not None:
-        why = "stated for totals of counts that nothing limits"
-        yield LowerBound("mean and max std", None, None, why, ANY_MECHANISM)
-        return
-    for metric in metrics:
-        least = least_of_any_mechanism(plan.best, metric)
-        who = "any mechanism, over all streams of counts"
-        achieved = min(choice.errors.by(metric) for choice in plan)
-        yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
-
-
 def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     """Return a lower bound on the root mean, or largest, squared error of every mechanism."""
     if design.errors_of.what or design.contribution.pattern is not None:
@@ -712,91 +524,3 @@ def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     least = least_noise_variance(design.guarantee)
     least *= least_variance(design.errors.steps, metric, design.errors.release)
     return math.sqrt(least) * _unit(design)
-
-
-def _largest_error_bounds(design: Design) -> Iterator[LowerBound]:
-    guarantee, horizon = design.guarantee, design.errors.steps
-    expiration = "Gradual Privacy Expiration, Theorem 5.1"
-    elders = "Count on Your Elders, Theorem 1.4"
-    all_errors, flips = "largest of all errors", "largest on coin flips"
-    why = ""
-    if not design.contribution.acts_once:
-        why = "stated for units that count in one step"
-    elif design.contribution.relation == "replace" and design.cells > 1:
-        why = "stated for units that are added or removed"
-    elif design.errors.release == "windows":
-        why = "stated for totals"
-    elif not isinstance(guarantee, PureDP):
-        why = "stated for pure privacy"
-    if why or not isinstance(guarantee, PureDP):
-        yield LowerBound(all_errors, None, None, why, expiration)
-        yield LowerBound(flips, None, None, why, elders)
-        return
-    unit = _unit(design)
-    least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
-    yield _bound_or_vacuous(design, all_errors, least, "any mechanism", expiration)
-    least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
-    constants = "; with the constants of the paper it says nothing below 3.8e41 steps"
-    if least:
-        who = f"any mechanism, probability 3/4{constants}"
-        yield LowerBound(flips, least, _largest(design, _RANDOM_PROBABILITY), who, elders)
-    else:
-        yield LowerBound(flips, None, None, f"the stream is too short{constants}", elders)
-
-
-def _largest(design: Design, probability: float) -> float | None:
-    """Return a bound that all errors keep together with this probability."""
-    found = design.errors.largest_error(probability)
-    return None if math.isinf(found) else found
-
-
-def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
-    """Yield the bounds for graph cuts, vacuous for totals, and for counts of letters.
-
-    The latter is vacuous unless there are several cells, privacy is pure, and the design is for
-    totals of units that count in one step.
-    """
-    graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
-    yield LowerBound("minimum cut or degree", None, None, graphs, source)
-    guarantee, cells = design.guarantee, design.cells
-    quantity, source = "counts of letters", "Constant Matters, Theorem 6"
-    why = ""
-    if cells == 1:
-        why = "of several cells, not of one"
-    elif not isinstance(guarantee, PureDP):
-        why = "printed without its constant unless privacy is pure"
-    elif not design.contribution.acts_once or design.errors.release == "windows":
-        why = "stated for totals of units that count in one step"
-    if why or not isinstance(guarantee, PureDP):
-        yield LowerBound(quantity, None, None, why, source)
-        return
-    # An added unit may enter any cell; a replaced unit has left one of them.
-    replaced = design.contribution.relation == "replace"
-    least = least_error_of_cells(cells - replaced, design.errors.steps, guarantee.epsilon)
-    who = "any mechanism, all cells and steps"
-    yield _bound_or_vacuous(design, quantity, least * _unit(design), who, source)
-
-
-def _bound_or_vacuous(
-    design: Design, quantity: str, least: float, who: str, source: str
-) -> LowerBound:
-    """Return a bound beside the design's largest error, vacuous if ``least`` is 0.
-
-    On some stream, a mechanism keeps all errors below ``least`` with a probability of at most 2/3.
-    """
-    if not least:
-        return LowerBound(quantity, None, None, "the stream is too short for its loss", source)
-    achieved = _largest(design, _PROBABILITY)
-    return LowerBound(quantity, least, achieved, f"{who}, probability 2/3", source)
-
-
-def largest_of_cells(
-    cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
-) -> tuple[LowerBound, ...]:
-    """Return `least_error_of_cells` times a change of ``unit``; empty unless `PureDP`."""
-    if not isinstance(guarantee, PureDP):
-        return ()
-    least = least_error_of_cells(cells, horizon, guarantee.epsilon) * unit
-    who = "any mechanism, all of them at all steps, probability 2/3"
-    source = "packing, after Constant Matters, Theorem 6"
-    return (LowerBound(quantity, least, None, who, source),) if least else ()

@@ -279,7 +279,6 @@ class StreamPlan(Plan[Design]):
         horizon, metric: of the request.
         notes: kinds of strategies that were left out, and why.
         planning_seconds: time to find each design; not compared by ``==``.
-        least_errors: lower bounds on the errors of a statistic.
         reached: wanted and planned half-widths, if the guarantee was found from them.
         own_halfwidths: half-widths of a statistic's numbers by name.
     """
@@ -288,7 +287,6 @@ class StreamPlan(Plan[Design]):
     metric: Metric
     notes: tuple[str, ...] = ()
     planning_seconds: tuple[float, ...] = made(default=(), compare=False)
-    least_errors: tuple[LowerBound, ...] = ()
     reached: ReachedHalfwidths | None = None
     own_halfwidths: Callable[..., dict[str, float]] | None = made(default=None, compare=False)
 
@@ -430,26 +428,6 @@ class StreamPlan(Plan[Design]):
         return least_std(self.best, self.metric if metric is None else metric)
 
     @cached_property
-    def bounds(self) -> tuple[LowerBound, ...]:
-        """Lower bounds known from papers, also those that do not apply, with the reason.
-
-        >>> from counton import PureDP, plan
-        >>> for bound in plan(8760, PureDP(1)).bounds:
-        ...     print(bound)
-        mean std: at least 4.874 (here 13.39); any strategy with Laplace noise; Constant Matters...
-        max std: at least 4.874 (here 14.91); any strategy with Laplace noise; Constant Matters...
-        mean std: at least 4.874 (here 13.39); any mechanism, over all streams of counts; ...
-        max std: at least 4.874 (here 14.91); any mechanism, over all streams of counts; ...
-        largest of all errors: at least 3 (here 76.29); any mechanism, probability 2/3; ...
-        largest on coin flips: at least 2 (here 77.98); any mechanism, probability 3/4; ...
-        minimum cut or degree: vacuous; of graphs, not of totals; Constant Matters, Theorem 5
-        counts of letters: vacuous; of several cells, not of one; Constant Matters, Theorem 6
-        """
-        from counton.planning.lower_bounds import bounds_beside
-
-        return bounds_beside(self)
-
-    @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
         """Two lower bounds whose ``factor`` is the best design's error divided by the bound.
 
@@ -525,7 +503,6 @@ class StreamPlan(Plan[Design]):
         return [
             *([] if self.best_published is None else [self.published_in_words]),
             *(f"how far from possible: {factor.distance}" for factor in self.factors),
-            *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
             *(f"note: {note}" for note in self.notes),
         ]
 

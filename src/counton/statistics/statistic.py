@@ -28,7 +28,6 @@ from counton.statistics.readings import Cells, Reading, number_of_cell, place_of
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
-    from counton.planning.lower_bounds import LowerBound
 
 #: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
@@ -95,7 +94,6 @@ class Card:
         reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
             running stream.
         whole: the total of which its numbers are parts; None: they are not.
-        least_errors: lower bounds on the error of any mechanism.
         on_demand: there are too many cells to release all: each is computed when asked for.
         of_letters: each step has exactly one letter, unless several come in one step: removing one
             would move all later letters to other steps.
@@ -141,7 +139,6 @@ class Card:
     units: Callable[[str | None, str], dict[str, str]] | None = None
     reading: Any = Reading
     whole: Callable[[Cells], Estimate] | None = None
-    least_errors: Callable[[Any, int, Guarantee, bool], tuple[LowerBound, ...]] | None = None
     on_demand: bool = False
     of_letters: bool = False
     is_table: bool = False

@@ -18,7 +18,6 @@ from counton.strategies import StreamStrategy
 from counton.strategies.participation import Norm, check_norm
 
 if TYPE_CHECKING:
-    from counton.planning.lower_bounds import LowerBound
     from counton.planning.planner import StreamOptions, StreamPlan
 
 #: The cost of computing cells on request, in words.
@@ -108,16 +107,7 @@ def plan_statistic(
         choices=tuple(replace(one, errors_of=read) for one in found.choices),
         words=(*found.words, words),
         own_halfwidths=partial(halfwidths_of_plan, statistic),
-        least_errors=least_errors(this, found.steps, found.guarantee, batched=batched),
     )
-
-
-def least_errors(
-    statistic: Statistic, steps: int, guarantee: Guarantee, *, batched: bool = False
-) -> tuple[LowerBound, ...]:
-    """Return known lower bounds on the error of any mechanism."""
-    found = statistic.card.least_errors
-    return () if found is None else found(statistic, steps, guarantee, batched)
 
 
 def halfwidths_of_plan(

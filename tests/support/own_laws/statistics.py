@@ -34,12 +34,8 @@ from counton.statistics.statistic import (
     protects,
     shape_of,
 )
-from counton.statistics.statistic_plan import least_errors, plan_statistic
 from counton.statistics.tally_statistic import is_tallied
 
-#: If a plan's error is not known, a lower bound may be at most this many times its largest standard
-#: deviation.
-_REACH = 10.0
 #: Least ratio of the half-width that a result shows to the half-width by its formula.
 _AS_WIDE = 0.7
 #: Default of ``error_of``: the error of the statistic is that of one cell.
@@ -264,9 +260,8 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """Check that cells which a statistic computes on demand are shown with their released values
     and errors.
 
-    Two more things are checked for every statistic: the mean and the largest error that
-    ``error_of`` states have 0 < mean <= largest, and no lower bound that ``least_errors`` states is
-    above an error that some strategy reaches.
+    Of every statistic is checked that the errors which ``error_of`` states have 0 < mean <=
+    largest.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -281,15 +276,8 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         found = running.release_batches(events, stops)
         others.release_batches([events[:1][0]] * len(events), stops)
         _check_shown_values(this, running, others, found)
-    best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
+    of = this.error_of
     require(0 < of.mean <= of.largest, f"error_of is {of}, but 0 < mean <= largest is needed")
-    for bound in least_errors(this, steps, promise, batched=True):
-        reached = _REACH * best.errors.max_std if bound.achieved is None else bound.achieved
-        message = (
-            f"least_errors() says that no {bound.quantity} can be below {bound.at_least}, but "
-            f"{reached:.6g} is reached"
-        )
-        require((bound.at_least or 0) <= reached, message)
 
 
 def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,6 @@ from counton.statistics.graphs.graph_statistic import (
 )
 from counton.statistics.readings import OnDemandReading
 from counton.statistics.statistic import Card, Events, Exact, NamedCells
-
-if TYPE_CHECKING:
-    from counton.planning.lower_bounds import LowerBound
-    from counton.privacy import Guarantee
 
 _UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
@@ -68,19 +64,6 @@ class CutsReading(OnDemandReading):
 
         found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
         return answer(found, level, what="weight of a cut")
-
-
-def _least_errors(
-    cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
-) -> tuple[LowerBound, ...]:
-    """Return lower bounds for the smallest cuts, single pairs; the largest error is no smaller."""
-    # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
-    # steps whose edges are protected together, unlike here.)
-    from counton.planning.lower_bounds import largest_of_cells
-
-    one = float(cuts.bounds.per_cell * (cuts.bounds.resolution or 1))
-    quantity = "largest of all errors of cuts"
-    return largest_of_cells(cuts.cells[0], steps, guarantee, one, quantity)
 
 
 def _besides_noise(cuts: Cuts) -> Sequence[str]:
@@ -131,7 +114,6 @@ class Cuts(NamedCells):
     card = Card(
         besides_noise=_besides_noise,
         reading=CutsReading,
-        least_errors=_least_errors,
         phrase="weight of the cuts of a growing graph",
         sources=("constants",),
         on_demand=True,

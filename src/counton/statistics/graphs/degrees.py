@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from typing_extensions import override
 from counton.base.distributions import Alternating, BoundedChange, Pattern
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import (
     REPLACED,
@@ -22,18 +21,6 @@ from counton.statistics.graphs.graph_statistic import (
     GraphStatistic,
     ranks_of,
 )
-
-if TYPE_CHECKING:
-    from counton.planning.lower_bounds import LowerBound
-
-
-def _least_errors(
-    degrees: Degrees, steps: int, guarantee: Guarantee, batched: bool
-) -> tuple[LowerBound, ...]:
-    from counton.planning.graph_bounds import bounds_on_degrees
-
-    counted, most = batched and degrees.neighbours == "add_remove", degrees.highest
-    return bounds_on_degrees(most, steps, guarantee, batched=counted, nodes=degrees.nodes)
 
 
 class Degrees(GraphStatistic):
@@ -91,7 +78,6 @@ class Degrees(GraphStatistic):
 
     card = replace(
         GraphStatistic.card,
-        least_errors=_least_errors,
         phrase="number of nodes of each degree up to {degree} of a growing graph",
         sources=("constants",),
         column="degree",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +13,10 @@ from counton.base.distributions import BoundedChange, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
 
-if TYPE_CHECKING:
-    from counton.planning.lower_bounds import LowerBound
-    from counton.privacy import Guarantee
-
 #: Number of letters that are read at a time.
 _BLOCK = 2**16
 #: Largest number of words that are searched one by one.
 _FEW = 4
-
-
-def _least_errors(
-    words: Substrings, steps: int, guarantee: Guarantee, batched: bool
-) -> tuple[LowerBound, ...]:
-    from counton.planning.lower_bounds import largest_of_cells
-
-    if len(words.letters) < 2:
-        return ()
-    quantity = "largest of all errors of words"
-    return largest_of_cells(len(words.letters) - 1, steps, guarantee, 1.0, quantity)
 
 
 class Substrings(Words):
@@ -80,7 +65,6 @@ class Substrings(Words):
 
     card = replace(
         Words.card,
-        least_errors=_least_errors,
         phrase="number of times that each word came in a stream of letters",
         sources=("constants",),
     )

@@ -41,7 +41,7 @@ import math
 from typing import TYPE_CHECKING
 
 from counton.base.exact import float_above
-from counton.planning.lower_bounds import LowerBound, least_noise_variance, least_variance
+from counton.planning.lower_bounds import least_noise_variance, least_variance
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 if TYPE_CHECKING:
@@ -154,22 +154,3 @@ def least_error_of_matchings(
     found = _reconstruction_bound(_bits_among(nodes), steps, guarantee)
     counted = batched and nodes is None
     return max(found, _counting_bound(steps, guarantee)) if counted else found
-
-
-def bounds_on_degrees(
-    degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
-) -> tuple[LowerBound, ...]:
-    """Return lower bounds for a degree histogram and for the size of the largest matching."""
-    who = "any mechanism, on some stream of edges that only come"
-    source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
-    degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched, nodes=nodes)
-    matching = least_error_of_matchings(steps, guarantee, batched=batched, nodes=nodes)
-    names = (
-        "max std of a number of nodes",
-        "of the largest matching, which counton does not release",
-    )
-    return tuple(
-        LowerBound(name, least, None, who, source)
-        for name, least in zip(names, (degrees, matching), strict=True)
-        if least
-    )
