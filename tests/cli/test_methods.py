@@ -179,7 +179,7 @@ WORDS = [
     ("top-k --by group --domain a,b,c --top 2", "The running ranking of the 2 largest groups by"),
     (
         "moments --columns age,size --bounds 0:90,0:9",
-        "slopes of age and size was released after each of up to 6 windows of 1h",
+        "covariances of age and size was released after each of up to 6 windows of 1h",
     ),
     (
         "count --by group --unknown discover --delta 1e-9",

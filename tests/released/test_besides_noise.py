@@ -46,10 +46,7 @@ STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "moments": (
         {"columns": "paid", "bounds": "0:60"},
-        (
-            f"{ENDS.format(' of paid')}which bends means, variances and slopes (by an "
-            "unknown amount)",
-        ),
+        (f"{ENDS.format(' of paid')}which bends means and variances (by an unknown amount)",),
     ),
     "report": (
         {"statistics": REPORT},

@@ -96,7 +96,6 @@ CASES = {
     "average count": Case(MEANS, "home", "shop", "count", share=True),
     "moments mean": Case(MOMENTS, "mean paid", "mean hours"),
     "moments variance": Case(MOMENTS, "variance paid", "variance hours"),
-    "moments slope": Case(MOMENTS, "slope hours paid", "slope paid hours"),
     "quantiles": Case({**VALUE, "cells": 60, "line": "haar"}, "0.5", "0.25"),
     "hierarchy": Case({"levels": "state,page", "domain": TREE}, "x", "y/home", share=True),
     "contingency": Case(

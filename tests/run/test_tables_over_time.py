@@ -267,7 +267,7 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
         found = dict(zip(table["name"], table["estimate"], strict=True))
     assert found["count"] == pytest.approx(3, abs=0.01)
     assert found["mean city"] == pytest.approx(18, abs=0.1)
-    assert found["slope city region"] == pytest.approx(3, abs=0.1)
+    assert found["covariance region city"] == pytest.approx(32, abs=0.5)
     late = [*rows, "2024-01-09,1,6,u4,4"]
     later = job.having(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:

@@ -25,12 +25,12 @@ def ends_in_words(lower: Fraction, upper: Fraction, column: str) -> str:
     """Return a sentence on how clipping a column biases its moments, in either direction.
 
     >>> print(ends_in_words(Fraction(0), Fraction(99), "age"))
-    values of age above 99 count as 99 and those below 0 as 0, which bends means, variances and
-    slopes (by an unknown amount)
+    values of age above 99 count as 99 and those below 0 as 0, which bends means and
+    variances (by an unknown amount)
     """
     return (
         f"values of {column} above {text(upper)} count as {text(upper)} and those "
-        f"below {text(lower)} as {text(lower)}, which bends means, variances and slopes (by an "
+        f"below {text(lower)} as {text(lower)}, which bends means and variances (by an "
         "unknown amount)"
     )
 

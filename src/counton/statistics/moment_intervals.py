@@ -1,4 +1,4 @@
-"""Intervals of means, variances, covariances and slopes, computed from noisy sums, with a proof.
+"""Intervals of means, variances and covariances, computed from noisy sums, with a proof.
 
 Values lie between -1 and 1. For n rows the sums of 1, x, y, 1 - x^2, 1 - y^2 and x y are released,
 each with noise of one distribution. A share is a released sum divided by the released n. ``ratio``
@@ -14,7 +14,6 @@ released number of rows.
 #
 #     sum of (x - m)^2 - v n          which is 0 at the variance v,
 #     sum of (x - m) (y - m') - k n   which is 0 at the covariance k,
-#     sum of (x - m) (y - m' - b (x - m))    which is 0 at the slope b,
 #
 # so if the means are known, each value determines how far its released sum may be from 0. The means
 # are not known. So a part of the allowed probability of error goes to them: they then lie in
@@ -36,9 +35,6 @@ from typing import NamedTuple
 #: standard deviations of its noise, part of the rest that the means get below this number).
 NUMBER_FAILS = 1 / 100
 _MEANS_FAIL = ((30.0, 1 / 4), (120.0, 1 / 20), (math.inf, 1 / 50))
-#: Largest number of halvings in the search for the end of a slope's interval, and its relative
-#: precision.
-_HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def error_shares_of_means(least: float, most: float) -> list[float]:
@@ -103,14 +99,6 @@ class MeanEnds(NamedTuple):
         ends = self.low**2, self.high**2
         return 0.0 if self.low < 0 < self.high else min(ends), max(ends)
 
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    @property
-    def half(self) -> float:
-        return (self.high - self.low) / 2
-
 
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
     """Return the interval of a variance, given its released value and the mean's interval.
@@ -146,74 +134,3 @@ def covariance_ends(
         moved - fieller_ends(high, square, ratio)[0],
     )
     return min(max(found[0], -1.0), 1.0), max(min(found[1], 1.0), -1.0)
-
-
-def slope_ends(
-    covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
-) -> tuple[float, float]:
-    """Return the interval of a least-squares slope, given released moments of the predicting column
-    ``on`` and of the predicted ``of``; at most ``most``.
-
-    >>> means = MeanEnds.of(0.0, 0.0)
-    >>> ends = slope_ends(0.1, 0.2, on=means, of=means, ratio=0.0, most=64)
-    >>> [round(end, 6) for end in ends]
-    [0.5, 0.5]
-    """
-    turned = MeanEnds(-of.share, -of.high, -of.low)
-    return (
-        -_slope_end(-covariance, variance, on, turned, ratio, most),
-        _slope_end(covariance, variance, on, of, ratio, most),
-    )
-
-
-def _slope_end(
-    covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
-) -> float:
-    """Return the largest possible slope, as for `slope_ends`."""
-    # The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
-    # those below an end, and perhaps some beyond a second end, which then count too.
-
-    def slack(slope: float) -> float:
-        return (
-            covariance
-            - slope * variance
-            + _second_order(slope, on.off, of.off)
-            + ratio * _norm(slope, on, of)
-        )
-
-    if slack(most) >= 0:
-        return most
-    low, high = -most, most
-    if variance > 0:
-        low = min(max(covariance / variance, -most), most)
-    if slack(low) < 0:  # no slack at all: only if the released sums are impossible
-        return low
-    for _ in range(_HALVINGS):
-        if high - low <= _NEAR * max(abs(high), abs(low)):
-            break
-        middle = (low + high) / 2
-        low, high = (middle, high) if slack(middle) >= 0 else (low, middle)
-    return high
-
-
-def _second_order(slope: float, on: float, of: float) -> float:
-    """Return the largest d (e - slope d) over all |d| <= ``on`` and |e| <= ``of``.
-
-    d and e are the errors of both means. This bounds their products in covariance - slope *
-    variance, which is 0 at the true slope.
-    """
-    d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
-    return d * (of - slope * d)
-
-
-def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Bound the 2-norm of the weights of the sum that is 0 at the true slope.
-
-    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, with slope b and means m of the
-    predicting and m' of the predicted column, anywhere in ``on`` and ``of``.
-    """
-    # The norm at the middles, plus the norm of the largest deviations from them.
-    x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
-    middles = math.hypot(1.0, x, 2 * slope * x - y, x * y - slope * (1 + x * x), slope)
-    number = abs(x) * dy + abs(y) * dx + dx * dy + size * (2 * abs(x) * dx + dx * dx)
-    return middles + math.hypot(dx, 2 * size * dx + dy, number)

@@ -1,10 +1,10 @@
-"""Means, variances, covariances and least-squares slopes of bounded columns, over time.
+"""Means, variances and covariances of bounded columns, over time.
 
 Values are clipped to their bounds, rounded to a grid, and scaled to a_j between -1 and 1 for column
 j. The measured cells of a row are 1, a_j, 1 - a_j^2, and a_j a_k for each pair of columns, all
 multiplied to be whole numbers. All first and second moments follow from the sums of these cells.
 
-Intervals of means, variances, covariances and slopes are proved in
+Intervals of means, variances and covariances are proved in
 `counton.statistics.moment_intervals`. If a denominator may be 0, the interval contains all possible
 values.
 """
@@ -18,7 +18,6 @@ values.
 #
 # with equality if every value is one of its bounds. Measuring a_j^2 would add d. From d = 2 on the
 # 1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
-# Values lie on a grid between bounds, so slopes have bounds too.
 
 from __future__ import annotations
 
@@ -50,7 +49,6 @@ from counton.statistics.moment_intervals import (
     MeanEnds,
     covariance_ends,
     error_shares_of_means,
-    slope_ends,
     variance_ends,
 )
 from counton.statistics.readings import Cells, Reading
@@ -64,7 +62,7 @@ _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
 #: Divisors must exceed their largest error by more than this factor, which covers rounding.
 _SURELY = 1 + 1e-9
 #: Number of columns that each kind of number needs.
-_COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "slope": 2}
+_COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2}
 
 
 class _Dual(NamedTuple):
@@ -95,15 +93,15 @@ class _MomentNumber(NamedTuple):
     Attributes:
         least, most: bounds on the true number that always hold.
         scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
-        formula: the number as a `Formula`; None: it is none.
+        formula: the number as a `Formula`.
     """
 
     of: _Dual
     least: float
     most: float
+    formula: Callable[[], Formula]
     scale: float = 1.0
     moved: float = 0.0
-    formula: Callable[[], Formula] | None = None
 
     def to_data_units(self, value: float) -> float:
         """Clip a value to the possible values, and convert it to data units."""
@@ -114,8 +112,8 @@ class MomentsReading(Reading):
     """Released moments of columns.
 
     Names of numbers: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance",
-    column)``, ``("covariance", one, other)``, and ``("slope", of, on)``. Variances and covariances
-    describe the counted rows, not a population: they are divided by the number of rows.
+    column)`` and ``("covariance", one, other)``. Variances and covariances describe the counted
+    rows, not a population: they are divided by the number of rows.
     """
 
     statistic: Moments
@@ -143,12 +141,10 @@ class MomentsReading(Reading):
             return found.to_data_units(low), found.to_data_units(high)
 
         def formula() -> Formula:
-            assert found.formula is not None
             return found.formula() * found.scale + found.moved
 
-        parts = None if found.formula is None else formula
         std = self._std(found.of.slopes * found.scale)
-        return ClosedForm(found.to_data_units(found.of.value), ends, std, parts)
+        return ClosedForm(found.to_data_units(found.of.value), ends, std, formula)
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Return the kind of a number, such as "mean", and the indices of its columns."""
@@ -162,7 +158,7 @@ class MomentsReading(Reading):
             return kind, places
         raise InvalidInput(
             f"name is {quote(name)}; give 'count', ('mean', column), ('sum', column), "
-            "('variance', column), ('covariance', one, other) or ('slope', of, on)"
+            "('variance', column) or ('covariance', one, other)"
         )
 
     # ------------------------------------------------------------------ functions of the sums
@@ -171,22 +167,19 @@ class MomentsReading(Reading):
         half = [float(self.statistic.half[place]) for place in places]
         middle = [float(self.statistic.middle[place]) for place in places]
         if kind == "count":
-            return _MomentNumber(self._sum(0), 0.0, math.inf, formula=partial(self._sum_at, 0))
+            return _MomentNumber(self._sum(0), 0.0, math.inf, partial(self._sum_at, 0))
         if kind in ("sum", "mean"):
             at = 1 + places[0]
             if kind == "mean":
                 return _MomentNumber(
-                    *(self._mean(places[0]), -1.0, 1.0, half[0], middle[0]),
-                    lambda: self._quotient(at).within(-1.0, 1.0),
+                    *(self._mean(places[0]), -1.0, 1.0),
+                    *(lambda: self._quotient(at).within(-1.0, 1.0), half[0], middle[0]),
                 )
             slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
             return _MomentNumber(
                 *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
-                formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
+                lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
             )
-        if kind == "slope":
-            most, spread = float(self.statistic.grid), self._moment(places[1], places[1])
-            return _MomentNumber(self._moment(*places).over(spread), -most, most, half[0] / half[1])
         one, other = places[0], places[-1]
         least = 0.0 if kind == "variance" else -1.0
 
@@ -195,9 +188,7 @@ class MomentsReading(Reading):
             both = product(self._quotient(1 + one), self._quotient(1 + other))
             return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
 
-        return _MomentNumber(
-            self._moment(one, other), least, 1.0, half[0] * half[-1], formula=formula
-        )
+        return _MomentNumber(self._moment(one, other), least, 1.0, formula, half[0] * half[-1])
 
     @cached_property
     def _sums(self) -> Floats:
@@ -289,7 +280,7 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the interval of a variance, covariance or slope, scaled to [-1, 1].
+        """Return the interval of a variance or covariance, scaled to [-1, 1].
 
         ``known`` is the half-width of a mean at the part of the error probability that is for
         means, ``ratio`` at the rest.
@@ -298,16 +289,12 @@ class MomentsReading(Reading):
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
             return variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
-        if kind == "covariance":
-            both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
-            return covariance_ends(moment, both, apart, ratio)
-        of, on = (MeanEnds.of(share, known) for share in shares)
-        spread, most = self._moment(places[1], places[1]).value, float(self.statistic.grid)
-        return slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=most)
+        both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
+        return covariance_ends(moment, both, apart, ratio)
 
 
 class Moments(TallyStatistic):
-    """Number of rows, means, variances, covariances and least-squares slopes of their columns.
+    """Number of rows, means, variances and covariances of their columns.
 
     An event is a row with a number for each column, clipped to its bounds and rounded to the
     nearest of ``grid`` + 1 equally spaced points, whose moments are estimated. NaN and infinity are
@@ -341,10 +328,10 @@ class Moments(TallyStatistic):
         ],
         keyword="moments",
         example={"columns": "seconds", "bounds": "0:600"},
-        says="Means, variances and covariances of columns, and slopes of least-squares lines.",
+        says="Means, variances and covariances of columns.",
         reading=MomentsReading,
         column="name",
-        phrase="table of means, variances, covariances and least-squares slopes of {columns}",
+        phrase="table of means, variances and covariances of {columns}",
         unit_word="",
         also_called=("variance", "var", "std", "correlation"),
         known_beforehand=("count",),
@@ -589,7 +576,6 @@ class Moments(TallyStatistic):
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
         asked += [("covariance", *pair) for pair in pairs]
-        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
         return {" ".join(one): one for one in asked}
 
     @property
