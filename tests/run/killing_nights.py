@@ -1,9 +1,10 @@
 """Runs of a job that are killed, night by night, and typed again until they end.
 
-Run as ``python killing_nights.py FOLDER MODE KILLS SEED``; MODE is "append" or "whole", of users
-who are bounded, "many", of groups that are taken for very many, or "revised", of windows that are
-revised, under a key in FOLDER. Prints one JSON object. A process of its own, in which nothing uses
-polars: its children are forked, and threads do not survive that.
+Run as ``python killing_nights.py FOLDER MODE KILLS SEED STATE TWIN``; MODE is "append" or "whole",
+of users who are bounded, "many", of groups that are taken for very many, "revised", of windows that
+are revised, or "covered", of exports of the last days that cover whole windows; the last three
+under a key in FOLDER. Runs for TWIN are not killed. Prints one JSON object. A process of its own,
+in which nothing uses polars: its children are forked, and threads do not survive that.
 """
 
 import hashlib
@@ -47,6 +48,34 @@ def night(number: int, chance: random.Random) -> list[str]:
     return rows
 
 
+def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
+    """The last day and the rows of each night: all that its system says of the last seven days.
+
+    Rows come late, change their group and day, and are erased; nights are skipped, or come again
+    with another export, which may be the one of the night before.
+    """
+    events, done, found = dict[int, tuple[int, str]](), 0, list[tuple[int, list[str]]]()
+    for _ in range(nights):
+        last, done = done, done + chance.choice((0, 1, 1, 1, 1, 2, 3) if done else (1,))
+        for day in range(last, done):
+            for _ in range(chance.randrange(5)):
+                events[len(events)] = day, chance.choice("ab")
+        for _ in range(2):  # one comes late, one is changed
+            one = chance.choice((len(events), chance.randrange(len(events) + 1)))
+            events[one] = max(done - 1 - chance.randrange(5), 0), chance.choice("ab")
+        if chance.random() < 0.3:  # a number stays given: another event is not taken for it
+            events[chance.choice([*events])] = -9, "a"
+        moments = [START + timedelta(minutes=number) for number in range(len(events))]
+        rows = [
+            f"{(moments[number] + timedelta(days=day)).isoformat()},{group},u,{number}\n"
+            for number, (day, group) in events.items()
+            if day >= max(done - 7, 0)
+        ]
+        chance.shuffle(rows)
+        found.append((done, found[-1][1] if found and chance.random() < 0.1 else rows))
+    return found
+
+
 def take_for_many() -> None:
     """Do with two hundred groups what is done with millions: noise some at a time."""
     for module, name, most in (
@@ -61,35 +90,35 @@ def take_for_many() -> None:
         setattr(found, name, most)
 
 
-def request(folder: Path, state: str, number: int, mode: str) -> Job:
-    until, append = START + timedelta(days=number + 1), mode != "whole"
+def request(folder: Path, events: Path, state: str, until: datetime, mode: str) -> Job:
+    append = mode not in ("whole", "covered")
     if mode == "many":  # of one key, so that both states have the same noise
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
-            "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
+            "count", events, state, time="time", every="6h",
             by="group", domain=["a", *map(str, range(200)), "b"], start=START, steps=60,
             until=until, strategy="normalised-sqrt", rho=1, append=append, yes=True,
             key=key,
         )  # fmt: skip
-    if mode == "revised":
+    if mode in ("revised", "covered"):
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
-            "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="1d",
-            by="group", domain=["a", "b"], start=START, revise="2d", until=until, rho=1,
-            append=append, yes=True, key=key,
+            "count", events, state, time="time", every="1d",
+            by="group", domain=["a", "b"], start=START, revise="3d", until=until, rho=1,
+            append=append, covers=None if append else "5d", yes=True, key=key,
         )  # fmt: skip
     return Job(
-        "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
+        "count", events, state, time="time", every="6h",
         by="group", domain=["a", "b"], start=START, steps=60, until=until, strategy="binary",
         epsilon=10**6, user="user", most=MOST, per="1d", id="id" if append else None,
         append=append, yes=True,
     )  # fmt: skip
 
 
-def work(folder: Path, state: str, number: int, mode: str, deadly: int, pipe: int) -> NoReturn:
+def work(job: Job, deadly: int, pipe: int) -> NoReturn:
     """One night's command, killed at an event; writes what it would have written."""
     count = killing.counted(deadly)
-    with run(request(folder, state, number, mode)) as outcome:
+    with run(job) as outcome:
         count()
         table = outcome.read().table()
         count()
@@ -101,34 +130,34 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def main(folder: Path, mode: str, kills: int, seed: int) -> dict[str, object]:
+def main(
+    folder: Path, mode: str, kills: int, seed: int, state: str, twin: str
+) -> dict[str, object]:
     if mode == "many":
         take_for_many()
-    if mode in ("many", "revised"):
-        Key.generate().save(folder / "many.key")
-    chance, append = random.Random(seed), mode != "whole"
-    header, so_far = "time,group,user,id\n", list[str]()
-    for number in range(NIGHTS):
-        rows = night(number, chance)
-        if mode == "append" and number:
-            rows += chance.sample(so_far, min(5, len(so_far)))
-        so_far += rows
-        (folder / f"{number}.csv").write_text(header + "".join(rows if append else so_far))
+    Key.generate().save(folder / "many.key")
+    chance = random.Random(seed)
+    requests = list[tuple[Job, Job]]()
+    for number, (day, rows) in enumerate(delivered(chance, mode, kills)):
+        events = folder / f"{number}.csv"
+        events.write_text("time,group,user,id\n" + "".join(rows))
+        until = START + timedelta(days=day)
+        requests.append(tuple(request(folder, events, one, until, mode) for one in (state, twin)))
     expected, events, seconds = [], 1, 1.0
-    for number in range(NIGHTS):
+    for _, job in requests:
         begin = time.monotonic()
-        line = child(partial(work, folder, "undisturbed", number, mode, 0))
+        line = child(partial(work, job, 0))
         seconds = time.monotonic() - begin
         expected.append(line[0].split()[0])
         events = int(line[0].split()[1])
     killed, shown = 0, []
-    for number in range(NIGHTS):
+    for number, (job, _) in enumerate(requests):
         while True:
-            wanted = killed < kills * (number + 1) / NIGHTS
+            wanted = killed < kills * (number + 1) / len(requests)
             on_purpose = chance.random() < 0.7
             deadly = chance.randrange(1, events + 20) if wanted and on_purpose else 0
             late = chance.uniform(0, 1.1 * seconds) if wanted and not on_purpose else None
-            line = child(partial(work, folder, "killed", number, mode, deadly), late)
+            line = child(partial(work, job, deadly), late)
             if line and line[0].startswith("error"):
                 raise RuntimeError(line[0])
             killed += not line
@@ -138,6 +167,20 @@ def main(folder: Path, mode: str, kills: int, seed: int) -> dict[str, object]:
             if line and line[0].split()[0] != expected[number]:
                 raise RuntimeError(f"night {number}: another table after {killed} kills")
     return {"killed": killed, "expected": expected, "shown": shown, "events": events}
+
+
+def delivered(chance: random.Random, mode: str, kills: int) -> list[tuple[int, list[str]]]:
+    """The last day of each night, and the rows of its file."""
+    if mode == "covered":
+        return exports(chance, max(NIGHTS, min(kills, 60)))
+    so_far, found = list[str](), list[tuple[int, list[str]]]()
+    for number in range(NIGHTS):
+        rows = night(number, chance)
+        if mode != "whole" and number:
+            rows += chance.sample(so_far, min(5, len(so_far)))
+        so_far += rows
+        found.append((number + 1, [*so_far] if mode == "whole" else rows))
+    return found
 
 
 def child(work: Any, late: float | None = None) -> list[str]:
@@ -152,5 +195,5 @@ def child(work: Any, late: float | None = None) -> list[str]:
 
 
 if __name__ == "__main__":
-    folder, mode, kills, seed = sys.argv[1:]
-    print(json.dumps(main(Path(folder), mode, int(kills), int(seed))))
+    folder, mode, kills, seed, state, twin = sys.argv[1:]
+    print(json.dumps(main(Path(folder), mode, int(kills), int(seed), state, twin)))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -10,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import rows_in
 from forked_commands import forked_python
 from patience import HANGS
+from postgresql_server import Server
 
 from counton.base.private import open_private
 from counton.noise import Key
@@ -25,29 +26,37 @@ MOST = 2
 KILLS = int(os.environ.get("COUNTON_KILLS", "6"))
 
 
-def rows_of(state: Path) -> dict[str, list[tuple[Any, ...]]]:
+def rows_of(state: str) -> dict[str, list[dict[str, Any]]]:
     """What is kept of a stream: exact sums, what was released, and what was seen."""
     columns = {
-        "streams": "checkpoint, step",
+        "streams": "checkpoint, step, details",
         "journal": "step, input_digests, estimates, std",
         "observed": "step, shape, steps, totals",
+        "marks": "kind, period, part, marks",
     }
-    connection = sqlite3.connect(state)
-    found = {
-        table: connection.execute(f"SELECT {which} FROM counton_{table} ORDER BY step").fetchall()  # noqa: S608
+    return {
+        table: rows_in(state, f"SELECT {which} FROM counton_{table} ORDER BY 1, 2, 3")  # noqa: S608
         for table, which in columns.items()
     }
-    connection.close()
-    return found
 
 
-@pytest.mark.parametrize("mode", ["append", "whole", "many", "revised"])
+@pytest.fixture(params=["append", "whole", "many", "revised", "covered", "covered-postgres"])
+def mode_and_states(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, str]:
+    """How nights come, and two empty states."""
+    mode, _, server = request.param.partition("-")
+    if server:
+        there: Server = request.getfixturevalue("postgres_server")
+        return mode, there.schema(), there.schema()
+    return mode, str(tmp_path / "killed.db"), str(tmp_path / "undisturbed.db")
+
+
 def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
-    mode: str, tmp_path: Path
+    mode_and_states: tuple[str, str, str], tmp_path: Path
 ) -> None:
+    mode, *states = mode_and_states
     kills = KILLS // 2 if mode in ("many", "revised") else KILLS
     done = subprocess.run(
-        [forked_python(), WORKER, tmp_path, mode, str(kills), "2024"],
+        [forked_python(), WORKER, tmp_path, mode, str(kills), "2024", *states],
         capture_output=True,
         text=True,
         timeout=HANGS,
@@ -58,16 +67,16 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
     assert seen["killed"] >= kills
     assert seen["shown"] == seen["expected"]
 
-    if mode in ("many", "revised"):
-        kept = [rows_of(tmp_path / f"{state}.db") for state in ("killed", "undisturbed")]
+    if mode not in ("append", "whole"):
+        kept = [rows_of(state) for state in states]
         assert kept[0] == kept[1]
         assert kept[0]["journal"]
         key = Key.from_text((tmp_path / "many.key").read_text())
-        assert all(one.right for one in verify(tmp_path / "killed.db", key=key))
+        assert all(one.right for one in verify(states[0], key=key))
         return
     facts = {}
-    for state in ("killed", "undisturbed"):
-        with Stream.open(tmp_path / f"{state}.db", "count") as stream:
+    for state in states:
+        with Stream.open(state, "count") as stream:
             parts = list(open_private(stream.marks("user")))
             taken = Counter((part.period, digest) for part in parts for digest in part.digests)
             assert max(taken.values()) == MOST
@@ -78,4 +87,4 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
             )
             totals = stream.releases().values[-1].sum()
         assert totals == len(facts[state])
-    assert facts["killed"] == facts["undisturbed"]
+    assert facts[states[0]] == facts[states[1]]
