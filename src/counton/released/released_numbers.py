@@ -70,7 +70,7 @@ Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
 Steps = str | range | None
 #: Columns of a table that say to what its numbers refer.
-_OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final")
+_OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final", "note")
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
 #: Largest number of table rows that are made at a time.

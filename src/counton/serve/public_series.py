@@ -10,12 +10,14 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import figures_above
 from counton.frame.windows import microseconds, parse_time
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
@@ -33,6 +35,7 @@ from counton.released.stream_words import (
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, public_notes, read_released
+from counton.run.new_stream import halfwidths_at, last_step
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -209,6 +212,7 @@ class Journal:
                 *public_notes(definition),
                 *besides_noise(definition),
             ],
+            "planned_error": self.planned_error,
             "key_fingerprint": found.key_fingerprint,
             "budget": {
                 "unit": unit,
@@ -218,6 +222,17 @@ class Journal:
             },
             "columns": columns,
         }
+
+    @cached_property
+    def planned_error(self) -> str | None:
+        """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
+        definition = self.definition
+        last = last_step(definition)
+        if last is None or not definition.statistic.card.additive:
+            return None
+        planned = halfwidths_at(definition, definition.shape, [last], self.level)
+        said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
+        return ", ".join(said)
 
     def budget_left(self) -> float | None:
         """Return the fraction of the unit's privacy limit that is left, if there is a limit."""
