@@ -19,7 +19,6 @@ SOURCE = Path(counton.__file__).parent
 
 #: What else refuses numbers that are too large, none of them a sum of rows.
 OTHERS = {
-    "tables/whole_numbers.py": "released estimates",
     "privacy/value_grid.py": "one number that a program gives",
     "strategies/": "noise, or what was released",
     "tables/tree_measurement.py": "noise, or what was released",

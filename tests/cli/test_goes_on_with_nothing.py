@@ -21,8 +21,7 @@ ALONE = {name for name, option in options_of(Job).items() if not option.kept}
 def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
     common = {option for said in COMMON for option in said}
-    of_tables = "known"  # which are released once, and have nothing to go on with
-    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", of_tables, *OF_WHOLE, *ALONE}
+    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
 
 
 @pytest.mark.slow

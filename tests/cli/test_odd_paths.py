@@ -56,7 +56,6 @@ COUNT = (
 ENDINGS = {
     "events": ".csv",
     "out": ".csv",
-    "known": ".csv",
     "plot": ".png",
     "strategy": ".json",
     "statistics": ".toml",
@@ -132,7 +131,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_options_that_name_files_are_tried() -> None:
     tried = {name for _command, _option, name in NAMED}
-    assert {"key", "state", "witness", "domain", "known", "strategy", "out"} <= tried
+    assert {"key", "state", "witness", "domain", "strategy", "out"} <= tried
     assert {"plot", "save", "bad_rows", "statistics", "file"} <= tried
 
 

@@ -125,8 +125,6 @@ WRONG = {
     'missing = "keep"': 2,
     'shares = "0.5"': 2,
     'ask = "home"': 2,
-    "nonnegative = true": 2,
-    'known = "none.csv"': 2,
     'retain = "1y"': 2,
     'user = "who"\nmost = 3\nretain = "90d"': 2,
     'query = "select 1"': 2,

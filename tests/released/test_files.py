@@ -62,7 +62,7 @@ JOBS: dict[str, dict[str, Any]] = {
         "what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)], **ONCE,
     },
     "contingency once": {
-        "what": "contingency", "columns": "page,user", "domain": USERS, "integers": True, **ONCE,
+        "what": "contingency", "columns": "page,user", "domain": USERS, **ONCE,
     },
 }  # fmt: skip
 ROWS = pl.DataFrame(

@@ -16,14 +16,12 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from once import released
-from recalled import recall
 from typer.testing import CliRunner
 
 import counton
 from counton.base.distributions import BoundedChange
-from counton.base.errors import BudgetExceeded, InvalidInput, RequestMismatch, StateError
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.cli.app import app
-from counton.job.job import fields_of
 from counton.job.jobfile import save
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
@@ -415,34 +413,6 @@ def test_it_is_published_for_sql(job: Job) -> None:
         ).fetchall()
     assert [estimate for _, estimate, _ in found] == WHOLE[str(job.what)]
     assert {end for *_, end in found} == {None}
-
-
-def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> None:
-    (tmp_path / "totals.csv").write_text("region,total\nN,7\n")
-    fit: dict[str, Any] = {"integers": True, "nonnegative": True, "epsilon": 1}
-    for what in ("hierarchy", "contingency"):
-        known: dict[str, Any] = {}
-        if what == "hierarchy":
-            known["known"] = tmp_path / "totals.csv"
-        first = table(what, tmp_path, out=tmp_path / f"{what}.parquet", **fit, **known)
-        names = {item.name for _, item in fields_of(Job)} - {"what", "events", "options"}
-        stated = {name: first.option(name) for name in names} | {**first.options}
-        given = {name: value for name, value in stated.items() if value not in (None, False)}
-        found = counton.release(what, first.events, **given).table()
-        assert found["estimate"].dtype == pl.Int64
-        assert found["estimate"].min() >= 0  # type: ignore[operator]
-        if what == "hierarchy":
-            assert found["estimate"][1] == 7
-            (tmp_path / "totals.csv").write_text("region,total\nN,8\n")  # what was said stays
-        again = Job(what, first.events, first.keeping.state, key=first.keeping.key)
-        with run(recall(again)) as outcome:
-            assert outcome.read().table().equals(found)
-        assert export(first.keeping.state, name=first.keeping.name).table().equals(found)
-        read: Any = counton.read(tmp_path / f"{what}.parquet")
-        assert read.table().equals(found)
-        assert read.numbers.facts()["notes"]
-    with pytest.raises(RequestMismatch, match="made to fit other conditions before"):
-        run(table("hierarchy", tmp_path, **fit, known={("N",): 8}))
 
 
 def test_what_targets_cost(tmp_path: Path) -> None:

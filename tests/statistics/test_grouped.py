@@ -8,8 +8,8 @@ import pytest
 
 from counton import Counter, Key, PureDP
 from counton.base.errors import CountonError
-from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
+from counton.numbers.table_request import TableRequest
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Readings

@@ -65,7 +65,6 @@ COMMON: list[dict[str, Any]] = [
     {"over": 2},
     {"shares": "0.25,0.5"},
     {"ask": "a,b"},
-    {"integers": True, "nonnegative": True},
 ]
 #: An option that statistics have, or one of them, and what a first night says of it.
 ITS_OWN: dict[str, list[dict[str, Any]]] = {

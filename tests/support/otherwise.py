@@ -6,7 +6,7 @@ from typing import Any
 #: are meant, or which stream, and is said by every run.
 OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("events", "query", "state", "name", "until", "append")),
-    **dict.fromkeys(("yes", "bad_rows_most", "integers", "nonnegative"), 3),
+    **dict.fromkeys(("yes", "bad_rows_most"), 3),
     "key": "other.key",
     "witness": "homes",
     "separator": ";",
@@ -65,6 +65,5 @@ OTHERWISE: dict[str, Any] = {
     "shares": "0.5",
     "ask": "total",
     "cut": 3,
-    "known": {"u": 1},
     "level": 0.8,
 }

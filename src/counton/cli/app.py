@@ -133,7 +133,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "export": (
         READ,
         "export_commands.perform",
-        ("show_options.ExportOptions", "show_options.FitOptions"),
+        ("show_options.ExportOptions",),
     ),
     "methods": (READ, "export_commands.print_methods", ("show_options.MethodsOptions",)),
     "publish": (READ, "export_commands.print_published", ("show_options.PublishOptions",)),

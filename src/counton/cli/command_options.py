@@ -229,7 +229,7 @@ def of_statistic(name: str) -> dict[str, Any]:
 
 
 #: Options for views of released numbers, which only some statistics have.
-_OF_READINGS = ("shares", "ask", "over", "integers", "nonnegative", "known")
+_OF_READINGS = ("shares", "ask", "over")
 
 
 def often_of(*kinds: type) -> list[str]:

@@ -7,13 +7,12 @@ from typing import Any
 
 from counton.base.errors import InvalidInput
 from counton.cli.print_forms import Console, print_json, print_json_rows, tell_of_old_copies
-from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
+from counton.cli.show_options import ExportOptions, MethodsOptions, PublishOptions
 from counton.released.read_options import LOOK
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
 from counton.run.exports import export, methods, publish
-from counton.run.journal_values import fit_of
 from counton.run.read_back import read_public
 from counton.run.written_files import PICTURES
 
@@ -21,15 +20,10 @@ from counton.run.written_files import PICTURES
 _ROWS = 40
 
 
-def perform(options: ExportOptions, fit: FitOptions) -> None:
-    """Read a release from its state (database), and write it to a file, or print its description.
-
-    Args:
-        fit: options that adjust the numbers of a table to constraints, such as non-negative
-            integers.
-    """
+def perform(options: ExportOptions) -> None:
+    """Read a release from its state, and write it to a file, or print its description."""
     ending = "" if options.out is None else options.out.suffix.lower()
-    arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
+    arguments = dict(vars(options))
     for own in ("state", "out", "json"):
         del arguments[own]
     for given in LOOK:

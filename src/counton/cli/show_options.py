@@ -95,20 +95,6 @@ class ExportOptions:
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """Constraints that the shown numbers of a table keep, if its state states none."""
-
-    integers: bool = option(False, "show whole numbers that add up")
-    nonnegative: bool = option(
-        False, "show no number below 0; this makes small counts too large on the average"
-    )
-    known: str | None = option(
-        None,
-        "public totals that the shown numbers add up to; a table with level columns and 'total'",
-    )
-
-
-@dataclass(frozen=True)
 class PublishOptions:
     """Write releases into plain database tables, for Grafana, Metabase or psql.
 

@@ -807,11 +807,7 @@ class OutputFiles(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Showing(JobPart):
-    """The choice of the released numbers to show. Later runs of the stream repeat it.
-
-    ``known`` states publicly known totals of nodes of a hierarchy; it may be a mapping from paths
-    of nodes to totals.
-    """
+    """The choice of the released numbers to show. Later runs of the stream repeat it."""
 
     heading = "Output"
     kept = "view"
@@ -827,18 +823,6 @@ class Showing(JobPart):
     ask: str | Sequence[str] | None = option(
         None,
         "with ranges: show only these intervals of cells, in place of single cells",
-    )
-    integers: bool = option(False, "for tables: show whole numbers that add up")
-    nonnegative: bool = option(
-        False,
-        "for tables: show no number below 0; this makes small counts too large on the average",
-    )
-    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = option(
-        None,
-        "for hierarchies: public totals that the shown numbers add up to; a table with level "
-        "columns and 'total'",
-        file=True,
-        other=lambda _: None,
     )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: 0.95"

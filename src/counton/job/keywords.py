@@ -111,9 +111,6 @@ class JobFields(RowFields, total=False):
     over: int | None
     shares: str | Sequence[float] | None
     ask: str | Sequence[str] | None
-    integers: bool
-    nonnegative: bool
-    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
     level: float | None
     options: Mapping[str, Any]
     counts: str | None

@@ -19,11 +19,8 @@ from counton.tables import Tree
 _Path = str | os.PathLike[str]
 
 
-def read_table(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
-    """Read the named columns of a file of public cells, with rows in the file's order.
-
-    All columns hold names, except the column ``value``, if there is one.
-    """
+def read_table(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Read the named columns of a file of public cells, all names, in the file's order."""
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
@@ -32,8 +29,7 @@ def read_table(path: _Path, columns: Sequence[str], value: str | None = None) ->
             )
     file = EventFile(path)
     try:
-        names = [name for name in columns if name != value]
-        return file.scan(tuple(columns), names).collect()
+        return file.scan(tuple(columns), columns).collect()
     except pl.exceptions.PolarsError as error:
         raise file.unreadable(error) from error
 
@@ -57,47 +53,6 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
             "A,B,C"
         )
     return names
-
-
-def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
-    """Read publicly known totals of the nodes of a tree from a file. The result maps a node's path,
-    its labels from the root of the tree on, to the total.
-
-    The first columns are levels, the coarsest first; the column ``total`` comes last.
-
-    Args:
-        known_levels: the levels of the tree; None: any.
-    """
-    present = EventFile(file).columns()
-    levels = [name for name in present if name != "total"]
-    all_levels = levels if known_levels is None else list(known_levels)
-    if "total" not in present or levels != all_levels[: len(levels)]:
-        raise InvalidInput(
-            f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
-            f"level columns from the coarsest on ({', '.join(all_levels)}) and 'total'"
-        )
-    table = read_table(file, [*levels, "total"], "total")
-    series = table["total"]
-    numbers = series.cast(pl.Int64, strict=False)
-    if series.dtype.is_float():
-        numbers = numbers.set(numbers.cast(pl.Float64) != series, None)
-    if numbers.null_count():
-        row = int(numbers.is_null().arg_max() or 0)
-        raise InvalidInput(
-            f"row {row + 1} of {os.fspath(file)}: total is {series[row]!r}, which is not a whole "
-            "number; correct it or remove the row"
-        )
-    labels = [part.tolist() for part in labels_of(table, levels).values()]
-    totals: dict[tuple[str, ...], int] = {}
-    for row, total in enumerate(numbers.to_list()):
-        parts = [part[row] for part in labels]
-        path = tuple(label for label in parts if label is not None)
-        if tuple(parts[: len(path)]) != path or path in totals:
-            below = "has a level that is named, below a level that is empty"
-            why = "repeats a node" if path in totals else below
-            raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
-        totals[path] = total
-    return totals
 
 
 def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:

@@ -86,9 +86,6 @@ def kept_value(option: Option, value: Any) -> Any:
     >>> kept_value(options_of(Job)["shares"], [0.5, 0.9])
     ['0.5', '0.9']
     """
-    if option.name == "known":
-        pairs = value.items() if isinstance(value, Mapping) else value
-        return [[[path] if isinstance(path, str) else [*path], total] for path, total in pairs]
     if option.nested:
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Mapping):

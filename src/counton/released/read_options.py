@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.frame.options import TOP
-from counton.numbers.fit_request import Fit
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import check_asked
@@ -32,7 +31,6 @@ class View:
         over: number of last steps that each number covers.
         top: number of groups that a ranking shows.
         room: public number of possible groups, if they are not declared.
-        fit: public constraints to which a table is adjusted.
 
     >>> View(over=24).over
     24
@@ -41,7 +39,6 @@ class View:
     ask: tuple[Any, ...] | None = None
     over: int | None = None
     top: int | None = None
-    fit: Fit | None = None
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,7 +47,7 @@ class View:
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
             found["room"] = self.room
-        return found if self.fit is None else found | {"fit": self.fit.to_dict()}
+        return found
 
     def of_ranking(self) -> View:
         """Return the selection for a ranking of undeclared groups, with defaults."""
@@ -61,8 +58,7 @@ class View:
         """Rebuild the selection from `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
-        fit = Fit.from_dict(saved["fit"]) if saved.get("fit") else None
-        return cls(ask, saved["over"], saved["top"], fit, saved.get("room"))
+        return cls(ask, saved["over"], saved["top"], saved.get("room"))
 
 
 #: The selection that leaves all choices to the statistic.
@@ -140,8 +136,6 @@ def check_shown(shown: View, definition: Description, level: float | None = None
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
     if shown.room is not None:
         check_integer("room", shown.room, 1)
-    if shown.fit is not None:
-        check_fit(shown.fit, inner)
     for name in shown.ask or ():
         check_asked(inner, name)
     ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.card.ranks]
@@ -155,17 +149,6 @@ def check_shown(shown: View, definition: Description, level: float | None = None
         rankings = [(seen.room or ROOM, seen.top or TOP)]
     for groups, top in rankings:
         checked_ranking_levels(groups, top if shown.ask is None else groups, level)
-
-
-def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Raise `InvalidInput` if constraints are not for a table, or totals contradict each other."""
-    checked: Any = getattr(statistic, "check_fit", None)
-    if checked is None:
-        raise InvalidInput(
-            f"{field('integers')}, {field('nonnegative')} and {field('known')} are for hierarchies "
-            f"and contingency tables, but this is a {statistic!r}: leave them out"
-        )
-    checked(fit)
 
 
 def check_over(over: int, statistic: Statistic) -> int:

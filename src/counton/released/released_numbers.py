@@ -25,9 +25,9 @@ from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
-from counton.numbers.fit_request import TableRequest
 from counton.numbers.formulas import Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level
+from counton.numbers.table_request import TableRequest
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
 from counton.released.marks import with_notes, withdrawn_cells
@@ -257,7 +257,7 @@ class ReleasedNumbers:
         if self.since is not None:
             first = self.first_steps.tolist()
             groups = tuple(name for name, at in zip(self.groups, first, strict=True) if at <= step)
-        return TableRequest(self.shown.ask, self.shown.fit, groups)
+        return TableRequest(self.shown.ask, groups)
 
     @property
     def delay(self) -> int:
@@ -1009,7 +1009,7 @@ class ReleasedNumbers:
 
     def facts(self) -> dict[str, Any]:
         """Return what a file states about these numbers, as JSON values."""
-        over, fit = self.over, self.shown.fit
+        over = self.over
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen
             found = {"room": self.shown.room}
@@ -1022,7 +1022,7 @@ class ReleasedNumbers:
                     last = f"the last {over:,} {windows}"
                 anew = adds_users_up(self.definition)
                 found["counted"] = last if anew is None else f"{last}, {anew}"
-        notes = [*([] if fit is None else fit.notes()), *self.notes, *self._repeats]
+        notes = [*self.notes, *self._repeats]
         return found | ({"notes": notes} if notes else {})
 
     def _cannot(self, what: str) -> NoReturn:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,11 +20,10 @@ from counton.base.lazy import software
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import check_text
 from counton.frame.windows import load_zone, moment
-from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import View, check_fit
+from counton.released.read_options import View
 from counton.released.release import Release
 from counton.released.release_facts import (
     description_of,
@@ -36,7 +35,6 @@ from counton.run.journal_values import (
     level_of,
     public_notes,
     read_released,
-    refuse_other_fit,
     shown_of,
 )
 from counton.run.read_back import public_places, read_public
@@ -199,7 +197,6 @@ def export(
     axis: str | None = None,
     source: str | None = None,
     width: float | None = None,
-    fit: Fit | None = None,
 ) -> Release:
     """Read a stream's released numbers from its state, and write them to a file if ``out`` names
     one.
@@ -220,9 +217,6 @@ def export(
         like: for a released table without its description (columns and guarantee): see
             `counton.read`.
         title, axis, source, width: for a chart: see `Release.figures`.
-        fit: public constraints, such as known totals, to which the numbers of a hierarchy or
-            contingency table are adjusted. If the state keeps such constraints, no others are
-            allowed. None: the constraints that the state keeps.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -247,16 +241,11 @@ def export(
     path = None if out is None else checked_file(out, state)
     chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
-        if fit:
-            raise InvalidInput(
-                f"{field('fit')} needs the state, and {os.fspath(state)!r} is a table: give the "
-                f"state, or leave {field('fit')} out"
-            )
         found = chosen.of(public.numbers)
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
-            found = _with_doubt(reader, _of_stream(reader, level, chosen, fit))
+            found = _with_doubt(reader, _of_stream(reader, level, chosen))
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, **look)
@@ -349,7 +338,6 @@ def _of_stream(
     reader: JournalReader,
     level: float | None,
     chosen: _Selection = _ALL,
-    fit: Fit | None = None,
 ) -> ReleasedNumbers:
     name = reader.design.name
     if not reader.step:
@@ -375,19 +363,10 @@ def _of_stream(
                 )
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
-            if fit:
-                check_fit(fit, about.statistic)
             given = ReleasedNumbers(about, reader.design, releases.steps, releases, level or 0.95)
             return given.only(given.steps_named(chosen.steps))
     definition = Definition.reopen(reader.design, reader.details)
-    shown = None
-    if fit:
-        kept = shown_of(definition.record)
-        refuse_other_fit(name, kept.fit, fit)
-        check_fit(fit, definition.inner)
-        shown = replace(kept, fit=fit)
-    found = chosen.of(read_released(reader, definition, level, shown))
-    return found
+    return chosen.of(read_released(reader, definition, level))
 
 
 def publish(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -10,12 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from counton.base.errors import (
-    InvalidInput,
-    RequestMismatch,
-    field,
-)
-from counton.base.exact import quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
@@ -30,7 +23,6 @@ from counton.statistics.discovery import first_shown as reached_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from counton.numbers.fit_request import Fit
     from counton.released.description import Description
     from counton.released.read_options import View
     from counton.released.revisions import Revisions
@@ -109,50 +101,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
         names = given.split(",") if isinstance(given, str) else given
         ask = tuple(dict.fromkeys(name.strip() for name in names))
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
-    return View(ask, over, top, fit_of(told), room)
-
-
-def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """Return the public constraints that a table is adjusted to, or None."""
-    integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
-    known = () if told.get("known") is None else known_totals(told["known"])
-    if not (integers or nonnegative or known):
-        return None
-    from counton.numbers.fit_request import Fit
-
-    return Fit(integers, nonnegative, known)
-
-
-def refuse_other_fit(name: str, kept: Fit | None, requested: Fit | None) -> None:
-    """Refuse to adjust the table ``name`` to other public constraints than before."""
-    if kept and requested and kept != requested:
-        raise RequestMismatch(
-            f"the numbers of {name!r} were made to fit other conditions before "
-            f"({', '.join(sorted(kept.to_dict()))}), and a table shows only one number for each "
-            "cell; leave these options out, or give them as before"
-        )
-
-
-def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return known totals as pairs (path, total), from a file, mapping or list."""
-    if isinstance(given, str | os.PathLike):
-        from counton.job.public_tables import totals_of
-
-        given = totals_of(given)
-    pairs = [*given.items()] if isinstance(given, Mapping) else given
-    if not isinstance(pairs, list | tuple) or not all(
-        isinstance(pair, list | tuple)
-        and len(pair) == 2
-        and isinstance(pair[0], str | list | tuple)
-        and isinstance(pair[1], int | float)
-        for pair in pairs
-    ):
-        raise InvalidInput(
-            f"{field('known')} is {quote(given)}; give a file, or a dictionary from places in the "
-            "hierarchy to totals, as in {('CA', 'Napa'): 138019}"
-        )
-    found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
-    return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
+    return View(ask, over, top, room)
 
 
 def read_cells(

@@ -9,7 +9,6 @@ last job's policies and outputs, and its selection of the statistic's numbers to
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -39,7 +38,6 @@ from counton.rows.paths import (
     CsvForm,
     event_paths,
     is_database,
-    is_file,
     moments_named,
     names_tell_format,
     refuse_among_events,
@@ -55,7 +53,6 @@ from counton.run.clock import (
     windows_ended,
 )
 from counton.run.definition import Definition
-from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
@@ -207,15 +204,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     source = join_columns(source, definition.columns.group)
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
-    if (fit := fit_of(vars(job.view))) is not None:
-        from counton.released.read_options import check_fit
-
-        check_fit(fit, definition.inner)
-        if fit.known and definition.cut.goes_on:
-            raise InvalidInput(
-                f"{field('known')} is for tables that are released once, and this one has windows; "
-                f"leave {field('known')} or {field('time')} out"
-            )
     definition = _remember(definition, job)
     return SettledJob(job, store, saved, definition, Private(source), opened.job, asked_at)
 
@@ -243,7 +231,7 @@ def checked_source(job: Job) -> Source | None:
 
 
 def _refuse_ended(kept: Definition, job: Job) -> None:
-    """Refuse a stream that has ended, and a table released once that is fitted otherwise."""
+    """Refuse a stream that has ended."""
     if kept.course.ended is not None:
         raise AlreadyEnded(
             f"stream {job.keeping.name!r} has ended at step {kept.course.ended:,} and releases "
@@ -251,8 +239,6 @@ def _refuse_ended(kept: Definition, job: Job) -> None:
             "the state alone",
             kept.course.ended,
         )
-    if not kept.cut.goes_on:
-        refuse_other_fit(job.keeping.name, fit_of(kept.record), fit_of(vars(job.view)))
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -393,10 +379,8 @@ def open_job(job: Job) -> OpenedJob:
     The stream is not opened for writing.
 
     Raises:
-        InvalidInput: known totals cannot be read, or must not be given.
         StateError: the state cannot be read.
     """
-    job = with_totals(job)
     try:
         store = Store(job.keeping.state)
     except NoState:
@@ -428,26 +412,6 @@ def _name_in(store: Store, job: Job) -> str:
         if details.get("what") == what and unnamed and (not whole or usual == job.keeping.name):
             found.append(name)
     return found[0] if len(found) == 1 else job.keeping.name
-
-
-def with_totals(job: Job) -> Job:
-    """Return a job with its file of known totals replaced by the content: files change."""
-    if not isinstance(job.view.known, str | os.PathLike):
-        return job
-    files = job.events if isinstance(job.events, list | tuple) else [job.events]
-    private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
-    there = is_file(os.fspath(job.view.known))
-    if there and any(EventFile(one).has_bytes_of(job.view.known) for one in private):
-        raise InvalidInput(
-            f"{field('known', os.fspath(job.view.known))} is the file of the private rows, but "
-            "known totals are published as they are; give a file of public totals"
-        )
-    levels = job.option("levels")
-    named = None if levels is None else split_names(levels)
-    from counton.job.public_tables import totals_of
-
-    totals = totals_of(job.view.known, named)
-    return job.having(known=[[list(path), total] for path, total in totals.items()])
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:

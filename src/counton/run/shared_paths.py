@@ -16,7 +16,7 @@ from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.privacy.contribution import known_unit, without_clock
 from counton.rows.paths import event_paths, is_file, refuse_among_events
-from counton.run.settlement import as_before, with_totals
+from counton.run.settlement import as_before
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.keys import state_files
@@ -98,7 +98,7 @@ class JobStates(Closing):
                 store = self.at(job.keeping.state)
                 if store is not None and (saved := store.find(job.keeping.name)) is not None:
                     self.begun.add(name)
-                    self.jobs[name] = as_before(with_totals(job), saved)
+                    self.jobs[name] = as_before(job, saved)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
         """Return the open state (database) at this path or URL; None if it does not exist yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,13 @@ from counton.base.columns import ADDED, TextTable, readable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.frame.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
-from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
-from counton.numbers.formulas import ClosedForm, TableNumbers
+from counton.numbers.formulas import TableNumbers
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
 from counton.statistics.statistic import Card, ErrorScale, Statistic
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid, margins_strategies
-from counton.tables.table_fit import clip_to_possible
-from counton.tables.whole_numbers import bounds_of, whole_numbers
 
 #: Largest product of the integer weights on all columns: over time, where sums keep growing, and
 #: for one release.
@@ -132,39 +130,7 @@ class ContingencyReading(GridReading):
                 for one in margins
             ]
             about[name] = np.concatenate(each)
-        found = TableNumbers.below(margins, about)
-        if request.fit is None:
-            return found
-        fit, released = request.fit, found.numbers
-        cells, axes = self.fitted_cells(fit), range(len(names))
-        gone = [tuple(axis for axis in axes if names[axis] not in one) for one in kept]
-        sums = [cells.sum(axis=axis).ravel() for axis in gone]
-
-        def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Return both ends of the intervals of all counts, clipped to possible values.
-
-            They are computed from the counts before adjustment.
-            """
-            low, high = map(np.asarray, released.interval(level))
-            return clip_to_possible(low, high, fit)
-
-        return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
-
-    def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Return the cells adjusted to whole or non-negative numbers; margins are sums of them.
-
-        The total is rounded first, then divided among the values of the first column, each part
-        among the values of the next, and so on (`whole_numbers`).
-        """
-        cells, shape = self.counts, self.statistic.shape
-        unit = 1.0 if fit.integers else 2.0**-self._bits
-        sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
-        estimates = [cells.reshape(size, -1).sum(axis=1) / unit for size in sizes]
-        parents = [np.repeat(np.arange(above), below // above) for above, below in pairwise(sizes)]
-        nothing = [np.full(size, np.nan) for size in sizes]
-        bounds, _ = bounds_of(parents, nothing, nonnegative=fit.nonnegative)
-        whole = whole_numbers(estimates, parents, bounds)[-1].reshape(shape)
-        return whole if fit.integers else np.asarray(whole * unit)
+        return TableNumbers.below(margins, about)
 
 
 def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
@@ -217,7 +183,7 @@ class Contingency(GridCells):
             REPLACE,
         ),
         reads=("domain",),
-        shows=("over", "integers", "nonnegative"),
+        shows=("over",),
     )
 
     def __init__(
@@ -297,10 +263,3 @@ class Contingency(GridCells):
             largest *= float(max(cell, whole))
         what = "a number of any margin, over all steps and margins"
         return ErrorScale(what, math.sqrt(mean), math.sqrt(largest))
-
-    def check_fit(self, fit: Fit) -> None:
-        if fit.known:
-            raise InvalidInput(
-                f"{field('known')} is only for hierarchies, because a contingency table has no "
-                "levels: leave it out"
-            )

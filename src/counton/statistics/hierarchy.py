@@ -28,9 +28,9 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity, quote
 from counton.frame.options import COUNTS, REPLACE, Option, Statement
-from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import table_arguments
@@ -40,7 +40,6 @@ from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import HierarchyLaw, Tree, TreeStrategy
-from counton.tables.table_fit import AdjustedHierarchy, adjusted_hierarchy, all_levels, check_known
 from counton.tables.table_noise import fraction_bits, sensitivity_of_cells
 from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
@@ -98,15 +97,10 @@ class HierarchyReading(Reading):
 
     @override
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        estimates: Sequence[Floats] = self.estimates
-        stds: Sequence[Floats] = self.stds
-        if request.fit is not None:
-            fitted = self.apply_fit(request.fit)
-            estimates, stds = fitted.estimates, fitted.std
-        tree, whole = self.statistic.tree, request.fit is not None and request.fit.integers
+        tree = self.statistic.tree
         return [
-            _level_table(tree, estimates, stds, whole),
-            _sum_table(tree, estimates, stds, whole),
+            _level_table(tree, self.estimates, self.stds),
+            _sum_table(tree, self.estimates, self.stds),
         ]
 
     @override
@@ -171,34 +165,6 @@ class HierarchyReading(Reading):
         tree, law = self.statistic.tree, self.statistic.law
         return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
 
-    def adjust(
-        self,
-        *,
-        known: Mapping[Any, int] | None = None,
-        integers: bool = False,
-        nonnegative: bool = False,
-    ) -> AdjustedHierarchy:
-        """Return the table with known totals, whole numbers or no negative numbers.
-
-        Adjusted counts add up too. They depend only on the release and on public statements, so
-        they cost no privacy. Known totals are imposed by least squares with the exact covariance.
-        Without negative numbers small counts are biased: see `AdjustedHierarchy.notes`.
-
-        Args:
-            known: public totals by the path of the node, never the exact counts that are protected.
-
-        Raises:
-            InvalidInput: a node that is not in the tree; known totals that contradict each other,
-                are not whole numbers, or are too many.
-            SumOverflow: estimates beyond 2^53.
-        """
-        return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
-
-    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return the adjusted table; see `adjust`."""
-        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
-        return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
-
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
             law = self.cells.design.law
@@ -221,10 +187,16 @@ class HierarchyReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        if request.fit is not None:
-            return self.apply_fit(request.fit).numbers()
         tree = self.statistic.tree
-        return all_levels(tree, [self._level_numbers(depth) for depth in range(len(tree.levels))])
+        parts = [self._level_numbers(depth) for depth in range(len(tree.levels))]
+        found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), tree.sizes)}
+        for column in tree.levels[1:]:
+            labels = np.full(sum(tree.sizes), None, dtype=object)
+            for part, stop in zip(parts, np.cumsum(tree.sizes), strict=True):
+                if column in part.about:
+                    labels[stop - len(part.about[column]) : stop] = part.about[column]
+            found[column] = labels
+        return TableNumbers.below(parts, found)
 
 
 class Hierarchy(TableStatistic):
@@ -298,7 +270,7 @@ class Hierarchy(TableStatistic):
             REPLACE,
         ),
         reads=("domain",),
-        shows=("over", "integers", "nonnegative", "known"),
+        shows=("over",),
         sources=("ranges",),
     )
     mechanism = (
@@ -547,10 +519,6 @@ class Hierarchy(TableStatistic):
         first = cells.reshape(len(cells), -1)[:, 0]
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
-    def check_fit(self, fit: Fit) -> None:
-        """Raise `InvalidInput` for known totals that contradict each other or name no node."""
-        check_known(self.tree, fit)
-
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
     """Parse wanted standard deviations; a mapping or None is returned unchanged.
@@ -647,9 +615,7 @@ def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any],
     return listed, [float(weight) for weight in nodes.values()]
 
 
-def _level_table(
-    tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
-) -> TextTable:
+def _level_table(tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats]) -> TextTable:
     names = [("level", False), *((one, True) for one in ("nodes", "std", "median estimate", "sum"))]
     rows, higher = [], 0.0  # leaves above a level belong to its sum
     for depth, (level, size) in enumerate(zip(tree.levels, tree.sizes, strict=True)):
@@ -658,7 +624,7 @@ def _level_table(
         texts = (
             quantity(std, std),
             quantity(middle, std),
-            quantity(together, float(stds[0][0]), whole),
+            quantity(together, float(stds[0][0])),
         )
         rows.append((level, f"{size:,}", *texts))
         if depth + 1 < len(tree.levels):
@@ -669,14 +635,12 @@ def _level_table(
     )
 
 
-def _sum_table(
-    tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
-) -> TextTable:
+def _sum_table(tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats]) -> TextTable:
     """Return a table of the total, the largest nodes below it, and the sum of all others."""
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])
-        return text, quantity(float(estimates[level][node]), std, whole), quantity(std, std)
+        return text, quantity(float(estimates[level][node]), std), quantity(std, std)
 
     rows = [row(0, 0, "total")]
     if len(tree.levels) > 1:
@@ -685,5 +649,5 @@ def _sum_table(
         if tree.sizes[1] > _ON_SCREEN:
             rest = float(estimates[0][0]) - float(estimates[1][order].sum())
             others = f"  {tree.sizes[1] - _ON_SCREEN:,} others together"
-            rows.append((others, quantity(rest, float(stds[0][0]), whole), ""))
+            rows.append((others, quantity(rest, float(stds[0][0])), ""))
     return TextTable((("node", False), ("estimate", True), ("std", True)), rows)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.numbers.design import Design
-from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
+from counton.numbers.table_request import TableRequest
 from counton.statistics.by_group import Grouped, members_of
 from counton.statistics.readings import Reading, read_release
 from counton.statistics.tally_statistic import TallyStatistic

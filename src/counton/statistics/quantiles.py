@@ -34,9 +34,9 @@ from counton.frame.options import (
     numbers_of,
 )
 from counton.numbers.contrasts import Answer, answer
-from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
 from counton.numbers.intervals import check_level
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic

@@ -17,10 +17,10 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.design import stream_cell
-from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
 from counton.numbers.intervals import is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.statistics.ranking import Ranking, ranking_of
 from counton.strategies.strategy import checks_laws, largest_reads, window_rounding
 

@@ -38,8 +38,8 @@ from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
-from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.catalogue import statistic_to_dict

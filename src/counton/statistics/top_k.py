@@ -15,8 +15,8 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
-from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count

@@ -1,0 +1,141 @@
+"""Contingency tables as a command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+Contents = Callable[[], dict[str, bytes]]
+
+
+class Desk:
+    """A folder with a small hierarchy and rows of people, and the command line called on it."""
+
+    def __init__(self, place: Any) -> None:
+        self.place, self.folder = place, place.folder
+        self.write("places.csv", "state,county\nCA,Kings\nCA,Napa\nNY,Kings\nDC,\n")
+        self.write("leaves.csv", "state,county,people\nNY,Kings,700\nDC,,90\n")
+        self.write("totals.csv", "state,total\nCA,40\nNY,700\n")
+        rows = ["f,no", "m,no", "f,yes", "m,no", "f,no"]
+        self.write("people.csv", "sex,smokes\n" + "\n".join(rows) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def hierarchy(self, *more: str, out: str = "out.parquet", leaves: str = "leaves.csv") -> Any:
+        return self.place(
+            *("hierarchy", leaves, "--levels", "state,county", "--value", "people"),
+            *("--domain", "places.csv", "--state", "s.db", "--out", out, "--rho", "0.05", *more),
+        )
+
+    def contingency(self, *more: str, out: str = "out.parquet", **changed: str) -> Any:
+        options = {
+            "columns": "smokes,sex",
+            "domain": "sex=m,f;smokes=yes,no",
+            "rho": "0.5",
+            "state": "s.db",
+            **changed,
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        return self.place("contingency", "people.csv", *words, "--out", out, *more)
+
+    def table(self, out: str = "out.parquet") -> pl.DataFrame:
+        return pl.read_parquet(self.folder / out)
+
+
+@pytest.fixture
+def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(place.folder)
+    return Desk(place)
+
+
+def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> None:
+    done = desk.contingency()
+    assert done.code == 0, done.err
+    assert "Released 2 x 2 cells." in done.out
+    table = desk.table()
+    assert table.columns == ["smokes", "sex", "estimate", "std", "lower", "upper"]
+    assert table.select("smokes", "sex").rows() == [
+        (None, None), ("yes", None), ("no", None), (None, "m"), (None, "f"),
+        ("yes", "m"), ("yes", "f"), ("no", "m"), ("no", "f"),
+    ]  # fmt: skip
+    numbers = table["estimate"].to_list()
+    assert numbers[0] == pytest.approx(numbers[1] + numbers[2])
+    assert numbers[0] == pytest.approx(sum(numbers[5:]))
+    assert numbers[4] == pytest.approx(numbers[6] + numbers[8])
+    turned = desk.contingency(domain="sex=f,m;smokes=no,yes", out="turned.parquet")
+    assert (turned.code, "in another order" in turned.err) == (2, True)
+    ledger = json.loads(desk.place("ledger", "s.db", "--json").out)
+    assert [spent["name"] for spent in ledger["spent"]] == ["contingency_of_smokes_sex"]
+
+
+def test_a_contingency_table_is_exported_and_verified_from_the_state(desk: Desk) -> None:
+    desk.contingency()
+    done = desk.place("export", "s.db", "--out", "again.parquet")
+    assert done.code == 0, done.err
+    assert desk.table("again.parquet").equals(desk.table())
+    assert desk.place("verify", "s.db").code == 0
+
+
+def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
+    desk.write("values.csv", "smokes,sex\nyes,m\nno,f\nunknown,\n")
+    desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
+    done = desk.place(
+        *("contingency", "counts.csv", "--columns", "sex,smokes", "--domain", "values.csv"),
+        *("--value", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
+    )
+    assert done.code == 0, done.err
+    table = desk.table()
+    assert len(table) == 3 * 4
+    cell = table.filter((pl.col("sex") == "f") & (pl.col("smokes") == "no"))["estimate"].item()
+    assert cell == pytest.approx(1000, abs=10)
+
+
+CONTINGENCY = [
+    ({"columns": "smokes,,sex"}, "--columns smokes,,sex contains an empty name"),
+    ({"columns": "smokes,sex,sex"}, "name another column for each"),
+    ({"columns": "smokes,age"}, "has no column 'age'; its columns are sex, smokes"),
+    ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
+    ({"domain": "sex=m,f"}, "--domain does not list the values of 'smokes'"),
+    ({"domain": "sex=m,f"}, "of all columns, as in --domain 'smokes=A,B;sex=A,B'"),
+    ({"domain": "none.csv"}, "--domain none.csv is neither a file nor a list of values"),
+    ({"domain": "people.csv"}, "--domain people.csv is the file of the events"),
+    ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),
+    ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
+    ({"domain": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
+    ({"domain": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
+    ({"value": "n"}, "no column 'n'"),
+    ({"rho": "0"}, "rho"),
+    ({"rho": "-1"}, "rho"),
+    ({"epsilon": "1"}, "state the privacy loss in two ways"),
+    ({"plot": "chart.csv"}, "must end in one of .png, .svg, .pdf"),
+    ({"out": "t.txt"}, "must end in one of"),
+    ({"level": "2"}, "level is 2.0"),
+    ({"key": "s.db"}, "is also a file of the state"),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), CONTINGENCY, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_a_contingency_table_is_refused(
+    changed: dict[str, str], words: str, desk: Desk, contents: Contents
+) -> None:
+    desk.write("gaps.csv", "smokes,sex\nyes,\nno,m\n")
+    before = contents()
+    out = changed.pop("out", "out.parquet")
+    done = desk.contingency(out=out, **changed)
+    assert done.code == 2, done.err
+    assert words in " ".join(done.err.split()), done.err
+    assert contents() == before
+
+
+def test_rows_outside_the_domain_and_changed_data_are_refused(desk: Desk) -> None:
+    assert desk.contingency().code == 0
+    desk.write("people.csv", "sex,smokes\nf,no\n")
+    done = desk.contingency()
+    assert (done.code, "which stay counted" in done.err) == (0, True)
+    done = desk.contingency(rho="1")
+    assert (done.code, "the guarantee is" in done.err) == (2, True)
+    assert Path("out.parquet").exists()
