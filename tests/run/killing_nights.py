@@ -2,9 +2,10 @@
 
 Run as ``python killing_nights.py FOLDER MODE KILLS SEED STATE TWIN``; MODE is "append" or "whole",
 of users who are bounded, "many", of groups that are taken for very many, "revised", of windows that
-are revised, or "covered", of exports of the last days that cover whole windows; the last three
-under a key in FOLDER. Runs for TWIN are not killed. Prints one JSON object. A process of its own,
-in which nothing uses polars: its children are forked, and threads do not survive that.
+are revised, "covered", of exports of the last days that cover whole windows, or "slots", of people
+in such exports; the last four under a key in FOLDER. Runs for TWIN are not killed. Prints one JSON
+object. A process of its own, in which nothing uses polars: its children are forked, and threads do
+not survive that.
 """
 
 import hashlib
@@ -67,7 +68,7 @@ def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
             events[chance.choice([*events])] = -9, "a"
         moments = [START + timedelta(minutes=number) for number in range(len(events))]
         rows = [
-            f"{(moments[number] + timedelta(days=day)).isoformat()},{group},u,{number}\n"
+            f"{(moments[number] + timedelta(days=day)).isoformat()},{group},{number % 5},{number}\n"
             for number, (day, group) in events.items()
             if day >= max(done - 7, 0)
         ]
@@ -91,7 +92,7 @@ def take_for_many() -> None:
 
 
 def request(folder: Path, events: Path, state: str, until: datetime, mode: str) -> Job:
-    append = mode not in ("whole", "covered")
+    append = mode not in ("whole", "covered", "slots")
     if mode == "many":  # of one key, so that both states have the same noise
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
@@ -100,12 +101,14 @@ def request(folder: Path, events: Path, state: str, until: datetime, mode: str) 
             until=until, strategy="normalised-sqrt", rho=1, append=append, yes=True,
             key=key,
         )  # fmt: skip
-    if mode in ("revised", "covered"):
+    if mode in ("revised", "covered", "slots"):
+        people: dict[str, Any] = {"user": "user", "most": MOST, "per": "1w", "recounts": 1}
         key = Key.from_text((folder / "many.key").read_text())
         return Job(
             "count", events, state, time="time", every="1d",
             by="group", domain=["a", "b"], start=START, revise="3d", until=until, rho=1,
             append=append, covers=None if append else "5d", yes=True, key=key,
+            **(people if mode == "slots" else {}),
         )  # fmt: skip
     return Job(
         "count", events, state, time="time", every="6h",
@@ -139,10 +142,10 @@ def main(
     chance = random.Random(seed)
     requests = list[tuple[Job, Job]]()
     for number, (day, rows) in enumerate(delivered(chance, mode, kills)):
-        events = folder / f"{number}.csv"
-        events.write_text("time,group,user,id\n" + "".join(rows))
-        until = START + timedelta(days=day)
-        requests.append(tuple(request(folder, events, one, until, mode) for one in (state, twin)))
+        file, until = folder / f"{number}.csv", START + timedelta(days=day)
+        file.write_text("time,group,user,id\n" + "".join(rows))
+        both = (request(folder, file, one, until, mode) for one in (state, twin))
+        requests.append((next(both), next(both)))
     expected, events, seconds = [], 1, 1.0
     for _, job in requests:
         begin = time.monotonic()
@@ -171,7 +174,7 @@ def main(
 
 def delivered(chance: random.Random, mode: str, kills: int) -> list[tuple[int, list[str]]]:
     """The last day of each night, and the rows of its file."""
-    if mode == "covered":
+    if mode in ("covered", "slots"):
         return exports(chance, max(NIGHTS, min(kills, 60)))
     so_far, found = list[str](), list[tuple[int, list[str]]]()
     for number in range(NIGHTS):

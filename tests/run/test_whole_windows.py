@@ -5,7 +5,6 @@ if the event stays; each change costs two more if windows are revised, else one.
 """
 
 import random
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +17,19 @@ import numpy as np
 import polars as pl
 import pytest
 from revised_jobs import share_used
-from whole_nights import Night, Place, changes_of, draw_event, draw_nights, moved, released
+from whole_nights import (
+    CLOSED,
+    Night,
+    Place,
+    changes_of,
+    day,
+    draw_event,
+    draw_nights,
+    kept,
+    moved,
+    now,
+    released,
+)
 
 from counton import read
 from counton.base.errors import InvalidInput
@@ -33,7 +44,6 @@ from counton.state import Store
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
 KINDS = ("stays", "vanishes", "comes, goes, moves")
 REVISED: dict[str, Any] = {"revise": "2d"}
-CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
 
 
 def beyond(seed: int, histories: int, *, revised: bool) -> Iterator[tuple[str, int]]:
@@ -155,10 +165,6 @@ def test_a_wrong_rule_is_found(
 # ------------------------------------------------------------------------------ what is covered
 
 
-def day(number: int) -> str:
-    return f"2024-03-{number:02}"
-
-
 def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any) -> Job:
     """A job over rows of days and groups."""
     frame = pl.DataFrame(rows, schema={"at": pl.Int64, "group": pl.String}, orient="row")
@@ -169,12 +175,6 @@ def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any)
         "epsilon": 10**6, "revise": "3d", **more,
     }  # fmt: skip
     return Job("count", frame, state, until=day(until + 1), **given)
-
-
-def now(job: Job) -> list[list[int]]:
-    """The newest counts of all days by group."""
-    with run(job) as outcome:
-        return outcome.read().numbers.series.estimates.round().astype(int).reshape(-1, 2).tolist()
 
 
 def test_the_last_input_is_right(tmp_path: Path) -> None:
@@ -198,12 +198,6 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
         said = outcome.differing_rows or ""
         assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("the next release counts what its rows say of windows that are still open")
-
-
-def kept(state: Path) -> list[str]:
-    """All rows of a state's tables, but for the number by which a writer owns its stream."""
-    with sqlite3.connect(state) as connection:
-        return [re.sub(r"\d+,X'", "", line) for line in connection.iterdump()]
 
 
 def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
@@ -242,7 +236,6 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
         ({"until": "newest"}, "until=newest a single row would move the windows"),
         ({"append": True}, "says of which windows an input holds all rows"),
         ({"group": "id", "id": "id"}, "says of which windows an input holds all rows"),
-        ({"user": "user", "most": 1}, r"does not go with people \(user\).*not proven.*append"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
             r"does not go with groups that nobody declared .*list the groups",
@@ -264,12 +257,6 @@ def test_what_is_not_proven_is_refused(
     with pytest.raises(InvalidInput, match=words):
         run(Job("count", frame, tmp_path / "s.db", **given | more))
     assert not (tmp_path / "s.db").exists()
-
-
-def test_people_in_whole_inputs_are_not_revised(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"user": "group", "by": None, "domain": None, "most": 1}
-    with pytest.raises(InvalidInput, match=r"revise=3d does not go with people \(user\)"):
-        run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **more))
 
 
 @pytest.mark.parametrize(

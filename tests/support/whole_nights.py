@@ -3,6 +3,8 @@ what they release.
 """
 
 import random
+import re
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,10 @@ from counton.run import Job, run
 
 #: Where an event is on a night: the day of its time and its group; None: the input lacks it.
 Place = tuple[int, str] | None
+
+
+#: Options of windows that are released once.
+CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
 
 
 class Night(NamedTuple):
@@ -89,14 +95,16 @@ def changes_of(event: Sequence[Place], nights: Sequence[Night]) -> int:
 
 
 def released(
-    nights: Sequence[Night], event: Sequence[Place] | None = None, **options: Any
+    nights: Sequence[Night],
+    event: Sequence[Place | Sequence[Place]] | None = None,
+    **options: Any,
 ) -> Nights:
-    """What whole jobs release under one key; ``event`` is one more row."""
+    """What whole jobs release under one key; ``event`` is one more row, or those of a person."""
     before = 0
     with job_folder() as folder:
         for number, night in enumerate(nights):
             rows = [*night.rows]
-            if event is not None and (where := event[number]) is not None:
+            for where in _places(event[number]) if event is not None else ():
                 rows.append((*where, "someone", "new", 1.0))
             if night.short:
                 rows = [row for row in rows if row[0] in covered(night, before)]
@@ -117,8 +125,28 @@ def released(
     return Nights(values, [], design, definition)
 
 
+def _places(given: Any) -> list[Any]:
+    return [] if given is None else [given] if isinstance(given, tuple) else given
+
+
 def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:
     """How far an event moves what is measured: the sum of absolute differences."""
     change = np.rint(with_it.values - without.values).astype(np.int64)
     arrived = arrivals_of(change, np.zeros_like(change[0])) if revised else change
     return int(np.abs(arrived).sum())
+
+
+def day(number: int) -> str:
+    return f"2024-03-{number:02}"
+
+
+def now(job: Job) -> list[list[int]]:
+    """The newest counts of all days by group."""
+    with run(job) as outcome:
+        return outcome.read().numbers.series.estimates.round().astype(int).reshape(-1, 2).tolist()
+
+
+def kept(state: Path) -> list[str]:
+    """All rows of a state's tables, but for the number by which a writer owns its stream."""
+    with sqlite3.connect(state) as connection:
+        return [re.sub(r"\d+,X'", "", line) for line in connection.iterdump()]

@@ -406,8 +406,9 @@ class Lateness(JobPart):
     )
     recounts: int | None = option(
         None,
-        "with revise, without append: how many changes of an event after its first release the "
-        "promise covers; noise grows with it; default: none, and each costs more",
+        "with revise, without append: how many changes of an event, or of each counted row of a "
+        "user, after its first release the promise covers; noise grows with it; default: none, "
+        "and each costs more",
         kept="stream",
         of=("revised",),
         in_file=True,

@@ -35,7 +35,8 @@ def besides_noise(definition: Description) -> list[str]:
         window, unit = definition.window, definition.unit
         rows = definition.counting.late_rows(window, unit, ids=definition.ids)
         late = [definition.cut.provisional or rows]
-        if definition.whole and definition.cut.lags:
+        stay = definition.counting.users and not definition.strategy.facts.corrections
+        if definition.whole and definition.cut.lags and not stay:
             added = "still come in and are added to it"
             late = [late[0].replace(added, "may still come, go and change")]
     if definition.cut.lags and definition.release == "both":

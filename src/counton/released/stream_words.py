@@ -281,6 +281,12 @@ def changes_note(definition: Description) -> str | None:
     if not definition.whole:
         return None
     many, covered = plural(definition.unit), definition.strategy.facts.corrections
+    if definition.counting.users:
+        said = "a counted row that later inputs lack stays counted"
+        if covered:
+            times = "once" if covered == 1 else f"{covered:,} times"
+            said = f"later inputs may replace each counted row {times}, then it stays counted"
+        return f"{said}: the guarantee covers all inputs of each {definition.unit} together"
     said = f"{many} may change in later inputs (vanish, come back, be in another window or group)"
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"

@@ -213,11 +213,16 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
     return pl.Series("place", places)
 
 
-def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
-    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Tally.cells`."""
+def added_up(
+    parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None, number: pl.Expr
+) -> pl.DataFrame:
+    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Tally.cells`.
+
+    ``number``: how many times each row counts; below 0 it is taken back.
+    """
     cell = pl.col("step") * groups + pl.col("group")
-    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
-    adding = partial(_add, cell=cell, adds=adds)
+    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
+    adding = partial(_add, cell=cell, adds=adds, number=number)
     found = _sum_batches(parts, none, adding).sort("cell")
     cells = found["cell"] // cells_across(adds)
     parted = found.with_columns(step=cells // groups, group=cells % groups)

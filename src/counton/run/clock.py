@@ -284,13 +284,21 @@ def covered_windows(covers: str | None, windows: Windows, released: int, ended: 
     )
 
 
+def has_slots(job: Job, definition: Definition) -> bool:
+    """Return True if rows of people count by slots, of covered windows alone, and False if those
+    of any window count once.
+    """
+    part = job.rows.covers is not None or bool(definition.cut.lags)
+    return definition.counting.users and part and not definition.new_rows
+
+
 def windows_covered_by(job: Job, definition: Definition, released: int, ended: int) -> range | None:
     """Return the numbers of the windows of which a job's rows are all; None if the rows are new, or
     known one by one.
     """
     if not definition.cut.goes_on:
         return range(1, 2)
-    if definition.new_rows or definition.counting.users:
+    if definition.new_rows or (definition.counting.users and not has_slots(job, definition)):
         return None
     if job.rows.covers is None and not repeats_all_rows(job):
         return range(max(released + 1 - definition.cut.lags, 1), ended + 1)
@@ -327,13 +335,10 @@ def refuse_other_kind(job: Job, definition: Definition) -> None:
             f"single row would move the windows that are covered: give a time, or leave "
             f"{field('until')} out"
         )
-    unproven = definition.counting.users or definition.cells.policy is not None
-    if unproven:
-        what, remedy = f"people ({field('user')})", f"give files that hold only new rows ({unit})"
-        if not definition.counting.users:
-            what = f"groups that nobody declared ({field('unknown', 'discover')})"
-            remedy = f"list the groups ({field('domain')}), or {remedy}"
+    if definition.cells.policy is not None:
         raise InvalidInput(
-            f"{asked[0]} does not go with {what} in inputs that hold all rows of windows, because "
-            f"that is not proven: {remedy}"
+            f"{asked[0]} does not go with groups that nobody declared "
+            f"({field('unknown', 'discover')}) in inputs that hold all rows of windows, because "
+            f"that is not proven: list the groups ({field('domain')}), or give files that hold "
+            f"only new rows ({unit})"
         )

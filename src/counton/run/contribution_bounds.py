@@ -6,7 +6,8 @@ taken. Of the new rows of a run, the first in the order (time, group, value, dig
 taken while there is room: first within each window, and then in all. With ``each``, at most that
 number of rows is taken from each of a unit's first ``most`` groups. So the choice depends only on
 the unit's own rows and on the run that brought them: with or without the unit, the same rows of all
-others are taken. Taken rows that vanish stay taken, and give no room back.
+others are taken. Taken rows that vanish stay taken, and give no room back, unless the stream lets
+them be replaced (`counton.run.slots`).
 
 **Memory.** For each taken row the state keeps a *mark*: the user's digest, the window, the group
 and the value; with ``most_a_window`` also the window that releases it. A file of all events holds
@@ -30,6 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +57,7 @@ from counton.run.first_rows import (
     runs,
     together,
 )
+from counton.run.slots import Slots, first_equal, row_hashes
 from counton.state import Stream
 from counton.state import seen as marks
 
@@ -198,6 +201,7 @@ class ContributionBounder:
             remembers no user or id yet.
         append: True if the rows are new events only, not all events since the first window.
         released: steps released so far.
+        parted: True if only rows of some windows count, which `choose` is told.
     """
 
     def __init__(
@@ -206,6 +210,7 @@ class ContributionBounder:
         secret: marks.Secret | None,
         append: bool,
         released: int,
+        parted: bool = False,
     ) -> None:
         self._definition, self._append = definition, append
         self._counting, self._windows = definition.counting, definition.windows
@@ -217,24 +222,29 @@ class ContributionBounder:
         self._released = released if definition.cut.goes_on else 0
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
+        self._all = self._inside = range(1, self._windows.steps + 1)
+        self._recounts = definition.strategy.facts.corrections
         self._first_not_closed = _EARLIEST  # period; later if the operator closed periods
         self._kept: list[marks.MarkSet] = []
         # Rows that cannot count may be dropped before all rows are read, unless the run must
         # compare its rows with counted rows, or find repeated ids.
-        thins = self._counting.users and not self._by_id and (self._new or append)
+        thins = self._counting.users and not (self._by_id or parted) and (self._new or append)
         self.held = DigestHolder(definition, self._secret, self._thin if thins else None)
 
-    def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
+    def choose(
+        self, memory: Stream | None, released: int, inside: range | None = None
+    ) -> Private[ChosenRows]:
         """Choose the held rows that are new and count.
 
         Args:
             memory: the stream, which keeps digests of its counted rows; None if it has counted
                 nothing yet.
+            inside: the open windows of which the rows are all; None: rows of any window count.
 
         Raises:
             StreamConflict: another process has released steps meanwhile, so other rows would count.
         """
-        self._memory, self._kept = memory, []
+        self._memory, self._kept, self._inside = memory, [], self._all if inside is None else inside
         closed = (part.period for part in self._parts_of(CLOSED))
         self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
         refused, known_ids = self._parts_of(REFUSED), self._parts_of("id")
@@ -243,26 +253,47 @@ class ContributionBounder:
         for part in self._parts_of("user") if self._counting.users else ():
             if part.period >= first_open:
                 by_period.setdefault(part.period, []).append(part)
+        self._released, outdated = released, released != self._released
         of_users = {period: marks.merge(parts) for period, parts in by_period.items()}
+        slots = {} if inside is None else self._read_slots(of_users, inside)
+        of_users |= {period: one.kept for period, one in slots.items()}
         before = _Before(refused, known_ids, of_users)
-        outdated = released != self._released or bool(before.users and not self._append)
+        outdated |= bool(before.users and not self._append)
         if outdated and self._left_out + self._closed:
             raise StreamConflict(
                 "another process has released steps of this stream in the meantime, so nothing was "
                 "released here: run the same command again"
             )
-        self._released = released
         found = _Findings(self._left_out, self._closed)
-        adding = partial(added_up, groups=self._groups, adds=self._definition.sums.rule)
-        cells = adding(self._choose(before, found))
-        gone = 0
-        if self._counting.users and not self._by_id and not self._append:
+        back = (_frame(one.taken_back.facts, -1) for one in slots.values())
+        parts = chain(self._choose(before, found), back)
+        cells = added_up(parts, self._groups, self._definition.sums.rule, pl.col("number"))
+        gone = sum(one.lacking for one in slots.values())
+        if self._counting.users and not self._by_id and not self._append and inside is None:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
-        users = [_join("user", period, parts) for period, parts in found.users.items()]
+        users = [marks.merge(parts) for parts in found.users.values()]
+        if self._recounts:  # all slots of a period are written anew
+            users = [
+                slots.pop(one.period).fill(one) if one.period in slots else one for one in users
+            ]
+            users += [one.fill(None) for one in slots.values() if len(one.taken_back.digests)]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
-        ids = _join("id", 0, [nothing, *found.ids])
+        ids = marks.merge([nothing, *found.ids])
         told = found.over, found.known, found.closed, gone
         return Private(ChosenRows(cells, ids, users, *told))
+
+    def _read_slots(self, of_users: dict[int, marks.MarkSet], inside: range) -> dict[int, Slots]:
+        """Return the slots of each period, without rows of ``inside`` that the input lacks."""
+        given = [
+            (period, row_hashes([rows.key, rows.step, rows.group, rows.total]))
+            for rows, period, _ in map(self._open, self.held.by_keys())
+        ]
+        none = np.zeros(0, np.uint64)
+        found = {}
+        for number, part in of_users.items():
+            theirs = np.concatenate([none, *(one[period == number] for period, one in given)])
+            found[number] = Slots.read(part, theirs, inside, self._recounts)
+        return found
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
         """Yield sums by window and group of the rows that count; add other results to ``found``."""
@@ -288,12 +319,14 @@ class ContributionBounder:
                     facts = tuple(getattr(some, name) for name in _CELL)
                     if self._counting.most_a_window is not None:
                         facts = (*facts, self._due(some))
+                    if self._recounts:
+                        facts = (*facts, np.zeros(len(some), np.int64))
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
                 rows = self._with_ranks(rows, period, before)
             if rows.id is not None:
                 found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
-            yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
+            yield _frame([getattr(rows, name) for name in _CELL], 1)
 
     def _thin(self, rows: HeldRows) -> HeldRows:
         """Drop rows of closed windows or periods, and of users whose earlier rows reach the bound.
@@ -333,7 +366,9 @@ class ContributionBounder:
         held, replaced = [], []
         for part in added:
             place = (part.kind, part.period)
-            if place in full:
+            if self._recounts and part.kind == "user":
+                replaced.append(place)  # the part has all slots
+            elif place in full:
                 replaced.append(place)
                 part = marks.merge([*former[place], part])
             held.append(part)
@@ -345,11 +380,10 @@ class ContributionBounder:
         """
         period, still_open = self._periods(rows), self._first_open(self._released)
         first_open = self._definition.cut.first_open(self._released)
-        if still_open == _NOTHING_OVER and first_open == 1:
-            order = by_key(rows.key, period)
-            return rows.at(order), period[order], 0
         still = period >= still_open.period
-        still &= rows.step >= first_open
+        still &= (rows.step >= max(first_open, self._inside.start)) & (
+            rows.step < self._inside.stop
+        )
         if self._by_id:
             still &= rows.us // _DAY_US >= still_open.day
         places = np.flatnonzero(still)
@@ -515,7 +549,7 @@ class ContributionBounder:
         more, rank = np.zeros(len(both), np.int64), np.zeros(len(both), np.int64)
         for one in adds.rank_digits:
             group = total // one.unit % one.size  # of the statistic itself; 0 if it has none
-            cell = _hash_rows([both.key, both.group, group, number])
+            cell = row_hashes([both.key, both.group, group, number])
             alike = by_key(cell)
             rank[alike] = ranks(both.at(alike), _numbers(cell[alike]), self._named)
             for place, counted in enumerate(one.ranks):
@@ -541,14 +575,17 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
 
+def _frame(facts: Sequence[NDArray[Any]], number: int) -> pl.DataFrame:
+    """Return a table of rows by window, group and value, each of which counts ``number`` times."""
+    cells = {name: fact.astype(np.int64) for name, fact in zip(_CELL, facts, strict=False)}
+    return pl.DataFrame(cells).with_columns(number=pl.lit(number, pl.Int64))
+
+
 class _FirstOpen(NamedTuple):
     """The earliest period (of bounded users) and day (of ids) whose rows may still count."""
 
     period: int
     day: int
-
-
-_NOTHING_OVER = _FirstOpen(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
@@ -609,31 +646,8 @@ def known_rows_of(rows: HeldRows, part: marks.MarkSet) -> NDArray[np.bool_]:
     """Return a mask of earlier counted rows: of equal ones, the first as often as ``part`` has
     them.
     """
-    kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
-    mine = _hash_rows([rows.key, rows.step, rows.group, rows.total])
-    kind = np.searchsorted(kinds, mine)
-    kind[kind == len(kinds)] = 0
-    known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
-    found = np.bincount(kind[known], minlength=len(kinds))
-    doubtful = np.flatnonzero(known & (found > times)[kind]) if len(kinds) else kind[:0]
-    if len(doubtful):
-        order = doubtful[np.lexsort((rows.us[doubtful], kind[doubtful]))]
-        begins, sizes = runs(kind[order])
-        rank = np.arange(len(order)) - np.repeat(begins, sizes)
-        known[order] = rank < times[kind[order]]
-    return np.asarray(known)
-
-
-def _hash_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Hash each row to a 64-bit word; two rows agree by chance with probability 2^-64.
-
-    Nobody can search for such rows, because the digests of users are secret.
-    """
-    word = columns[0].astype(np.uint64)
-    for column in columns[1:]:
-        word = (word ^ (word >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        word ^= column.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return word ^ (word >> np.uint64(32))
+    mine = row_hashes([rows.key, rows.step, rows.group, rows.total])
+    return first_equal(mine, row_hashes([part.digests, *part.facts[:3]]), rows.us)
 
 
 def _numbers(*ordered: NDArray[Any] | None) -> Places:
@@ -644,13 +658,6 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
     """
     begins, sizes = runs(*ordered)
     return np.repeat(np.arange(len(begins)), sizes)
-
-
-def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Concatenate sets of marks whose digests ascend from set to set."""
-    facts = zip(*(part.facts for part in parts), strict=True)
-    digests = np.concatenate([part.digests for part in parts])
-    return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
 
 
 def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:

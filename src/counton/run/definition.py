@@ -187,7 +187,9 @@ class Definition(Description):
             ),
             ids=record.get("id") is not None,
             marks=tuple(WindowMark(*one) for one in details.get("marks", ())),
-            whole=cut.goes_on and not details["new_rows"] and record.get("user") is None,
+            whole=cut.goes_on
+            and not details["new_rows"]
+            and (record.get("user") is None or cut.lags > 0),
             details=details,
             record=record,
             columns=columns,

@@ -127,7 +127,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, _recounts(job, contribution, new_rows))
+            strategy = WindowVersions(cut.steps, strategy, _recounts(request, contribution))
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -167,16 +167,29 @@ def _definition_of(request: StreamRequest) -> Definition:
     )
 
 
-def _recounts(job: Job, contribution: Contribution, new_rows: bool) -> int:
-    """Return how many changes of an event the guarantee of revised windows covers."""
+def _recounts(request: StreamRequest, contribution: Contribution) -> int:
+    """Return how many changes of an event, or of each counted row of a user, the guarantee of
+    revised windows covers.
+    """
+    job, counting = request.job, request.counting
     if (recounts := job.lateness.recounts) is None:
         return 0
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
-    if new_rows or contribution.relation == "replace":
-        why = "whose rows count once" if new_rows else "where a row is replaced, not added"
+    bounds = counting.distinct, counting.each, counting.most_a_window, contribution.pattern
+    other = None
+    if job.rows.append or job.rows.id is not None:
+        other = f"{field('append', True)}, whose rows count once"
+    elif contribution.relation == "replace":
+        other = f"{field('replace', True)}, where a row is replaced, not added"
+    elif counting.users and any(bounds):
+        other = (
+            f"{field('user')}, because it is proven only for counts and sums of which "
+            f"{field('most')} alone bounds the rows"
+        )
+    if other is not None:
         raise InvalidInput(
             f"{field('recounts', recounts)} is for inputs that hold all rows of windows, and does "
-            f"not go with {field('append' if new_rows else 'replace', True)}, {why}: leave one out"
+            f"not go with {other}: leave one out"
         )
     return recounts
 

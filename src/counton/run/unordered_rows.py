@@ -43,6 +43,7 @@ from counton.run.changes import (
     Intake,
     Observed,
     ReadRows,
+    WindowRows,
     chunks,
     compare,
     counts_of,
@@ -50,7 +51,7 @@ from counton.run.changes import (
     read_whole,
     refuse_inexact_rows,
 )
-from counton.run.clock import repeats_all_rows, windows_covered_by
+from counton.run.clock import has_slots, repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
@@ -140,20 +141,28 @@ class AddedRows(ReadRows):
         again, marks = self._new_marks(stream)
         tallied = open_private(self.tally)
         cells, chosen, over = tallied.cells, None, 0
-        if again:
+        # Of users the state knows which rows have counted, so late rows are new ones in any file.
+        covered, inside = windows_covered_by(job, definition, before, self.ended), None
+        outside = 0
+        if covered is not None and job.rows.covers is not None:
+            within = pl.col("step").is_between(covered.start, covered.stop - 1)
+            outside = int(cells.filter(~within)["rows"].sum())
+        if covered is not None and self.bounder is not None and definition.cut.goes_on:
+            # Known rows and slots say what changes; a run without a new step keeps nothing.
+            inside = range(max(covered.start, before + 1 - definition.cut.lags), covered.stop)
+            covered = None
+        if again or (inside is not None and self.ended <= before):
             cells = cells.head(0)
         elif self.bounder is not None and before and not definition.cut.goes_on:
             # All rows are given again, and the choice of counted rows is the earlier one.
             whole = open_private(self.bounder.choose(None, 0))
             cells, over = whole.cells, whole.over
         elif self.bounder is not None:
-            chosen = open_private(self.bounder.choose(stream, before))
+            chosen = open_private(self.bounder.choose(stream, before, inside))
             cells = chosen.cells
         labels = None
         if self.labels is not None:
             cells, chosen, labels = self._counted_labels(stream, cells, chosen)
-        # Of users the state knows which rows have counted, so late rows are new ones in any file.
-        covered = windows_covered_by(job, definition, before, self.ended)
         only_new = covered is None
         groups = len(definition.groups) * definition.sums.places
         if labels is not None:
@@ -167,23 +176,14 @@ class AddedRows(ReadRows):
         known = chosen if job.rows.append else None  # of all events nearly all are known
         read = open_private(self.counts)
         gone = intake.gone // each if chosen is None else chosen.gone
-        outside = 0
-        if covered is not None and job.rows.covers is not None:
-            inside = pl.col("step").is_between(covered.start, covered.stop - 1)
-            outside = int(cells.filter(~inside)["rows"].sum()) // each
         counts = replace(
             read,
-            outside=outside,
+            outside=outside // each,
             late=intake.late_rows // each,
             gone=gone if repeats_all_rows(job) else 0,
             shut=intake.shut // each,
             differing=[
-                one._replace(
-                    before=one.before // each,
-                    now=one.now // each,
-                    more=one.more // each,
-                    fewer=one.fewer // each,
-                )
+                WindowRows._make((one.step, *(many // each for many in one[1:-1]), one.counts))
                 for one in intake.differing
             ],
             beyond_most=over if chosen is None else chosen.over,
@@ -443,7 +443,8 @@ def _read(
         from counton.run.contribution_bounds import ContributionBounder
 
         secret = None if saved is None else saved.secret()
-        bounder = ContributionBounder(by, secret, job.rows.append, settled.steps_released or 0)
+        released, parted = settled.steps_released or 0, has_slots(job, definition)
+        bounder = ContributionBounder(by, secret, job.rows.append, released, parted)
     start, said, read = monotonic(), 0.0, 0
 
     def watch(rows: int) -> None:

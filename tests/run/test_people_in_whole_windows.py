@@ -1,0 +1,209 @@
+"""People in inputs of whole windows: whole jobs under one key, with and without a person's rows.
+
+A person with ``most`` slots moves at most ``most * (1 + 2 * recounts)``, however its rows come, go
+and change, and no more than what the noise is made for. The rule alone: `test_slots`.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from revised_jobs import share_used
+from whole_nights import CLOSED, Night, Place, day, draw_nights, kept, moved, now, released
+
+from counton.base.errors import InvalidInput
+from counton.base.private import Private, open_private
+from counton.run import Job, run
+from counton.run.contribution_bounds import ContributionBounder
+from counton.run.erasure import forget
+from counton.state import Stream
+from counton.state.seen import Change
+
+A: Place = (1, "a")
+OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1.0)]
+
+
+def draw_person(chance: random.Random, nights: list[Night]) -> list[list[Place]]:
+    """A person's rows on each night: some stay, some come, go, move, or come twice."""
+    last = max(night.until for night in nights)
+    pool: list[Place] = [
+        (chance.randint(1, last), chance.choice("ab")) for _ in range(chance.randint(1, 4))
+    ]
+    stays = chance.random() < 0.3
+    return [
+        pool if stays else [one for one in pool for _ in range(chance.choice([0, 0, 1, 1, 1, 2]))]
+        for _ in nights
+    ]
+
+
+def pairs(seed: int, many: int) -> Iterator[tuple[Any, int, int]]:
+    """Bounds, how far a person moves, and how far it may."""
+    chance = random.Random(seed)
+    for _ in range(many):
+        lags, most = chance.choice([0, 1, 2, 3]), chance.choice([1, 1, 2, 3])
+        recounts = chance.choice([0, 1, 1, 2]) if lags else 0
+        per = chance.choice([None, None, "1w"])
+        options: dict[str, Any] = {
+            "user": "user", "most": most, "per": per, "recounts": recounts or None,
+            **({"revise": f"{lags}d"} if lags else CLOSED),
+        }  # fmt: skip
+        if not recounts:
+            options |= chance.choice([{}, {}, {"distinct": True}, {"most_a_window": 1}])
+        if chance.random() < 0.3:
+            options |= {"epsilon": None, "rho": 1}
+        nights = [
+            night._replace(
+                rows=[(*row[:2], "uvw"[at % 3], *row[3:]) for at, row in enumerate(night.rows)]
+            )
+            for night in draw_nights(chance, lags)
+        ]
+        person = draw_person(chance, nights)
+        before: list[list[Place]] = [[] for _ in nights]
+        if per is not None:  # the unit is the week from 4 March on, of a person with other weeks
+            before = [[one for one in rows if one and not 4 <= one[0] < 11] for rows in person]
+        without, with_it = (released(nights, rows, **options) for rows in (before, person))
+        if lags:
+            share_used(without, with_it)
+        far = moved(without, with_it, revised=lags > 0)
+        yield (lags, most, recounts), far, most * (1 + 2 * recounts)
+
+
+def test_a_person_moves_what_is_said() -> None:
+    found = [*pairs(11, 14)]
+    assert all(far <= bound for _, far, bound in found)
+    assert any(far == bound for _, far, bound in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_a_person_of_any_nights_moves_what_is_said(seed: int) -> None:
+    found = [*pairs(200 + seed, 66)]
+    assert all(far <= bound for _, far, bound in found)
+    assert 0 in {bounds[2] for bounds, far, bound in found if far == bound}
+
+
+@pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
+@pytest.mark.parametrize("most", [1, 2])
+def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:
+    """Where rows stay, as one event of ``most``; with one replacement, three times in counts."""
+    nights = [Night(OTHERS, until, 9) for until in (1, 2, 3)]
+    nobody: list[list[Place]] = [[], [], []]
+    moves: list[list[Place]] = [[A] * most, [(1, "b")] * most, [A] * most]
+    for recounts, person in ((None, [moves[0]] * 3), (1, moves)):
+        options: dict[str, Any] = {
+            "user": "user", "most": most, "revise": "2d", "recounts": recounts, "epsilon": None,
+        }  # fmt: skip
+        both = (released(nights, rows, **options | guarantee) for rows in (nobody, person))
+        without, with_it = both
+        used = share_used(without, with_it)
+        assert used > (0.99 if "epsilon" in guarantee or recounts is None else 0.5)
+        assert moved(without, with_it, revised=True) == most * (3 if recounts else 1)
+
+
+def test_slots_that_are_not_written_move_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days that are covered one by one, of which no row ever changes."""
+    nights = [Night(OTHERS, until, 1) for until in (1, 2, 3)]
+    person = [[(1, "a"), (2, "a"), (3, "a")]] * 3
+    options: dict[str, Any] = {"user": "user", "most": 1, "revise": "2d"}
+
+    def far() -> int:
+        both = (released(nights, rows, **options) for rows in (None, person))
+        return moved(*both, revised=True)
+
+    assert far() == 1
+
+    written = ContributionBounder.change
+
+    def change(*given: Any) -> Private[Change]:
+        """A mistake: slots are not written with the release."""
+        return Private(open_private(written(*given))._replace(added=()))
+
+    monkeypatch.setattr(ContributionBounder, "change", change)
+    assert far() == 3
+
+
+def people_job(state: Path, rows: list[tuple[int, str, str]], until: int, **more: Any) -> Job:
+    """A job over rows of days, groups and users."""
+    frame = pl.DataFrame(rows, schema=["at", "group", "user"], orient="row")
+    frame = frame.with_columns(at=pl.format("2024-03-0{}T12:00", pl.col("at")))
+    given = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "by": "group", "domain": "a,b",
+        "epsilon": 10**6, "revise": "3d", "user": "user", "most": 1, "yes": True, **more,
+    }  # fmt: skip
+    return Job("count", frame, state, until=day(until + 1), **given)
+
+
+def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
+    for recounts, wanted in ((None, [[1, 1], [0, 0]]), (1, [[0, 1], [1, 0]])):
+        state = tmp_path / f"{recounts}.db"
+        first = [(1, "a", "u"), (1, "b", "v")]
+        assert now(people_job(state, first, 1, recounts=recounts)) == [[1, 1]]
+        second = [(1, "b", "v"), (2, "a", "u")]
+        assert now(people_job(state, second, 2, recounts=recounts)) == wanted
+        content = kept(state)
+        last = [(2, "b", "u"), (2, "a", "w")]
+        assert now(people_job(state, last, 2, recounts=recounts)) == wanted
+        assert kept(state) == content  # nothing of an input that releases nothing
+        wanted = [[0, 0], [2, 0], [0, 0]] if recounts else [[1, 1], [1, 0], [0, 0]]
+        assert now(people_job(state, last, 3, recounts=recounts)) == wanted
+
+
+def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
+    """Of covered windows alone rows count, and none of a released one."""
+    state, more = tmp_path / "s.db", {"revise": None, "steps": 9, "release": "windows"}
+    assert now(people_job(state, [(1, "a", "u"), (2, "a", "v")], 1, covers="1d", **more)) == [
+        [1, 0]
+    ]
+    rows = [(1, "b", "v"), (1, "b", "w"), (2, "b", "u"), (2, "b", "x")]
+    with run(people_job(state, rows, 2, covers="1d", **more)) as outcome:
+        assert outcome.for_operator().outside == 2
+    assert now(people_job(state, rows, 2, covers="2d", **more)) == [[1, 0], [0, 1]]
+    with pytest.raises(InvalidInput, match="give also the rows"):
+        run(people_job(state, rows, 4, covers="1d", **more))
+
+
+def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
+    """Rows that were taken back before are gone; else they stay counted, and none is new."""
+    for recounts in (None, 1):
+        state, rows = tmp_path / f"{recounts}.db", [(1, "a", "u"), (1, "b", "v")]
+        assert now(people_job(state, rows, 1, recounts=recounts)) == [[1, 1]]
+        forget(state, "u")
+        with Stream.open(state, "count") as stream:
+            assert len([*_users(stream)]) == 1
+        assert now(people_job(state, rows, 2, recounts=recounts))[0] == [1, 1]
+        later = [(2, "a", "u"), (1, "b", "v")]
+        assert now(people_job(state, later, 3, recounts=recounts))[:2] == [[1, 1], [0, 0]]
+        erased = tmp_path / f"{recounts} erased.db"
+        now(people_job(erased, rows, 1, recounts=recounts))
+        gone = now(people_job(erased, rows[1:], 2, recounts=recounts))
+        assert gone[0] == ([0, 1] if recounts else [1, 1])
+        forget(erased, "u")
+        assert now(people_job(erased, rows, 3, recounts=recounts)) == [*gone, [0, 0]]
+
+
+def _users(stream: Stream) -> Any:
+    return [one for part in open_private(stream.marks("user")) for one in part.digests]
+
+
+def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
+    for more in ({"most_a_window": 1, "most": 2}, {"distinct": True}):
+        job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, recounts=1, **more)
+        with pytest.raises(
+            InvalidInput, match=r"recounts=1 .* go with user, because .* only for counts and sums"
+        ):
+            run(job)
+
+
+def test_every_text_says_what_of_people_changes(tmp_path: Path) -> None:
+    for recounts, words in (
+        (None, "a counted row that later inputs lack stays counted"),
+        (2, "later inputs may replace each counted row 2 times"),
+    ):
+        job = people_job(tmp_path / f"{recounts}.db", [(1, "a", "u")], 1, recounts=recounts)
+        with run(job) as outcome:
+            found = outcome.read()
+            for text in (str(found), found.methods(), found.methods(full=True)):
+                assert words in " ".join(text.lower().split())

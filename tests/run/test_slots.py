@@ -1,0 +1,195 @@
+"""Slots of people in inputs of whole windows, over every history of one person's rows.
+
+Each history is a person of its own, with groups of its own, so that one choice by the real rule
+shows what each history changes. A person has three rows, of which each night's input holds any. No
+history moves more than ``most * (1 + 2 * recounts)``, and some move as much.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton.base.private import Private, open_private
+from counton.run import Job
+from counton.run.clock import covered_windows
+from counton.run.contribution_bounds import ContributionBounder
+from counton.run.definition import Definition
+from counton.run.new_stream import define
+from counton.run.slots import Slots
+from counton.state.seen import Change, MarkSet
+
+#: A person's rows: the window and the group (0 or 1) of each.
+ROWS = [
+    [(1, 0), (2, 0), (3, 0)],
+    [(1, 0), (1, 1), (2, 0)],
+    [(1, 0), (1, 0), (2, 1)],
+]
+#: How many windows have ended at each night; a night may release nothing, or several.
+ENDED = [(1, 2, 3, 4), (1, 1, 2, 3), (2, 3, 3, 4), (1, 3, 5, 5)]
+NIGHTS = 4
+#: Which of the three rows each night's input of each history holds: shape (histories, nights, 3).
+HELD = np.array([*itertools.product(range(8), repeat=NIGHTS)])[:, :, None] >> np.arange(3) & 1
+
+
+class Case(NamedTuple):
+    """Rows, nights, whether each night covers no more than it must, and the bounds."""
+
+    rows: Sequence[tuple[int, int]]
+    ended: tuple[int, ...]
+    short: tuple[bool, ...]
+    lags: int
+    most: int
+    recounts: int
+
+    @property
+    def bound(self) -> int:
+        return self.most * (1 + 2 * self.recounts)
+
+
+class Memory:
+    """What the state keeps of people between nights."""
+
+    def __init__(self) -> None:
+        self.sets: list[MarkSet] = []
+
+    def marks(self, kind: str) -> Private[list[MarkSet]]:
+        return Private([one for one in self.sets if one.kind == kind])
+
+    def write(self, private: Private[Change]) -> None:
+        change = open_private(private)
+        gone, kept = set(change.replaced), dict(change.forgotten)
+        stay = [one for one in self.sets if (one.kind, one.period) not in gone]
+        stay = [one for one in stay if one.period >= kept.get(one.kind, one.period)]
+        self.sets = [*stay, *change.added]
+
+
+@cache
+def definition(lags: int, most: int, recounts: int, people: int) -> Definition:
+    job = Job(
+        "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", by="group",
+        domain=[f"{one:06}" for one in range(2 * people)], user="user", most=most, epsilon=1,
+        revise=f"{lags}d", recounts=recounts or None,
+    )  # fmt: skip
+    return define(job)
+
+
+def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
+    """What each night changes: the sum of absolute changes by history and night.
+
+    ``keeps_always``: a mistake: nights without a new window write slots, too.
+    """
+    people = len(held)
+    defined = definition(case.lags, case.most, case.recounts, people)
+    keys = np.arange(1, people + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    memory, released, secret = Memory(), 0, None
+    found = np.zeros((people, NIGHTS), np.int64)
+    for night, (ended, short) in enumerate(zip(case.ended, case.short, strict=True)):
+        new = max(ended, released) > released
+        if not (new or keeps_always):
+            continue
+        covers = f"{max(ended - released, 1) if short else 9}d"
+        covered = covered_windows(covers, defined.windows, released, ended)
+        last = released if new else released - 1
+        inside = range(max(covered.start, last + 1 - case.lags), covered.stop)
+        bounder = ContributionBounder(defined, secret, False, last, parted=True)
+        for place, (step, group) in enumerate(case.rows):
+            who = np.flatnonzero(held[:, night, place])
+            frame = {
+                "us": np.full(len(who), step * 86_400_000_000 + 1_709_251_200_000_000 - 1),
+                "step": np.full(len(who), step),
+                "group": (2 * who + group).astype(np.uint32),
+                "user": keys[who],
+            }
+            bounder.held.take(pl.DataFrame(frame))
+        chosen = bounder.choose(memory, last, inside)  # type: ignore[arg-type]
+        if new:
+            group, rows = open_private(chosen).cells.select("group", "rows").to_numpy().T
+            found[:, night] = np.bincount(group // 2, np.abs(rows), people)
+        memory.write(bounder.change(chosen, max(ended, released)))
+        released, secret = max(ended, released), bounder.secret
+    return found
+
+
+def cases(lags: Sequence[int] = (1, 2)) -> Iterator[Case]:
+    short = itertools.product([False, True], repeat=NIGHTS)
+    yield from itertools.starmap(
+        Case, itertools.product(ROWS, ENDED, short, lags, (1, 2), (0, 1, 2))
+    )
+
+
+def check(case: Case) -> bool:
+    """Check one case in every history; return whether one moves as much as may be."""
+    found = moved(case)
+    far = found.sum(axis=1)
+    assert far.max() <= case.bound
+    # What is held by nights that release nothing changes nothing.
+    newest = np.maximum.accumulate([0, *case.ended])
+    counts = np.diff(newest) > 0
+    told = (HELD * (1 << np.arange(3))).sum(axis=2)[:, counts] @ 8 ** np.arange(counts.sum())
+    order = np.argsort(told, kind="stable")
+    same = told[order][1:] == told[order][:-1]
+    assert (found[order][1:] == found[order][:-1])[same].all()
+    return bool(far.max() == case.bound)
+
+
+def test_no_history_moves_more_than_its_slots() -> None:
+    """A sample of cases. All are attained where rows may be replaced and nights are enough."""
+    some = [*cases()]
+    chosen = np.random.default_rng(7).choice(len(some), 24, replace=False)
+    attained = [check(some[place]) for place in chosen]
+    assert sum(attained) > 6
+
+
+@pytest.mark.slow
+def test_no_history_moves_more_than_its_slots_in_any_case() -> None:
+    attained = {case[3:] for case in cases() if check(case)}
+    assert attained >= {(2, most, recounts) for most in (1, 2) for recounts in (0, 1)}
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("recounts", [0, 1, 2])
+def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
+    """All rows of a person go to another group each night."""
+    rows = [(1, group) for group in (0, 1) for _ in range(most)]
+    case = Case(rows, (1, 2, 3, 4), (False,) * NIGHTS, 3, most, recounts)
+    held = np.array([[[night % 2 == group for _, group in rows] for night in range(NIGHTS)]])
+    assert moved(case, held).sum() == case.bound
+
+
+def chooses_anew(slots: MarkSet, rows: Any, inside: range, recounts: int) -> Slots:
+    """A mistake: rows of open windows are chosen anew each night."""
+    nothing = np.zeros(0, np.uint64)
+    found = READ(slots, nothing, inside, 99)
+    return found._replace(free=READ(slots, nothing, range(0), recounts).free)
+
+
+def frees_closed_slots(slots: MarkSet, rows: Any, inside: range, recounts: int) -> Slots:
+    """A mistake: a slot is free again once its window is closed."""
+    found = READ(slots, rows, inside, recounts)
+    stays = found.kept.facts[0] >= inside.start
+    facts = tuple(fact[stays] for fact in found.kept.facts)
+    return found._replace(kept=found.kept._replace(digests=found.kept.digests[stays], facts=facts))
+
+
+READ: Callable[..., Slots] = Slots.read
+
+
+@pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])
+def test_a_wrong_rule_moves_more(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(ROWS[0], (1, 2, 3, 4), (False,) * NIGHTS, 1, 1, 1)
+    assert moved(case).sum(axis=1).max() <= case.bound
+    monkeypatch.setattr(Slots, "read", wrong)
+    assert moved(case).sum(axis=1).max() > case.bound
+
+
+def test_slots_kept_without_a_release_show_its_input() -> None:
+    case = Case(ROWS[1], (1, 1, 2, 3), (False,) * NIGHTS, 2, 1, 1)
+    same = np.flatnonzero((HELD[:, [0, 2, 3]] == [[1, 0, 0]] * 3).all(axis=(1, 2)))
+    right, wrong = (moved(case, keeps_always=one)[same] for one in (False, True))
+    assert (right == right[0]).all()
+    assert not (wrong == wrong[0]).all()
