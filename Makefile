@@ -128,6 +128,7 @@ training-ready: $(TRAINING_READY) ## make .venv-training with PyTorch and JAX (t
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q \
 		tests/training/test_torch.py tests/training/test_optax.py tests/training/test_examples.py \
+		tests/training/test_device_noise.py \
 		tests/project/test_beside.py tests/privacy/test_audited_from_outside.py
 
 .PHONY: demo-train

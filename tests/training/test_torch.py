@@ -403,7 +403,7 @@ def processes_train(kind: str, processes: int, folder: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "ddp on device", "fsdp on device"])
 def test_two_processes_train_as_one_does(kind: str, tmp_path: Path) -> None:
     """Over gloo: the same noise bits in shards, the same model in the end."""
     ends = [np.load(processes_train(kind, processes, tmp_path)) for processes in (1, 2)]

@@ -1,6 +1,5 @@
 """Who counts when: samplers keep what they promise, and what does not fit is refused."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,6 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP
 from counton.base.errors import InvalidInput
-from counton.noise.normals import BLOCK
 from counton.strategies.participation import Schedule
 from counton.training import (
     BallsInBins,
@@ -327,16 +325,6 @@ def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
     assert found.best.error == pytest.approx(found.best.rmse * 0.5 * 0.5)
     assert all(choice.state_bytes == 4000 * choice.strategy.buffers for choice in found.choices)
     assert {choice.strategy.buffers == 0 for choice in found.choices} == {True, False}
-    assert "ms/step" in str(found)
-
-
-def test_milliseconds_are_those_of_the_fastest_of_three_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seconds = iter([0.0, 0.003, 0.010, 0.012, 0.020, 0.024])
-    choice = plan(steps=48, dimension=3 * BLOCK).best
-    monkeypatch.setattr(time, "process_time", lambda: next(seconds))
-    assert choice.milliseconds == pytest.approx(3 * 2.0)
 
 
 def test_errors_that_are_printed_are_those_to_choose_by() -> None:

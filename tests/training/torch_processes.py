@@ -53,7 +53,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     from counton.base.errors import InvalidInput
     from counton.noise import InsecureSeededKey
     from counton.training import TrainingNoise
-    from counton.training.strategies import BufferedToeplitz
+    from counton.training.strategies import BufferedToeplitz, Echo
     from counton.training.torch import make_private
 
     torch.set_num_threads(1)
@@ -67,8 +67,15 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
         return
     torch.manual_seed(1)
     model: Any = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3))
+    kind, _, where = kind.partition(" on ")
+    strategy = Echo.fit(8, 2) if where else BufferedToeplitz.fit(8)
     noise = TrainingNoise(
-        BufferedToeplitz.fit(8), key=InsecureSeededKey(5), name="run", guarantee=ZCDP(1), clip=0.5
+        strategy,
+        key=InsecureSeededKey(5),
+        name="run",
+        guarantee=ZCDP(1),
+        clip=0.5,
+        where=where or "host",
     )
     random = np.random.default_rng(2)
     inputs = torch.tensor(random.standard_normal((8, 5)), dtype=torch.float32)[rank::processes]
@@ -82,7 +89,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
         wrapped = torch.nn.parallel.DistributedDataParallel(model)
         optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
         make_private(optimizer, noise, wrapped, batch_size=8)
-        for _ in range(4):
+        for _ in range(6):
             values = {name: p.detach() for name, p in model.named_parameters()}
             found = vmap(grad(loss), in_dims=(None, 0, 0))(values, inputs, labels)
             for name, parameter in model.named_parameters():
@@ -96,7 +103,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
         with pytest.raises(InvalidInput, match="sharded over processes"):
             make_private(optimizer, noise, model, batch_size=8)
         make_private(optimizer, noise, model, batch_size=8, clipped=True)
-        for _ in range(4):
+        for _ in range(6):
             optimizer.zero_grad()
             # sums, not means, over processes
             (processes * 0.05 * torch.tanh(model(inputs)).sum()).backward()

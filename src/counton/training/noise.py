@@ -24,6 +24,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -42,6 +43,7 @@ from counton.privacy import Guarantee
 from counton.privacy.guarantees import guarantee_from_dict, plural
 from counton.training import trees
 from counton.training.batch_samplers import Sampler, when_counted
+from counton.training.device import DeviceField, generator_of
 from counton.training.fit import check_fit, multiplier
 from counton.training.strategies import training_strategy_from_dict
 from counton.training.strategies.training_strategy import TrainingStrategy
@@ -62,6 +64,7 @@ _SAME_STD = 5e-3
 SEEDED = "0" * 32
 #: Pairs of the first step and the identity of each session, in the order of steps.
 Sessions = tuple[tuple[int, str], ...]
+Field = NormalField | DeviceField
 
 
 class TrainingNoise:
@@ -80,6 +83,9 @@ class TrainingNoise:
         group: number of examples that are protected together, such as all those of one person.
         sampler: the sampler that gives the batches; it is checked that the strategy's sensitivity
             holds for them.
+        where: "host": normals are those of ``counton.noise.normals``, the same on every machine.
+            "device": PyTorch or JAX draws them on the device of the gradients
+            (``training/device.py`` says what is not promised then).
 
     Raises:
         InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
@@ -101,6 +107,7 @@ class TrainingNoise:
         clip: Number = 1,
         group: int = 1,
         sampler: Sampler | None = None,
+        where: str = "host",
     ) -> None:
         given: object = name
         if not isinstance(given, str) or not given:
@@ -127,7 +134,7 @@ class TrainingNoise:
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
         #: Standard deviation of one fresh normal, before the step's divisor.
         self.std = sensitivity * multiplier(guarantee, strategy, sampler) * (1 + ROUNDING)
-        self._terms = {
+        self._terms: dict[str, Any] = {
             "format": FORMAT,
             "name": name,
             "strategy": strategy.address,
@@ -136,6 +143,10 @@ class TrainingNoise:
             "group": self.group,
             "sampled": None if sampler is None else sampler.chance,
         }
+        if where not in ("host", "device"):
+            raise InvalidInput(f"where is {where!r}; give 'host' or 'device'")
+        if where == "device":
+            self._terms["device"] = None  # known with the first gradient
         self.sampler = sampler
         self._parameters: dict[tuple[str, int, int], _Parameter] = {}
         self._resumed, self._last = 0, 0
@@ -185,6 +196,7 @@ class TrainingNoise:
                 clip=float(terms["clip"]),
                 group=terms["group"],
                 sampler=sampler,
+                where="device" if "device" in terms else "host",
             )
         except InvalidInput:
             raise
@@ -219,6 +231,8 @@ class TrainingNoise:
         again = ""
         if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
             again = ", if of steps taken again after a checkpoint one version is shown"
+        if self.on_device:
+            again += "; as far as a generator that is not cryptographic draws normal numbers"
         return (
             f"{self.guarantee} for all {self.strategy.steps} steps together, for {unit} {change}, "
             f"{when}, with a gradient of norm at most {self.clip:g}{again}"
@@ -302,13 +316,14 @@ class TrainingNoise:
             self.check_length(step, math.sqrt(squares))
         places = {}  # for each parameter its size, and the range of coordinates here
         for name, array in found:
+            self._find_device(array)
             here = math.prod(array.shape)
             first, size = (shards or {}).get(name, (0, here))
             places[name] = size, first, first + here
         parameters = self._next(step, places)
 
         def noisy(name: str, array: Any) -> Any:
-            return trees.with_noise(array, parameters[name].noise(step))
+            return trees.with_noise(array, parameters[name].noise(step, array))
 
         return trees.rebuilt(gradients, noisy)
 
@@ -330,37 +345,19 @@ class TrainingNoise:
             InvalidInput, StateError: as `add`.
         """
         self.check_step(step)
+        self._find_device(None)
         stop = size if stop is None else stop
         size = check_integer("size", size, 1)
-        return self._next(step, {name: (size, first, stop)})[name].noise(step)
-
-    def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the new random part of a step's noise for one parameter: a weighted sum of
-        standard normal numbers, drawn for this step.
-
-        The whole noise of a step also has a part that buffers carry over from earlier steps, and is
-        scaled. This method is for programs that keep the buffers themselves.
-
-        Args:
-            step: number of the step, from 1.
-            name: name of the parameter.
-            size: number of its coordinates.
-
-        Returns:
-            float32, shape ``(size,)``.
-
-        Raises:
-            HorizonExceeded: a step beyond the run.
-            InvalidInput, StateError: as `add`.
-        """
-        self.check_step(step)
-        return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
+        found: Singles = self._next(step, {name: (size, first, stop)})[name].noise(step)
+        return found
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """Return the weighted normal numbers of a step, as `fresh` does, for a run with the
-        parameters ``run`` instead of this noise's own run; the step is not recorded.
+        """Return the new random part of a step's noise for one parameter: the weighted sum of the
+        step's standard normal numbers, float32 of shape ``(size,)``.
 
-        The caller must ensure that no step gets its noise twice.
+        What buffers carry over from earlier steps is not in it, and it is not scaled. It is of a
+        run with the parameters ``run`` instead of this noise's own run. The step is not recorded:
+        the caller must ensure that no step gets its noise twice.
 
         Raises:
             HorizonExceeded: the step is beyond the run.
@@ -551,7 +548,7 @@ class TrainingNoise:
                     "first": first,
                     "stop": stop,
                     "step": parameter.step,
-                    "buffers": parameter.buffers.copy(),
+                    "buffers": np.array(trees.on_host(parameter.buffers)),
                 }
                 for (name, first, stop), parameter in self._parameters.items()
             ],
@@ -642,14 +639,15 @@ class TrainingNoise:
             there, std = dict(run["terms"]), float(run["std"])
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
+        if self._terms.get("device", "") is None and there.get("device"):
+            self.bind(str(there["device"]))
         here = self._all_terms
-        other = [name for name in here if there.get(name, there) != here[name]]
-        if other or set(there) != set(here):
-            first = other[0] if other else "format"
-            stated, wanted = (shorten(str(terms.get(first))) for terms in (there, here))
+        other = [name for name in here | there if there.get(name, there) != here.get(name, here)]
+        if other:
+            stated, wanted = (shorten(str(terms.get(other[0]))) for terms in (there, here))
             raise StateError(
                 f"the run belongs to another noise than {self.name!r}, or to other settings: its "
-                f"{first} is {stated}, but here it is {wanted}; with two settings neither "
+                f"{other[0]} is {stated}, but here it is {wanted}; with two settings neither "
                 "guarantee would hold: make the noise with TrainingNoise.of_run(run, key=..., "
                 "sampler=...) from that run"
             )
@@ -715,21 +713,17 @@ class TrainingNoise:
             )
         self._remembered = identity
 
-    def _next(
-        self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
-    ) -> dict[str, _Parameter]:
+    def _next(self, step: int, places: Mapping[str, tuple[int, int, int]]) -> dict[str, _Parameter]:
         """Record that a step gets its noise, so that no step gets noise twice.
 
         Return the generators of noise by parameter; ``places`` has the size and range of each.
-        ``in_order``: buffers advance, so steps must come one after another.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
             self._drawn = True
             parameters = {name: self._parameter(name, *place) for name, place in places.items()}
             for parameter in parameters.values():
-                if in_order:
-                    parameter.check_next(step)
+                parameter.check_next(step)
                 if step in parameter.released or step <= self._resumed:
                     raise InvalidInput(
                         f"step {step} has its noise already; equal noise on other gradients would "
@@ -756,7 +750,7 @@ class TrainingNoise:
                         "shards their places: give each coordinate once"
                     )
             known = self._make_parameter(name, size, first, stop)
-            known.replay(self._resumed)
+            known.step, known.behind = self._resumed, self._resumed
             self._parameters[name, first, stop] = known
         elif known.field.size != size:
             raise InvalidInput(
@@ -783,10 +777,48 @@ class TrainingNoise:
             stop,
         )
 
-    def _field(self, name: str, size: int, identity: str) -> NormalField:
+    def _field(self, name: str, size: int, identity: str) -> Field:
+        kind = DeviceField if self.on_device else NormalField
+        return kind(self.subkey(name, size, identity), size)
+
+    def subkey(self, name: str, size: int, identity: str) -> bytes:
+        """Return the secret from which the normals of one parameter in one session are drawn."""
         address = {**self._terms, "identity": identity, "parameter": name, "size": size}
         text = json.dumps(address, sort_keys=True, separators=(",", ":"))
-        return NormalField(self._key.derive(b"training", text.encode()), size)
+        return self._key.derive(b"training", text.encode())
+
+    # ---------------------------------------------------------------------- noise on the device
+
+    @property
+    def on_device(self) -> bool:
+        """True if normals are drawn on the device of the gradients."""
+        return "device" in self._terms
+
+    def bind(self, device: str) -> None:
+        """State which generator draws the normals, on which device: for all steps the same one,
+        because another could not draw earlier normals again.
+
+        Raises:
+            StateError: earlier steps had another one.
+        """
+        stated = self._terms["device"]
+        if stated not in (None, device):
+            raise StateError(
+                f"the normals of {self.name!r} were drawn by {stated}, but here {device} draws, "
+                "which cannot draw them again: continue with that one, or begin a run under "
+                "another name"
+            )
+        self._terms["device"] = device
+        vars(self).pop("_all_terms", None)
+
+    def _find_device(self, array: Any) -> None:
+        if self.on_device and not trees.is_torch(array):
+            raise InvalidInput(
+                "where='device' draws noise for tensors of PyTorch alone: give tensors, take "
+                "counton.training.optax.private_aggregate with JAX, or leave where out"
+            )
+        if self.on_device:
+            self.bind(generator_of(array))
 
 
 def _unreadable(error: Exception) -> StateError:
@@ -840,7 +872,7 @@ class _Parameter:
         self,
         strategy: TrainingStrategy,
         sessions: Sessions,
-        make: Callable[[str], NormalField],
+        make: Callable[[str], Field],
         std: float,
         first: int,
         stop: int,
@@ -848,12 +880,13 @@ class _Parameter:
         self.strategy, self.std = strategy, std
         self._sessions, self._make = sessions, make
         #: Of the newest session; all have the same coordinates.
-        self.field = make(sessions[-1][1])
-        self._earlier: dict[str, NormalField] = {}
+        self.field: Any = make(sessions[-1][1])
+        self._earlier: dict[str, Field] = {}
         self.first, self.stop = first, stop
-        self.step = 0
+        #: The last step, and how many steps the buffers are to be computed again for.
+        self.step, self.behind = 0, 0
         self.released: set[int] = set()
-        self.buffers = np.zeros((strategy.buffers, stop - first), np.float32)
+        self.buffers: Any = np.zeros((strategy.buffers, stop - first), np.float32)
         self._spare: NDArray[np.float32] | None = None
         self._outputs = [np.float32(output) for output in strategy.outputs]
         self._decays = [np.float32(decay) for decay in strategy.decays]
@@ -866,12 +899,31 @@ class _Parameter:
                 "on new noise"
             )
 
-    def replay(self, step: int) -> None:
-        """Compute the values of the buffers after a step. Buffers carry noise from step to step."""
-        if self.strategy.buffers:
-            for earlier in range(1, step + 1):
-                self.noise(earlier)
+    def noise(self, step: int, like: Any = None) -> Any:
+        """Return the noise of a step, float32 for each coordinate, and advance the buffers.
+
+        On a device it is a tensor on the device of the gradient ``like``.
+        """
+        made = self._on_host if isinstance(self.field, NormalField) else self._on_device
+        again = range(1, self.behind + 1 if self.strategy.buffers else 1)
+        self.behind = 0
+        for earlier in again:
+            made(earlier, like)
         self.step = step
+        return made(step, like)
+
+    def _on_device(self, step: int, like: Any) -> Any:
+        torch = sys.modules["torch"]
+        where = {"device": like.device, "dtype": torch.float32}
+        self.buffers = held = torch.as_tensor(self.buffers, **where)
+        fresh = torch.zeros(self.stop - self.first, **where)
+        for tap in self.strategy.taps(step):
+            self._field_of(tap).add_to(fresh, tap, self.first)
+        total = fresh.clone()
+        for buffer, output, decay in zip(held, self._outputs, self._decays, strict=True):
+            total.add_(buffer, alpha=float(output))
+            buffer.mul_(float(decay)).add_(fresh)
+        return total.mul_(self.std / self.strategy.divisor(step))
 
     def fresh(self, step: int) -> Singles:
         """Return the weighted sum of a step's normals: float32, one entry for each coordinate."""
@@ -880,8 +932,7 @@ class _Parameter:
             out[place] = summed
         return out
 
-    def noise(self, step: int) -> Singles:
-        """Return the noise of a step, float32 for each coordinate, and advance the buffers."""
+    def _on_host(self, step: int, _: Any) -> Singles:
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
@@ -900,7 +951,6 @@ class _Parameter:
                     np.multiply(held, decay, out=held)
                     np.add(held, new, out=held)
             np.multiply(out[place], scale, out=out[place])
-        self.step = step
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
@@ -926,7 +976,7 @@ class _Parameter:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
 
-    def _field_of(self, tap: Any) -> NormalField:
+    def _field_of(self, tap: Any) -> Any:
         if len(self._sessions) == 1:
             return self.field
         begun = self.strategy.first_step(tap.level, tap.index)

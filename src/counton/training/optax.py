@@ -26,6 +26,7 @@ from counton.base.exact import check_positive
 from counton.base.lazy import require
 from counton.noise.witness import drawn_identity
 from counton.training import trees
+from counton.training.device import normals_inside
 from counton.training.noise import SEEDED, renew
 
 if TYPE_CHECKING:
@@ -104,11 +105,14 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             "this sampler and call noise.add on each step's gradient instead"
         )
     noise.take()
+    if noise.on_device:
+        noise.bind(f"JAX {jax.__version__}, partitionable {jax.config.jax_threefry_partitionable}")
     strategy = noise.strategy
     steps = range(1, strategy.steps + 1)
     scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
     outputs = np.array(strategy.outputs, np.float32)
     decays = np.array(strategy.decays, np.float32)
+    normals = normals_inside(strategy, noise.subkey) if noise.on_device else None
 
     def init(parameters: Any) -> NoiseState:
         buffers = {
@@ -150,8 +154,11 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
                 size = math.prod(array.shape)
                 return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
 
-            result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
-            drawn = jax.experimental.io_callback(fresh, result, given, state.run)
+            if normals is not None:
+                drawn = normals(name, array.shape, given, state.run)
+            else:
+                result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
+                drawn = jax.experimental.io_callback(fresh, result, given, state.run)
             held = state.buffers[name]
             total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
             shape = (-1,) + (1,) * array.ndim

@@ -17,6 +17,7 @@ import numpy as np
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
+from counton.training.device import generator_of
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
@@ -99,6 +100,8 @@ class PrivateSteps:
                 "DistributedDataParallel"
             )
         noise.take()
+        for parameter in mine if noise.on_device else ():
+            noise.bind(generator_of(parameter))
         self._parameters = {names[id(parameter)]: parameter for parameter in mine}
         self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
         self._sums: dict[str, Any] = {}

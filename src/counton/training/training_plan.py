@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from counton.base.errors import InvalidInput
@@ -88,27 +85,17 @@ class TrainingDesign:
         """Bytes of memory that the noise needs from step to step, for all coordinates."""
         return 4 * self.strategy.buffers * self.dimension
 
-    @cached_property
-    def milliseconds(self) -> float:
-        """CPU time of a step for all coordinates in milliseconds, measured on one block once."""
-        from counton.noise.normals import BLOCK, NormalField
-        from counton.training.noise import _Parameter
-
-        size = min(self.dimension, BLOCK)
-        field = NormalField(bytes(32), size)
-        parameter = _Parameter(self.strategy, ((1, ""),), lambda _: field, 1.0, 0, size)
-        step, best = (self.strategy.steps + 1) // 2, math.inf
-        for _ in range(3):
-            began = time.process_time()
-            parameter.noise(step)
-            best = min(best, time.process_time() - began)
-        return best * 1e3 * self.dimension / size
-
     def noise(
-        self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
+        self,
+        *,
+        key: Key,
+        name: str,
+        group: int = 1,
+        sampler: Sampler | None = None,
+        where: str = "host",
     ) -> TrainingNoise:
         """Return the generator of noise (`TrainingNoise`) for one training run with this design's
-        strategy, guarantee and clipping norm.
+        strategy, guarantee and clipping norm; ``where`` says where normals are drawn.
 
         Raises:
             InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
@@ -121,6 +108,7 @@ class TrainingDesign:
             clip=self.clip,
             group=group,
             sampler=self.sampler if sampler is None else sampler,
+            where=where,
         )
 
     def row(self) -> dict[str, Any]:
@@ -130,7 +118,6 @@ class TrainingDesign:
             "error": self.error,
             "buffers": self.strategy.buffers,
             "normals": self.strategy.draws,
-            "ms/step": float(f"{self.milliseconds:.2g}"),
         }
 
     def __str__(self) -> str:
@@ -150,7 +137,7 @@ def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
             f"errors of {of_what} gradients clipped to {best.clip:g}, for each coordinate; "
             f"{best.guarantee}, for one {unit} and the whole run",
         ),
-        shown=("strategy", "error", "buffers", "normals", "ms/step"),
+        shown=("strategy", "error", "buffers", "normals"),
     )
 
 

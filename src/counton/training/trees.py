@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from counton.base.errors import InvalidInput
-from counton.noise.normals import Singles
 
 #: Separator between the parts of a parameter's name.
 SEPARATOR = "/"
@@ -102,13 +101,7 @@ def is_jax(value: Any) -> bool:
 
 def check_floats(array: Any, name: str) -> None:
     """Raise `InvalidInput` for an array that does not hold real floating-point numbers."""
-    if is_torch(array):
-        floating = sys.modules["torch"].is_floating_point(array)
-    elif is_jax(array):
-        floating = sys.modules["jax"].numpy.issubdtype(array.dtype, np.floating)
-    else:
-        floating = np.issubdtype(array.dtype, np.floating)
-    if not floating:
+    if not str(array.dtype).removeprefix("torch.").startswith(("float", "bfloat")):
         raise InvalidInput(
             f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
             "leave out parameters that are not trained"
@@ -141,13 +134,18 @@ def squared_norm(array: Any) -> float:
     return float(numpy.dot(flat, flat))
 
 
-def with_noise(array: Any, noise: Singles) -> Any:
+def on_host(array: Any) -> Any:
+    """Return a tensor's numbers as an array of numpy; an array of numpy stays."""
+    return array.cpu().numpy() if is_torch(array) else array
+
+
+def with_noise(array: Any, noise: Any) -> Any:
     """Return ``array`` plus ``noise``, as an array of the same library, type and device.
 
-    ``noise`` has the same number of coordinates; it is overwritten.
+    ``noise``, an array of numpy or a tensor, has the same number of coordinates; it is overwritten.
     """
     if is_torch(array):
-        drawn = sys.modules["torch"].from_numpy(noise.reshape(tuple(array.shape)))
+        drawn = sys.modules["torch"].as_tensor(noise).reshape(array.shape)
         return array + drawn.to(device=array.device, dtype=array.dtype)
     if is_jax(array):
         shaped = noise.reshape(array.shape).astype(array.dtype)

@@ -227,11 +227,6 @@ class BandedOptimum(TrainingStrategy):
         row = solve_triangular(self._matrix, unit, lower=True, trans="T")
         return tuple(Tap(0, index + 1, float(row[index])) for index in range(step))
 
-    @override
-    def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses this normal: the step ``index``."""
-        return self.check_step(index)
-
     @property
     @override
     def draws(self) -> float:

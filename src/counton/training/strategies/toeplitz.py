@@ -69,11 +69,6 @@ class ToeplitzTraining(TrainingStrategy):
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
-    def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses this normal: the step ``index``."""
-        return self.check_step(index)
-
-    @override
     def divisor(self, step: int) -> float:
         self.check_step(step)
         return 1.0 if self.divisors is None else float(self.divisors[step - 1])

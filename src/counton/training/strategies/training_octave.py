@@ -170,8 +170,6 @@ class OctaveTraining(TrainingStrategy):
         """
         if scaling not in ("equal", "free"):
             raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
-        if scaling not in ("equal", "free"):
-            raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
         check_scaling(scaling, self.schedule)
         if scaling == "equal":
             return self._copy_with("_divisors", shares=np.ones(self.steps))
@@ -187,6 +185,16 @@ class OctaveTraining(TrainingStrategy):
             weight = self.weights[level]
             taps += [Tap(level, int(at) + 1, weight * float(row[at])) for at in row.nonzero()[0]]
         return tuple(taps)
+
+    @override
+    def first_step(self, level: int, index: int) -> int:
+        """Return the first step whose noise uses this normal, which may be of a later node."""
+        return self._first_steps[level, index]
+
+    @cached_property
+    def _first_steps(self) -> dict[tuple[int, int], int]:
+        steps = range(self.steps, 0, -1)
+        return {(tap.level, tap.index): step for step in steps for tap in self.taps(step)}
 
     @override
     def divisor(self, step: int) -> float:

@@ -201,7 +201,8 @@ class TrainingStrategy(Strategy):
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the normal number with this level and index.
+        """Return the first step whose noise uses the normal number with this level and index: the
+        step ``index``, if each step draws one that only later steps draw again.
 
         Raises:
             InvalidInput: no step uses it.
@@ -211,21 +212,7 @@ class TrainingStrategy(Strategy):
         >>> strategy.first_step(0, 5), strategy.first_step(3, 2)
         (5, 2)
         """
-        found = self._first_steps.get((level, index))
-        if found is None:
-            raise InvalidInput(
-                f"no step uses the normal number {index} of level {level}: give the index of a "
-                "normal number that a step uses"
-            )
-        return found
-
-    @cached_property
-    def _first_steps(self) -> dict[tuple[int, int], int]:
-        found: dict[tuple[int, int], int] = {}
-        for step in range(1, self.steps + 1):
-            for tap in self.taps(step):
-                found.setdefault((tap.level, tap.index), step)
-        return found
+        return self.check_step(index)
 
     def divisor(self, step: int) -> float:
         """Return the number by which the noise of a step is divided; 1 without step scaling."""
