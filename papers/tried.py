@@ -1,6 +1,6 @@
 """What was tried to make errors smaller: before, after, and what bounds it.
 
-`python -m tools.tried` prints the tables, in a minute.
+`python -m papers.tried` prints the tables, in a minute.
 """
 
 from __future__ import annotations
