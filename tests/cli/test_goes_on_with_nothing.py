@@ -8,8 +8,7 @@ import pytest
 from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
 
 from counton.job.job import Job, options_of
-from counton.job.stated_options import statistic_class
-from counton.statistics.catalogue import keywords
+from counton.statistics.catalogue import keywords, statistic_named
 
 from .conftest import Workplace
 
@@ -32,7 +31,7 @@ def test_it_goes_on_with_nothing(
     stated = stated_by(name, said)
     events = place.folder / "e.csv"
     words = words_of(name, stated, place.folder)
-    command = [name] if statistic_class(name).card.additive else ["statistic", name]
+    command = [name] if statistic_named(name).card.additive else ["statistic", name]
 
     def night(until: str, *more: str) -> Any:
         words = (*command, str(events), *place.again, "--until", until, "--json", *more)

@@ -13,9 +13,9 @@ from counton.cli.run_options import RunOptions
 from counton.cli.statistic_command import parse_words
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save
-from counton.job.stated_options import statistic_class
 from counton.run.job_plan import planned_job
 from counton.serve.served_jobs import prepare
+from counton.statistics.catalogue import statistic_named
 
 from .conftest import Workplace
 
@@ -36,7 +36,7 @@ def in_order(job: Job) -> bool:
 
 def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
     """A command of a new stream, as it is typed."""
-    alone = statistic_class(name).card.additive
+    alone = statistic_named(name).card.additive
     words = [*([] if alone else ["statistic"]), name, "e.csv", "--state", str(folder / "s.db")]
     return shlex.join([*words, *words_of(name, stated_by(name, said), folder)])
 

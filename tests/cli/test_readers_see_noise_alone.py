@@ -19,10 +19,10 @@ from every_statistic import HEADER
 from counton import Key
 from counton.base.private import Private
 from counton.cli.run_words import EXACT
-from counton.job.stated_options import statistic_class
 from counton.numbers.counter import Counter
 from counton.numbers.counter_state import StreamProgress, Waiting
 from counton.state.seen import Secret
+from counton.statistics.catalogue import statistic_named
 
 from .conftest import Workplace
 
@@ -61,7 +61,7 @@ def all_that_is_shown(
     folder.mkdir()
     key.save(folder / "k.key")
     stated = stated_by(name, {**LEFT_OUT, **said, "epsilon": 1})
-    kind = [] if statistic_class(name).card.additive else ["statistic"]
+    kind = [] if statistic_named(name).card.additive else ["statistic"]
     first, shown, state = words_of(name, stated, folder), list[Any](), str(folder / "s.db")
     for night, until in enumerate(("03", "05")):
         lines = "".join(f"2024-03-01T{row}\n" for rows in nights[: night + 1] for row in rows)

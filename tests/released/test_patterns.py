@@ -82,7 +82,7 @@ def test_hours_of_the_week_are_averages_of_the_same_hours(tmp_path: Path) -> Non
     assert table.columns[:3] == ["weekday", "hour", "times"]
     assert table.equals(found.pattern("weekday,hour"))
     assert table.height == 2 * 7 * 24
-    windows = found.numbers.definition.windows
+    windows = found.numbers.definition.cut
     begun: dict[tuple[str, int], list[int]] = {}
     for step in range(5, 690):
         at = windows.local(int(windows.starts(range(step, step + 1))[0]))

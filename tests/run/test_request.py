@@ -57,7 +57,7 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
     with run(COUNT.having(events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
-        assert outcome.definition.windows.steps == 3
+        assert outcome.definition.cut.steps == 3
 
 
 @pytest.mark.parametrize(

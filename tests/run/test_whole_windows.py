@@ -234,8 +234,8 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     ("more", "words"),
     [
         ({"until": "newest"}, "until=newest a single row would move the windows"),
-        ({"append": True}, "says of which windows an input holds all rows"),
-        ({"group": "id", "id": "id"}, "says of which windows an input holds all rows"),
+        ({"append": True}, r"covers=1d does not go with inputs of new rows \(append=True"),
+        ({"group": "id", "id": "id"}, "is for inputs that hold all rows of windows; leave it out"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
             r"does not go with groups that nobody declared .*list the groups",
@@ -354,7 +354,7 @@ def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"append": True}, r"recounts=1 is for inputs that hold all rows .* append=True"),
+        ({"append": True}, r"recounts=1 does not go with inputs of new rows \(append=True"),
         ({"recounts": 0}, "recounts"),
         ({"revise": None, "steps": 9}, "recounts"),
     ],

@@ -13,8 +13,7 @@ from in_turn import in_turn
 
 from counton.frame.options import Option
 from counton.job.job import Job, options_of
-from counton.job.stated_options import statistic_class
-from counton.statistics.catalogue import keywords
+from counton.statistics.catalogue import keywords, statistic_named
 
 TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
 LEAST: dict[str, dict[str, Any]] = {
@@ -96,7 +95,7 @@ WHAT = (
 
 
 def own_of(name: str) -> list[str]:
-    return [option.name for option in statistic_class(name).card.options]
+    return [option.name for option in statistic_named(name).card.options]
 
 
 def every(turn: int) -> list[tuple[str, bool, dict[str, Any]]]:
@@ -117,7 +116,7 @@ def stated_by(name: str, said: dict[str, Any]) -> dict[str, Any]:
 
 def words_of(name: str, stated: dict[str, Any], folder: Path) -> list[str]:
     """The options of a command that say this."""
-    known: dict[str, Option] = {one.name: one for one in statistic_class(name).card.options}
+    known: dict[str, Option] = {one.name: one for one in statistic_named(name).card.options}
     known = {**options_of(Job), **known}
     words: list[str] = []
     for option, value in stated.items():

@@ -220,9 +220,9 @@ def of_statistic(name: str) -> dict[str, Any]:
     >>> [option.key for option in of_statistic("count")["own"]], of_statistic("count")["what"]
     (['counts'], 'count')
     """
-    from counton.job.stated_options import statistic_class
+    from counton.statistics.catalogue import statistic_named
 
-    of = statistic_class(name)
+    of = statistic_named(name)
     defaults = {one: option.default for one, option in options_of(Job).items()}
     gone = {one: defaults[one] for one in _OF_READINGS if one not in of.card.shows}
     return {"own": of.card.options, "what": name, **gone}

@@ -244,7 +244,7 @@ class Commands(TyperGroup):
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
 
-            from counton.job.stated_options import nearest
+            from counton.statistics.catalogue import nearest
 
             near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
             if statistic is not None and not near:

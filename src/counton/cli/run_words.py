@@ -272,7 +272,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     if definition.expires:
         from counton.cli.privacy_by_age import loss_in_words
 
-        losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
+        losses = loss_in_words(definition.guarantee, definition.strategy, definition.cut.every)
         lines.append(("", f"loss by age: {losses}"))
     lines += [
         *_guessing_probability(definition.guarantee),

@@ -25,10 +25,9 @@ from counton.cli.command_options import (
 )
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.frame.options import MissingOptions
-from counton.job.job import Job
+from counton.job.job import Job, JobStatement
 from counton.job.kinds import refuse_stated
-from counton.job.stated_options import hint, statistic_class
-from counton.statistics.catalogue import is_keyword, keywords
+from counton.statistics.catalogue import hint, is_keyword, keywords, statistic_named
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -49,8 +48,8 @@ def commands() -> typer.Typer:
         """Release a statistic of events, step by step as they arrive."""
 
     for name in keywords():
-        if not statistic_class(name).card.additive:  # additive ones stand only beside ``statistic``
-            command_of(app, name, statistic_class(name).card.says)
+        if not statistic_named(name).card.additive:  # additive ones stand only beside ``statistic``
+            command_of(app, name, statistic_named(name).card.says)
     return app
 
 
@@ -62,7 +61,7 @@ def perform(name: str, words: list[str]) -> None:
 @cache
 def _beside(name: str) -> Any:
     app = typer.Typer(**BARE)
-    of = statistic_class(name)
+    of = statistic_named(name)
     own = {option.name: f"--{option.key}" for option in of.card.options}
     more = InvalidInput(of.card.help).translate(own | option_names(Job))
     command_of(app, name, f"{of.card.says}\n\n{more}")
@@ -71,7 +70,7 @@ def _beside(name: str) -> Any:
 
 def kinds_of(name: str) -> tuple[type, ...]:
     """Return the dataclasses of the options that a statistic's command has."""
-    return (Job, OnceOptions, Printing) if statistic_class(name).card.is_table else (Job, Printing)
+    return (Job, OnceOptions, Printing) if statistic_named(name).card.is_table else (Job, Printing)
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:
@@ -107,7 +106,7 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 
     command.__name__, command.__doc__ = name, says
     of = of_statistic(name)
-    shown = statistic_class(name).card.example or {}
+    shown = statistic_named(name).card.example or {}
     own = [one.name for one in of["own"] if one.needed or one.key in shown]
     page = with_first_page([*often_of(*kinds), *own], _example(name))
     app.command(name=name, cls=page)(takes(*kinds, unneeded=_BESIDE_FILE, **of)(command))
@@ -152,7 +151,7 @@ def _longer(
     """
     from counton.run.first_job import look_at, with_examples
 
-    card, names = statistic_class(name).card, words_of(*kinds_of(name))
+    card, names = statistic_named(name).card, words_of(*kinds_of(name))
     if isinstance(job.events, list) and len(job.events) == 1:
         job = job.having(events=job.events[0])
     try:
@@ -208,7 +207,7 @@ def _command_words(name: str) -> str:
 
 def _example(name: str) -> list[str]:
     """Return an example command for a statistic, after commands that make the files it needs."""
-    card = statistic_class(name).card
+    card = statistic_named(name).card
     if card.example is None:
         return []
     options = {**card.example, **_DAYS}
@@ -258,7 +257,7 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
             f"{field(option)} names no statistic: {name!r}{hint(name)}; give one of "
             f"{', '.join(keywords())}, followed by its options, as in 'top-k --domain A,B'"
         )
-    of, kinds = statistic_class(name), kinds_of(name)
+    of, kinds = statistic_named(name), kinds_of(name)
     found: list[Job] = []
 
     def command(job: Job, *_: Any) -> None:
@@ -280,4 +279,4 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
             refuse_stated(job, [name], field(option, words), why)
     if "by" in of.card.reads or (job.groups.domain is not None and "domain" not in of.card.reads):
         job = job.having(by=job.groups.by or "group")
-    return of.from_spec(job.statement), job
+    return of.from_spec(JobStatement(job)), job

@@ -59,6 +59,7 @@ class Option:
         often: whether the short help shows it.
         in_file: whether only job files and Python state it.
         other: check of a value that is not a text; None: ``kind`` decides.
+        check: further check of a stated value, whose type is right.
 
     >>> Option("longest", "length of the longest word, in letters", "whole").key
     'longest'
@@ -90,6 +91,7 @@ class Option:
     instead: tuple[str, ...] = ()
     bounds: tuple[Any, Any] | None = None
     other: Callable[[Any], object] | None = None
+    check: Callable[[Any], object] | None = None
 
     @property
     def key(self) -> str:

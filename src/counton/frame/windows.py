@@ -62,8 +62,8 @@ def moment(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
 
 
-def parse_time(text: str, timezone: str) -> datetime:
-    """Parse ISO 8601 text; without an offset it is local time in ``timezone``.
+def parse_time(given: str | datetime, timezone: str) -> datetime:
+    """Parse ISO 8601 text; a time without an offset is local in ``timezone``.
 
     Raises:
         InvalidInput: the text is no time, or a local time that does not exist or comes twice.
@@ -71,6 +71,7 @@ def parse_time(text: str, timezone: str) -> datetime:
     >>> parse_time("2013-01-01T00:00", "America/New_York").astimezone(UTC).isoformat()
     '2013-01-01T05:00:00+00:00'
     """
+    text = given.isoformat() if isinstance(given, datetime) else given
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
@@ -97,15 +97,10 @@ def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
             yield kind, item
 
 
-def options_of(kind: Any) -> dict[str, Option]:
+def _options_of(kind: Any) -> dict[str, Option]:
     """Return the options of a dataclass by the names of its fields; options that a command takes by
     position come first.
     """
-    return _read_options(kind)
-
-
-@cache
-def _read_options(kind: type) -> dict[str, Option]:
     found = []
     for whose, item in fields_of(kind):
         if "option" not in item.metadata:
@@ -130,6 +125,9 @@ def _read_options(kind: type) -> dict[str, Option]:
         )
         found.append(option)
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
+
+
+options_of: Callable[[Any], dict[str, Option]] = cache(_options_of)
 
 
 #: Largest bound on the counted events of one user.
@@ -222,13 +220,7 @@ class OptionRecord:
         """
         value, item = self.option(name), options_of(type(self)).get(name)
         known = () if item is None or not is_one(value) else (item.default, item.usual)
-        return self.has(name) and value not in known
-
-    def has(self, name: str) -> bool:
-        """Return whether a field is stated: its value is neither None nor False. A value that
-        equals the default counts as stated.
-        """
-        return self.option(name) is not None and self.option(name) is not False
+        return value is not None and value is not False and value not in known
 
 
 class JobPart(OptionRecord):
@@ -264,10 +256,8 @@ class JobPart(OptionRecord):
             check_value(item, value)
             if item.kind == "whole":
                 object.__setattr__(self, name, int(value))
-            if name == "key" and isinstance(value, str | os.PathLike):
-                from counton.noise.key import refuse_key_as_place
-
-                refuse_key_as_place(value)
+            if item.check is not None:
+                item.check(value)
 
     def __repr__(self) -> str:
         """Return the part as the text of a call, without the passwords in addresses."""
@@ -277,10 +267,19 @@ class JobPart(OptionRecord):
 
 def _check_key(value: object) -> None:
     from counton.noise import Key
+    from counton.noise.key import refuse_key_as_place
 
-    if not isinstance(value, Key | os.PathLike):
+    if not isinstance(value, Key | str | os.PathLike):
         wanted = "a counton.Key, or the place of a key: a file, env:NAME or command:..."
         raise wrong_type("key", value, wanted)
+    if not isinstance(value, Key):
+        refuse_key_as_place(value)
+
+
+def _check_time_format(value: str) -> None:
+    from counton.rows.timestamps import check_time_format  # needs polars
+
+    check_time_format(value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,7 +305,8 @@ class Keeping(JobPart):
         "where the key is: a file, env:NAME or command:...; default: the file STATE.key, which "
         "a new state makes",
         file=True,
-        other=_check_key,
+        other=lambda _: None,
+        check=_check_key,
     )
     witness: str | os.PathLike[str] | None = option(
         None,
@@ -410,7 +410,7 @@ class Lateness(JobPart):
         "user, after its first release the promise covers; noise grows with it; default: none, "
         "and each costs more",
         kept="stream",
-        of=("revised",),
+        of=("revised", "whole"),
         in_file=True,
     )
 
@@ -690,6 +690,7 @@ class RowFormat(JobPart):
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
         in_file=True,
+        check=_check_time_format,
     )
     clock_change: str | None = option(
         None,
@@ -719,14 +720,6 @@ class RowFormat(JobPart):
         usual="refuse",
         in_file=True,
     )
-
-    @override
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.time_format is not None:
-            from counton.rows.timestamps import check_time_format  # needs polars
-
-            check_time_format(self.time_format)
 
     def policies(self) -> Policies:
         """Return the policies for rows that cannot be counted, such as unreadable rows."""
@@ -773,7 +766,7 @@ class RowPolicies(JobPart):
         kept="policy",
         served=False,
         often=True,
-        of=_TIMED,
+        of=(*_TIMED, "whole"),
     )
 
 
@@ -989,13 +982,6 @@ class Job(OptionRecord):
     def _by_name(self) -> dict[str, Any]:
         return {name: place(self) for name, place in _PLACES.items()}
 
-    @property
-    def statement(self) -> Statement:
-        """All stated values of the job, behind the interface by which a statistic reads its
-        options.
-        """
-        return _JobStatement(self)
-
 
 #: Functions that return a stated value of a job, by the value's name.
 _PLACES = {
@@ -1006,7 +992,7 @@ _PLACES = {
 }
 
 
-class _JobStatement(Statement):
+class JobStatement(Statement):
     """A job's stated values, as an object from which a statistic reads its options."""
 
     def __init__(self, job: Job) -> None:
@@ -1023,7 +1009,8 @@ class _JobStatement(Statement):
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
         job = self._job
-        return job.having(what=statistic, options=dict(options), by=by, domain=domain).statement
+        part = job.having(what=statistic, options=dict(options), by=by, domain=domain)
+        return JobStatement(part)
 
     @override
     def groups(self, column: str) -> tuple[str, ...]:

@@ -37,15 +37,13 @@ from counton.job.kinds import refuse_of_service
 from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
-    hint,
     own_options,
-    statistic_class,
     words_of_files,
 )
 from counton.privacy.contribution import checked_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
-from counton.statistics.catalogue import is_keyword, keywords
+from counton.statistics.catalogue import hint, is_keyword, keywords, statistic_named
 from counton.statistics.report_members import SHARE, WITHIN
 
 if TYPE_CHECKING:
@@ -673,7 +671,7 @@ def schema() -> dict[str, Any]:
         STATISTIC: {
             "enum": [*keywords()],
             "description": "; ".join(
-                f"{name}: {statistic_class(name).card.says}" for name in keywords()
+                f"{name}: {statistic_named(name).card.says}" for name in keywords()
             ),
         }
     }

@@ -1,5 +1,5 @@
 """The kinds of a job, of which it has one on each axis: how its rows make steps, how its privacy
-loss is given, where its groups come from, and what it protects.
+loss is given, where its groups come from, what its inputs hold, and what it protects.
 
 The options that a job states decide its kinds. An option belongs to some kinds
 (`counton.frame.options.Option.of`), and a job of another kind cannot state it.
@@ -8,11 +8,14 @@ The options that a job states decide its kinds. An option belongs to some kinds
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.errors import InvalidInput, field
 from counton.job.job import NEWEST, Job, OptionRecord, options_of
 from counton.job.stated_options import is_once, kind_of, name_of, options_of_job
+
+if TYPE_CHECKING:
+    from counton.statistics import Statistic
 
 
 class Kind(NamedTuple):
@@ -65,6 +68,14 @@ KINDS: Mapping[str, Kind] = {
         "unknown",
         why=": its groups have no names, and its guarantee is epsilon and delta",
     ),
+    "whole": Kind("input"),
+    "new": Kind(
+        "input",
+        words="inputs of new rows",
+        why=f" ({field('append', True)}, or {field('id')}), because it is for inputs that hold all "
+        "rows of windows",
+        remedy="leave it out",
+    ),
     "events": Kind("unit"),
     "counts": Kind(
         "unit",
@@ -91,32 +102,36 @@ _NEEDED = {
 }
 
 
-def steps_kind(job: Job, *, once: bool) -> str:
-    """Return how the rows of a job make steps; ``once``: all of them are one step.
+def kinds_of(job: Job, statistic: Statistic) -> dict[str, str]:
+    """Return the kinds of a job of a new stream, by axis.
 
-    >>> steps_kind(Job("count", "visits.csv", "visits.db", around=99), once=False)
-    'endless'
+    >>> from counton.statistics import Count
+    >>> job = Job("count", "visits.csv", "visits.db", by="page", domain="home", epsilon=1)
+    >>> kinds_of(job, Count())
+    {'steps': 'windows', 'loss': 'stated', 'groups': 'declared', 'input': 'whole', 'unit': 'events'}
     """
-    if once:
-        return "once"
-    if job.promise.expire:
-        return "expiring"
-    if job.lateness.revise is not None:
-        return "revised"
-    return "windows" if job.times.around is None else "endless"
-
-
-def kinds_of(job: Job) -> dict[str, str]:
-    """Return the kinds of a job of a new stream, by axis, but for those that its statistic decides.
-
-    >>> kinds_of(Job("count", "visits.csv", "visits.db", by="page", domain="home", epsilon=1))
-    {'steps': 'windows', 'loss': 'stated', 'groups': 'declared'}
-    """
+    steps = "windows" if job.times.around is None else "endless"
+    if is_once(job):
+        steps = "once"
+    elif job.promise.expire:
+        steps = "expiring"
+    elif job.lateness.revise is not None:
+        steps = "revised"
+    people, loss = job.people, "stated" if job.promise.within is None else "wanted"
     groups = "ungrouped" if job.groups.domain is None else "declared"
+    unit = "events" if people.user is None else "users"
+    if people.user is not None and (people.first or people.distinct):
+        unit = "users once" if people.first else "users once a window"
+    if getattr(statistic, "counts_units", False):
+        unit = "counts"
+    elif getattr(statistic, "counted_ranks", ()):
+        unit = "users by rows"
     return {
-        "steps": steps_kind(job, once=is_once(job)),
-        "loss": "stated" if job.promise.within is None else "wanted",
+        "steps": steps,
+        "loss": "wanted by parts" if getattr(statistic, "within", None) else loss,
         "groups": "found" if job.groups.unknown == "discover" else groups,
+        "input": "new" if job.rows.append or job.rows.id is not None else "whole",
+        "unit": unit,
     }
 
 

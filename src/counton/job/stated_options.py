@@ -14,54 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.frame.options import Kept, Option, OwnColumns, check_value, split_names
-from counton.job.job import Job, options_of
+from counton.job.job import Job, JobStatement, options_of
 from counton.statistics.by_group import inner_of
+from counton.statistics.catalogue import keywords, statistic_named
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
-
-
-def statistic_class(name: str) -> type[Statistic]:
-    """Return the class of a statistic by its name.
-
-    >>> [option.name for option in statistic_class("average").card.options]
-    ['value', 'lower', 'upper', 'resolution']
-    """
-    from counton.statistics.catalogue import is_keyword, keywords, statistic_named
-
-    if not is_keyword(name):
-        raise InvalidInput(
-            f"{field('what')} is {name!r}, which is not known{hint(name)}; give one of "
-            f"{', '.join(keywords())}"
-        )
-    return statistic_named(name)
-
-
-def nearest(name: object) -> str | None:
-    """Return the name of the statistic that is closest to an unknown word; None if none is close.
-
-    >>> nearest("mean"), nearest("averge"), nearest("x")
-    ('average', 'average', None)
-    """
-    from difflib import get_close_matches
-
-    from counton.statistics.catalogue import keywords, statistic_named
-
-    word, known = str(name).strip().lower().replace("_", "-"), keywords()
-    if word in known:
-        return word
-    others = {other: one for one in known for other in statistic_named(one).card.also_called}
-    found = others.get(word) or others.get(word.removesuffix("s"))
-    near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
-    return found or (others.get(near[0], near[0]) if near else None)
-
-
-def hint(name: object) -> str:
-    """Return the end of a message on an unknown statistic, which suggests the closest name; "" if
-    none is close.
-    """
-    found = nearest(name)
-    return "" if found is None else f"; did you mean {found!r}?"
 
 
 def stated_options(job: Job) -> dict[str, Any]:
@@ -74,7 +32,7 @@ def stated_options(job: Job) -> dict[str, Any]:
     """
     return {
         option.name: kept_value(option, job.options[option.name])
-        for option in statistic_class(str(job.what)).card.options
+        for option in statistic_named(str(job.what)).card.options
         if job.options.get(option.name) is not None and job.options[option.name] is not False
     }
 
@@ -104,7 +62,7 @@ def kind_of(what: str | Statistic) -> type[Statistic]:
     >>> kind_of("count").card.additive
     True
     """
-    return statistic_class(what) if isinstance(what, str) else type(what)
+    return statistic_named(what) if isinstance(what, str) else type(what)
 
 
 def name_of(what: str | Statistic) -> str:
@@ -137,7 +95,7 @@ def declares_nodes(job: Job) -> bool:
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     True
     """
-    reads = statistic_class(job.what).card.reads if isinstance(job.what, str) else ()
+    reads = statistic_named(job.what).card.reads if isinstance(job.what, str) else ()
     return "domain" in reads and "by" not in reads
 
 
@@ -175,8 +133,10 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """Return a job's statistic, and the columns that it reads besides time, group and user."""
     if isinstance(job.what, str):
-        found = checked_class(job)
-        return found.from_spec(job.statement), found.columns_of_spec(job.statement)
+        check_own_options(job)
+        found = statistic_named(job.what)
+        stated = JobStatement(job)
+        return found.from_spec(stated), found.columns_of_spec(stated)
     from counton.statistics import Grouped, TallyStatistic
 
     statistic = job.what
@@ -185,7 +145,7 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
             f"give {inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
-    _check(job, own_options(statistic))
+    check_own_options(job)
     own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
     if own is not None:
         return statistic, own
@@ -214,7 +174,7 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
     If the statistic is given as an object, they are only the options that name its columns.
     """
     if isinstance(what, str):
-        return statistic_class(what).card.options
+        return statistic_named(what).card.options
     from counton.frame.options import TABLE_COLUMNS, VALUE
 
     return (VALUE, TABLE_COLUMNS)
@@ -245,8 +205,6 @@ def all_options() -> dict[str, Option]:
 
     If several statistics have an option with one name, the first statistic's option is returned.
     """
-    from counton.statistics.catalogue import keywords, statistic_named
-
     found: dict[str, Option] = {}
     for name in keywords():
         for option in statistic_named(name).card.options:
@@ -264,17 +222,9 @@ def words_of_files() -> dict[str, str]:
     return {"what": "statistic", **words}
 
 
-def checked_class(job: Job) -> type[Statistic]:
-    """Check the types of a job's options for its statistic, and return the statistic's class."""
-    found = statistic_class(str(job.what))
-    _check(job, found.card.options)
-    return found
-
-
-def _check(job: Job, own: Sequence[Option]) -> None:
-    from counton.statistics.catalogue import keywords, statistic_named
-
-    known = {option.name: option for option in own}
+def check_own_options(job: Job) -> None:
+    """Check the names and types of the options that a job states for its statistic."""
+    known = {option.name: option for option in own_options(job.what)}
     for name, value in job.options.items():
         if name in known:
             check_value(known[name], value)

@@ -74,11 +74,6 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
     ]
 
 
-def beyond_bound(definition: Description) -> str | None:
-    """Return words for rows or groups beyond a bound for each user, if there is one."""
-    return definition.counting.beyond(definition.cut, definition.unit, definition.groups_apart)
-
-
 def late_note(definition: Description) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
     return definition.counting.late_note(definition.cut, definition.unit, definition.groups_apart)
@@ -92,7 +87,8 @@ def adds_users_up(definition: Description) -> str | None:
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
-    beyond, inner = beyond_bound(definition), definition.inner
+    counting, inner = definition.counting, definition.inner
+    beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
     counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank

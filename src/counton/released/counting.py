@@ -31,10 +31,6 @@ class Counting:
         """Return the protected unit, such as "reader's day", given the name of a row or a user."""
         return unit
 
-    def unit_of(self, word: str | None, own: str) -> str:
-        """Return the stated word for the protected unit, or the statistic's ``own``."""
-        return self.of(word or own)
-
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """Return the bound on the change by one protected unit: ``row``, that of one row."""
         return row

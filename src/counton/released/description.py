@@ -147,11 +147,6 @@ class Description:
         )
 
     @property
-    def windows(self) -> Windows:
-        """The windows into which rows fall; one without times if all rows are one step."""
-        return self.cut
-
-    @property
     def window(self) -> str:
         """The word for one window, such as "day"."""
         return self.cut.period or f"period of {self.cut.every}"

@@ -97,7 +97,7 @@ def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, s
     More than ``most`` windows are added up to days, weeks, months or years that released windows
     cover completely.
     """
-    windows = released.definition.windows
+    windows = released.definition.cut
     if len(released.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
             try:

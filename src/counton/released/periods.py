@@ -438,12 +438,10 @@ def steps_within(
     definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
     """Return the steps whose windows lie between two times."""
-    windows = definition.windows
+    windows = definition.cut
     ends = []
     for given in (start, until):
-        text = given.isoformat() if isinstance(given, datetime) else given
-        us = None if text is None else microseconds(parse_time(text, windows.timezone))
-        ends.append(us)
+        ends.append(None if given is None else microseconds(parse_time(given, windows.timezone)))
     return _steps_of(windows, steps, (ends[0], ends[1]), f"{field('start')} and {field('until')}")
 
 

@@ -560,7 +560,7 @@ class Release:
         """
         numbers = self.numbers
         numbers._cells  # noqa: B018 - it is of no other statistic
-        windows, groups = numbers.definition.windows, numbers.groups
+        windows, groups = numbers.definition.cut, numbers.groups
         named = patterns_of(by)
         check_delay(field("by", ",".join(named)), numbers.delay)
         found = occurrences_of(windows, by, numbers.shown_steps)
@@ -738,10 +738,10 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
     if not definition.cut.goes_on or (steps is None and anew is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = numbers._cut.span(range(start + 1, stop + 1))
+    words = numbers.definition.cut.span(range(start + 1, stop + 1))
     if anew is not None and numbers._period_begins[stop - 1] > start:
         words += f", {counted_anew(anew)}"
-    return f" ({words})" if numbers._cut.timed else f" in {words}"
+    return f" ({words})" if numbers.definition.cut.timed else f" in {words}"
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:

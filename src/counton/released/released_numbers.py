@@ -60,7 +60,6 @@ from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Readings, place_of_name
 
 if TYPE_CHECKING:
-    from counton.frame.windows import Windows
     from counton.released.revisions import Revisions
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
@@ -702,7 +701,7 @@ class ReleasedNumbers:
         return self._published_form(self._rows_of_readings(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
-        windows, groups, steps = self.definition.windows, self.groups, len(shown)
+        windows, groups, steps = self.definition.cut, self.groups, len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
             times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
@@ -770,7 +769,7 @@ class ReleasedNumbers:
         place = np.repeat(np.arange(len(steps)), rows)
         of_periods = begins[place] if self.definition.release == "periods" else None
         when = when_columns(
-            np.asarray(steps, np.int64)[place], self._cut, self.shown.over, of_periods
+            np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over, of_periods
         )
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
@@ -865,7 +864,7 @@ class ReleasedNumbers:
         """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
-        windows, groups = self.definition.windows, self.groups
+        windows, groups = self.definition.cut, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
         if isinstance(self.published, CellValues):
@@ -904,7 +903,7 @@ class ReleasedNumbers:
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
         last: dict[str, Any] = {
-            "counted_until": self.definition.windows.at(int(self._counted_until()[-1]))
+            "counted_until": self.definition.cut.at(int(self._counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
         prefixes = "", self.definition.of_windows
@@ -975,28 +974,20 @@ class ReleasedNumbers:
         """True if a chart can draw the numbers."""
         return self._by_group and bool(self.groups)
 
-    @property
-    def _cut(self) -> Windows:
-        return (
-            self.definition.windows
-            if isinstance(self.published, CellValues)
-            else self.definition.cut
-        )
-
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
-        cut = self._cut
+        cut = self.definition.cut
         return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
         """Return the time up to which each release counts, in microseconds since 1970."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
-        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        ends = self.definition.cut.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Convert microseconds since 1970-01-01 UTC to local times."""
-        local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
+        local = local_times(self.definition.cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:

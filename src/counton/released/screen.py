@@ -103,18 +103,8 @@ def screen_of(released: ReleasedNumbers) -> Screen:
 def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
     """Return the lines below a table: notes, and sentences on errors other than noise."""
     notes = (*released.notes, *released._repeats) if notes is None else notes
-    return notes_in_words(notes) + besides_in_words(released)
-
-
-def notes_in_words(notes: Sequence[str]) -> list[str]:
-    """Translate notes, one line for each."""
-    return [f"note: {note}" for note in notes]
-
-
-def besides_in_words(released: ReleasedNumbers) -> list[str]:
-    """Return the translated lines on errors other than noise."""
-    lines = besides_noise(released.definition)
-    return [f"besides noise: {line}" for line in lines]
+    beside = besides_noise(released.definition)
+    return [*(f"note: {note}" for note in notes), *(f"besides noise: {line}" for line in beside)]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -191,7 +181,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:
     definition, step, delay = released.definition, released.steps[-1], released.delay
-    cut = definition.windows
+    cut = definition.cut
     released_at, counted = (
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )

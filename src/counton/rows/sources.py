@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 from typing_extensions import override
@@ -114,7 +114,9 @@ class Rows(ABC):
         for name in names:
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
-        return found.with_columns(self._combined_columns(columns, types)).select(columns)
+        if self.together:
+            found = found.with_columns(self._combined_columns(columns, types))
+        return found.select(columns)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse rows that lack a column, or have two of its name."""
@@ -238,27 +240,14 @@ class Source:
 
     parts: tuple[Rows, ...]
     name: str
+    #: True if rows wait in a service's inbox. They were checked when they arrived, and are removed
+    #: in the transaction that counts them: they cannot come again, so no digest is kept.
+    accepted: ClassVar[bool] = False
 
     @property
     def live(self) -> bool:
         """True if more events will follow, so that a source may be empty."""
         return False
-
-    @property
-    def checked(self) -> bool:
-        """True if all rows were checked when they arrived."""
-        return False
-
-    @property
-    def comes_once(self) -> bool:
-        """True if rows wait in a service's inbox, and are removed in the transaction that counts
-        them; they cannot come again, so no digest is kept.
-        """
-        return False
-
-    def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the digest of each part; see `Rows.digest`."""
-        return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
         """Return the columns of the first part."""
@@ -285,20 +274,10 @@ class Source:
             part.settled = True
         return Source(tuple(parts), self.name)
 
-    def of(self, parts: tuple[Rows, ...]) -> Source:
-        """Return a copy with other parts."""
-        found = copy(self)
-        object.__setattr__(found, "parts", parts)
-        return found
-
     def without(self, parts: Sequence[Rows]) -> Source:
         """Return the source without some parts, named by the others."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
-
-    def changed_part(self) -> Rows | None:
-        """Return the first part that was changed since it was opened."""
-        return next((part for part in self.parts if part.has_changed()), None)
 
 
 def name_of(parts: Sequence[Rows]) -> str:
@@ -318,13 +297,11 @@ def join_columns(source: Source, column: str | None) -> Source:
     """
     if column is None or "," not in column or column in source.columns():
         return source
-    parts = tuple(name.strip() for name in column.split(","))
-    found = []
-    for rows in source.parts:
-        one = copy(rows)
-        one.together = {column: parts}
-        found.append(one)
-    return source.of(tuple(found))
+    found, parts = copy(source), [copy(rows) for rows in source.parts]
+    for rows in parts:
+        rows.together = {column: tuple(name.strip() for name in column.split(","))}
+    object.__setattr__(found, "parts", tuple(parts))
+    return found
 
 
 #: Method by which a frame exports its columns without a copy (the Arrow PyCapsule interface).

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
 from counton.base.exact import quote
 from counton.frame.options import MissingOptions, refuse_unknown
-from counton.job.job import Events, Job, fields_of
+from counton.job.job import Events, Job, options_of
 from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields
 from counton.job.stated_options import all_options, own_options
@@ -109,7 +109,7 @@ def release(
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     """
-    known = {item.name for _, item in fields_of(Job)} - {"what", "events", "state", "options"}
+    known = {*options_of(Job)} - {"events", "state"}
     known |= {option.name for option in own_options(what)}
     if not known.issuperset(more):
         refuse_unknown("release", more, [*known, *all_options()], "counton.run.Job")

@@ -23,7 +23,6 @@ for all rows of a run. Rows of final windows are left out.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,9 +42,7 @@ from counton.frame.windows import Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
-from counton.rows.bad_rows import change_error
-from counton.rows.sources import Source, UnreadableRow
-from counton.rows.tally import Tally
+from counton.rows.sources import Source
 from counton.run import clock
 from counton.run.clock import ClockFacts, repeats_all_rows
 from counton.run.definition import Definition
@@ -55,7 +52,6 @@ from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
-    from counton.state import Stream
     from counton.state.addition import Addition
 
 X = TypeVar("X")
@@ -147,36 +143,6 @@ class Changes:
     again: bool = False
 
 
-class ReadRows(ABC):
-    """The rows of one run, read but not yet compared with the rows that the stream has counted.
-
-    Attributes:
-        counts: exact numbers of rows, for the operator, as far as they are known before the
-            comparison.
-        until: time in microseconds since 1970; windows that ended by then are released. None for a
-            stream without time windows.
-        ended: number of steps that have ended by ``until``; without time windows, 1.
-        columns: names of the columns of the events of a new stream; else empty.
-    """
-
-    counts: Private[Counts]
-    until: int | None
-    ended: int
-    columns: tuple[str, ...] = ()
-
-    @abstractmethod
-    def beside(self, stream: Stream | None) -> Changes:
-        """Compare the rows with those that a stream has counted, and return the changes that the
-        run makes.
-
-        ``stream`` is None for a new stream.
-
-        Raises:
-            ReplayMismatch: a file was counted before.
-            SumOverflow: sums would not be exact.
-        """
-
-
 #: Largest number of values released in one transaction.
 _CHUNK = 2**20
 
@@ -192,27 +158,6 @@ def chunks(steps: range, cells: int) -> Iterator[range]:
     size = max(1, _CHUNK // max(1, cells))
     for start in range(steps.start, steps.stop, size):
         yield range(start, min(start + size, steps.stop))
-
-
-def read_whole(
-    job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
-) -> tuple[X, Source]:
-    """Call ``read`` on the source of a job's rows; return its result and the source that was read.
-
-    If a row is unreadable and the job allows it, unreadable rows are set aside (kept for the
-    operator, not counted) and the others are read again.
-
-    Raises:
-        InvalidInput: the source changed while it was read.
-    """
-    try:
-        found = read(source)
-    except UnreadableRow:
-        source = source.sift(definition.columns.names, job.format.policies().unread)
-        found = read(source)
-    if (part := source.changed_part()) is not None:
-        raise change_error(part)
-    return found, source
 
 
 def for_operator(private: Private[X]) -> X:
@@ -238,16 +183,16 @@ def ended_steps(
     tally = open_private(found)
     if not definition.cut.goes_on:
         return None, 1
-    begin = microseconds(definition.windows.start)
+    begin = microseconds(definition.cut.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
-    last = _last_moment(tally.moments, now)
+    last = last_moment(tally.moments, now)
     none = not (tally.rows or definition.new_rows)
     told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     until, ended = clock.windows_ended(
         job.times.until,
-        definition.windows,
+        definition.cut,
         told,
         yes=job.times.yes,
         quiet=job.times.quiet,
@@ -256,7 +201,7 @@ def ended_steps(
     )
     first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
-        raise _no_row_within(source, definition.windows, tally.newest)
+        raise _no_row_within(source, definition.cut, tally.newest)
     return until, ended
 
 
@@ -275,7 +220,7 @@ def _no_row_within(source: Source, windows: Windows, newest: int | None) -> Inva
     )
 
 
-def _last_moment(moments: ArrayLike, now: datetime | None) -> int | None:
+def last_moment(moments: ArrayLike, now: datetime | None) -> int | None:
     """Return the newest of some times that are not in the future; None if there is none."""
     known = np.asarray(moments, np.int64)
     past = known[known <= microseconds(datetime.now(UTC) if now is None else now)]
@@ -304,13 +249,13 @@ def refuse_inexact_rows(
             by the weight of its group.
         before: sum of all totals so far.
     """
-    bound, statistic = _largest_sum(definition), definition.statistic
+    bound, statistic = largest_sum(definition.strategy), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
     if isinstance(inner, TallyStatistic):
         whole = inner.total_of_sums(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
-    most = _largest_sum(definition, taken)
+    most = bound - taken
     also = ", together with the values counted before" if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
@@ -351,19 +296,10 @@ class SumBounds(NamedTuple):
         """Compute the largest exact sums that a stream with this definition (columns, windows,
         groups and guarantee) can release.
         """
-        largest, statistic = _largest_sum(definition), definition.statistic
+        largest, statistic = largest_sum(definition.strategy), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
         return cls(largest, most_readable(statistic, definition.strategy, _law_of(definition)))
-
-
-def _largest_sum(definition: Definition, taken: int = 0) -> int:
-    """Return how much may still be added to any one group's sum without rounding errors in the
-    stream's releases, as an integer multiple of the statistic's resolution.
-
-    ``taken`` is the largest total of any group so far.
-    """
-    return largest_sum(definition.strategy) - taken
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:
@@ -417,32 +353,6 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
 
 #: Fraction of a window's largest sum below which rows are ignored.
 _LITTLE = 2.0**-20
-
-
-def counts_of(
-    tally: Tally, cut: Windows, until: int | None, ended: int, released: int, now: datetime | None
-) -> Counts:
-    """Return the numbers of rows that are known before the rows are compared with the rows that the
-    stream has counted. All other numbers of the result are 0.
-
-    Args:
-        tally: sums and numbers of the rows read.
-        cut: rule that assigns each row to a step.
-        until, ended: time up to which windows are released, and number of steps that ended by then:
-            see `ended_steps`.
-        released: number of released steps.
-        now: current time; None: this machine's clock.
-    """
-    empty = 0
-    if until is not None and cut.goes_on:
-        last = _last_moment(tally.moments, now)
-        moments = np.array([] if last is None else [last], np.int64)
-        empty = max(ended - int(cut.step_of(moments).max(initial=released)), 0)
-    return Counts(
-        *(tally.rows, tally.before, tally.beyond, tally.unknown),
-        *(tally.skipped, tally.quarantined),
-        empty=empty,
-    )
 
 
 _KEY = ("step", "group")

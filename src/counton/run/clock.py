@@ -14,7 +14,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from counton.base.errors import HorizonExceeded, InvalidInput, RequestMismatch, field
+from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.frame.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW, Job
 from counton.rows.paths import moments_named
@@ -108,8 +108,7 @@ def windows_ended(
             )
         us = min(microseconds(now), whole)
     else:
-        text = until.isoformat() if isinstance(until, datetime) else str(until)
-        us = microseconds(parse_time(text, windows.timezone))
+        us = microseconds(parse_time(until, windows.timezone))
     if us > microseconds(now):
         raise InvalidInput(
             f"{field('until', until)} lies in the future (it is "
@@ -160,11 +159,6 @@ def length_of(watermark: str | None) -> int:
             "or 2d"
         )
     return int(found[1]) * _UNITS[found[2]]
-
-
-def is_stated(until: str | datetime | None) -> bool:
-    """Return False if the newest event decides which windows have ended, not a clock or a time."""
-    return (_UNSTATED if until is None else until) != NEWEST
 
 
 def _refuse_quiet(
@@ -302,43 +296,27 @@ def windows_covered_by(job: Job, definition: Definition, released: int, ended: i
         return None
     if job.rows.covers is None and not repeats_all_rows(job):
         return range(max(released + 1 - definition.cut.lags, 1), ended + 1)
-    return covered_windows(job.rows.covers, definition.windows, released, ended)
+    return covered_windows(job.rows.covers, definition.cut, released, ended)
 
 
-def refuse_other_kind(job: Job, definition: Definition) -> None:
-    """Refuse a run whose input is of another kind than those of its stream, and options that do not
-    go with that kind.
+def refuse_unproven(job: Job, definition: Definition) -> None:
+    """Refuse what is not proven for inputs that hold all rows of windows, if the job states which
+    windows they are, or revises windows.
     """
-    new, covers, unit = definition.new_rows, job.rows.covers, field("append", True)
-    if not definition.cut.goes_on:
-        new = True  # all rows at once
-    elif (job.rows.append or definition.ids) != new:
-        one, other = f"all rows of windows (without {unit})", f"new rows ({unit})"
-        this, was = (one, other) if new else (other, one)
-        raise RequestMismatch(
-            f"this input is said to hold {this}, but the inputs of stream {job.keeping.name!r} "
-            f"hold {was}, and rows would count twice, or not at all: give such an input, or "
-            f"another {field('name')} for another stream"
-        )
-    if covers is not None and new:
-        raise InvalidInput(
-            f"{field('covers', covers)} says of which windows an input holds all rows, and the "
-            f"inputs of stream {job.keeping.name!r} do not: leave it out"
-        )
-    asked = [field("covers", covers)] * (covers is not None)
-    asked += [field("revise", definition.record.get("revise"))] * bool(definition.cut.lags)
-    if new or not asked:
+    covers, revise = job.rows.covers, definition.record.get("revise")
+    if definition.new_rows or (covers is None and revise is None):
         return
+    stated = field("revise", revise) if covers is None else field("covers", covers)
     if covers is not None and job.times.until == NEWEST:
         raise InvalidInput(
-            f"{asked[0]} counts back from {field('until')}, and with {field('until', NEWEST)} a "
+            f"{stated} counts back from {field('until')}, and with {field('until', NEWEST)} a "
             f"single row would move the windows that are covered: give a time, or leave "
             f"{field('until')} out"
         )
     if definition.cells.policy is not None:
         raise InvalidInput(
-            f"{asked[0]} does not go with groups that nobody declared "
+            f"{stated} does not go with groups that nobody declared "
             f"({field('unknown', 'discover')}) in inputs that hold all rows of windows, because "
             f"that is not proven: list the groups ({field('domain')}), or give files that hold "
-            f"only new rows ({unit})"
+            f"only new rows ({field('append', True)})"
         )

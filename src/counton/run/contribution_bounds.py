@@ -95,7 +95,7 @@ class DigestHolder:
         thinned: Callable[[HeldRows], HeldRows] | None,
     ) -> None:
         self._definition, self._secret = definition, secret
-        sizes = definition.windows.steps + 1, len(definition.groups)
+        sizes = definition.cut.steps + 1, len(definition.groups)
         self._step, self._group = (narrowest(0, max(size, 2**8)) for size in sizes)  # from int16 on
         self._pool = Pool(thinned)
 
@@ -121,7 +121,7 @@ class DigestHolder:
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold the rows that can count, by their groups, times and values."""
-        inside = pl.col("step").is_between(1, self._definition.windows.steps)
+        inside = pl.col("step").is_between(1, self._definition.cut.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
         adds = self._definition.sums.rule
@@ -213,7 +213,7 @@ class ContributionBounder:
         parted: bool = False,
     ) -> None:
         self._definition, self._append = definition, append
-        self._counting, self._windows = definition.counting, definition.windows
+        self._counting, self._windows = definition.counting, definition.cut
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
         self._named = np.empty(self._groups, np.int64)  # position of groups by name
         self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)

@@ -27,7 +27,7 @@ from counton.released.marks import WindowMark
 from counton.rows.window_marks import Columns
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
-from counton.statistics.discovery import cells_from_dict
+from counton.statistics.discovery import ROOM, cells_from_dict
 from counton.statistics.statistic import shape_of
 from counton.strategies import StreamStrategy
 
@@ -83,19 +83,13 @@ class GroupSums(NamedTuple):
     Attributes:
         rule: the statistic, if it has a rule of its own that turns rows into sums; otherwise None.
             Without such a rule the rows of a group are counted, or their values added up.
+        places: number of sums that the statistic keeps for each group.
+        measures: names of a group's exact numbers: ``rows``, and ``total`` if it can differ.
     """
 
-    rule: TallyStatistic | None
-
-    @property
-    def places(self) -> int:
-        """Number of sums that the statistic keeps for each group."""
-        return 1 if self.rule is None else self.rule.places
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Names of a group's exact numbers: ``rows``, and ``total`` if it can differ."""
-        return ("rows",) if self.rule is None or self.rule.counts_rows else ("rows", "total")
+    rule: TallyStatistic | None = None
+    places: int = 1
+    measures: tuple[str, ...] = ("rows",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,11 +223,12 @@ class Definition(Description):
     @cached_property
     def sums(self) -> GroupSums:
         """The exact sums that are kept for each group, and the rule by which rows change them."""
-        inner = inner_of(self.statistic)
-        if not isinstance(inner, TallyStatistic):
-            return GroupSums(None)
-        own = inner.rank_digits or any(part.name != "by" for part in inner.parts)
-        return GroupSums(inner if own else None)
+        rule = inner_of(self.statistic)
+        if not isinstance(rule, TallyStatistic):
+            return GroupSums()
+        if not (rule.rank_digits or any(part.name != "by" for part in rule.parts)):
+            return GroupSums()
+        return GroupSums(rule, rule.places, ("rows",) if rule.counts_rows else ("rows", "total"))
 
     @property
     def expires(self) -> bool:
@@ -283,8 +278,9 @@ class Definition(Description):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array of cells that the stream releases in one step."""
-        groups = None if self.domain is None else len(self.groups)
-        return self.cells.shape(lambda: shape_of(self.statistic, groups))
+        if not self.cells.named_beforehand:
+            return (ROOM,)
+        return shape_of(self.statistic, None if self.domain is None else len(self.groups))
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:

@@ -221,7 +221,7 @@ def check_retain(length: str, definition: Definition) -> None:
 
 def retain(stream: Stream, definition: Definition, length: str) -> None:
     """Forget all in periods that ended ``length`` before the last released window's end."""
-    windows = definition.windows
+    windows = definition.cut
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(length, "retain")) - 1
     stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
@@ -282,7 +282,7 @@ def _streams(
 
 def _period(definition: Definition, moment: datetime) -> int:
     clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
-    period = period_of(pl.col("us"), definition.counting.per, definition.windows.timezone)
+    period = period_of(pl.col("us"), definition.counting.per, definition.cut.timezone)
     return int(clock.select(period).item())
 
 

@@ -194,7 +194,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     'COLUMN'
     """
     card, time = kind_of(job.what).card, next((one.name for one in look.times), "COLUMN")
-    asked = [one for one in missing if one != "rho" and not job.has(one)]
+    asked = [one for one in missing if one != "rho" and not job.states(one)]
     if "time" in asked or job.times.time is not None:
         old = job.having(time=job.times.time or time)
         if job.times.until is None and "start" in asked and are_old(old, look):
@@ -223,7 +223,7 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
     ["a day's number is off by at most 3 in 95 of 100 days"]
     """
     definition, sentences = plan.definition, list[str]()
-    noun = PERIODS.get(definition.windows.every, "window")
+    noun = PERIODS.get(definition.cut.every, "window")
     of = "" if definition.by is None else f" of one {definition.by}"
     often = f"{percent(plan.level)} of 100"
     for number in plan.numbers:

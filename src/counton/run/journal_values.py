@@ -68,7 +68,7 @@ def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbe
 
 def public_notes(definition: Definition) -> list[str]:
     """Return why a stream's numbers are withdrawn, if they are, and the notes on single numbers."""
-    words, windows = definition.course.withdrawn, definition.windows
+    words, windows = definition.course.withdrawn, definition.cut
     withdrawn = [] if words is None else [f"{WITHDRAWN}: {words}"]
     return [*withdrawn, *(mark.sentence(windows) for mark in definition.marks)]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from counton.base.errors import RequestMismatch, field
+from counton.base.errors import AlreadyEnded, RequestMismatch, field
 from counton.frame.groups import GroupNames
+from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.kinds import refuse_other_kinds
@@ -18,7 +19,6 @@ from counton.run.stream_request import (
     check_words,
     choice_of,
     growth_of,
-    moment,
     stated_guarantee,
 )
 from counton.statistics import Statistic
@@ -45,23 +45,31 @@ def with_kept(job: Job, kept: Definition) -> Job:
 
 
 def refuse_other(job: Job, kept: Definition) -> None:
-    """Refuse a later run that changes an option that defines its stream.
+    """Refuse a later run that differs from what its stream keeps.
 
     Raises:
+        AlreadyEnded: the stream has ended.
         RequestMismatch: the job states another value than the stream was created with.
         InvalidInput: the job states an option that no stream takes.
     """
-    what = statements.name_of(job.what)
+    what, name = statements.name_of(job.what), job.keeping.name
+    if kept.course.ended is not None:
+        raise AlreadyEnded(
+            f"stream {name!r} has ended at step {kept.course.ended:,} and releases nothing more; "
+            f"begin another {field('name')}, or write again what was released from the state alone",
+            kept.course.ended,
+        )
     check_words(job)
     steps = "revised" if kept.cut.lags else "windows"
     steps = "expiring" if kept.expires or job.promise.expire else steps
     steps = "once" if not kept.cut.goes_on and what == kept.what else steps
     loss = "stated" if job.promise.within is None else "wanted"
     groups = {} if kept.cells.named_beforehand else {"groups": "found"}
-    refuse_other_kinds(job, {"steps": steps, "loss": loss, **groups})
+    rows = "new" if kept.new_rows else "whole"
+    refuse_other_kinds(job, {"steps": steps, "loss": loss, **groups, "input": rows})
     if what != kept.what:
         raise RequestMismatch(
-            f"stream {job.keeping.name!r} is a {kept.what!r} and cannot be continued as a "
+            f"stream {name!r} is a {kept.what!r} and cannot be continued as a "
             f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
         )
     if job.promise.within is not None:
@@ -70,16 +78,25 @@ def refuse_other(job: Job, kept: Definition) -> None:
         if (found := reached_halfwidths(kept, job)).factor > 1:
             raise RequestMismatch(
                 f"{field('within', job.promise.within)} asks for another error than stream "
-                f"{job.keeping.name!r} has, whose privacy loss is {kept.guarantee}: {found}; leave "
+                f"{name!r} has, whose privacy loss is {kept.guarantee}: {found}; leave "
                 f"it out to continue the stream, or give another {field('name')} for another stream"
             )
-    for name, (value, was) in _beside(job, kept).items():
-        if value is None or value is False or value == was:
-            continue
-        created = "without it" if was is None else f"with {_in_words(was)}"
+    if kept.cut.goes_on and (job.rows.append or kept.ids) != kept.new_rows:
+        one = f"all rows of windows (without {field('append', True)})"
+        other = f"new rows ({field('append', True)})"
+        this, was = (one, other) if kept.new_rows else (other, one)
         raise RequestMismatch(
-            f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
-            f"{job.keeping.name!r} was created {created}. To continue the stream, leave it out; to "
+            f"this input is said to hold {this}, but the inputs of stream {name!r} hold {was}, and "
+            f"rows would count twice, or not at all: give such an input, or another "
+            f"{field('name')} for another stream"
+        )
+    for option, (value, before) in _beside(job, kept).items():
+        if value is None or value is False or value == before:
+            continue
+        created = "without it" if before is None else f"with {_in_words(before)}"
+        raise RequestMismatch(
+            f"{_TOGETHER.get(option) or f'{field(option)} is'} {_in_words(value)}, but stream "
+            f"{name!r} was created {created}. To continue the stream, leave it out; to "
             f"start another one, give another {field('name')}: the privacy losses of both add up. "
             f"{field('end_stream(state, name)')} ends this one"
         )
@@ -105,7 +122,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     stated = {name: job.option(name) for name in DEFINING if name != "domain"}
     keeps = dict(kept.record)
     if job.times.start is not None:
-        start = moment(job.times.start, job.times.timezone or kept.cut.timezone)
+        start = parse_time(job.times.start, job.times.timezone or kept.cut.timezone)
         stated["start"] = kept.cut.local(start).isoformat()
     if job.promise.unit is not None:
         unit = unit_without_period(job.promise.unit, kept.counting.per)
@@ -129,7 +146,8 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     # A count or a ranking of groups that are found has no parameters.
     silent = kept.cells.policy is not None and kept.statistic.card.additive
     if isinstance(job.what, str):
-        card = statements.checked_class(job).card
+        statements.check_own_options(job)
+        card = statements.kind_of(job.what).card
         of_domain = job.groups.domain is not None and "domain" in card.reads
         silent |= not (of_domain or statements.stated_options(job))
     if silent:

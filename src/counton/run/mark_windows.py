@@ -64,15 +64,14 @@ def mark(
         store.position(name)  # raises if the state is an old copy
         reader = store.reader(name)
         definition = Definition.reopen(reader.design, reader.details)
-        windows = definition.windows
-        text = window.isoformat() if isinstance(window, datetime) else window
-        moment = microseconds(parse_time(text, windows.timezone))
+        windows = definition.cut
+        moment = microseconds(parse_time(window, windows.timezone))
         step = int(windows.step_of(np.array([moment], np.int64))[0])
         if not (definition.cut.goes_on and 1 <= step <= reader.step):
             last = windows.at(int(windows.ends(range(reader.step, reader.step + 1))[0]))
             raise InvalidInput(
-                f"{field('window', text)} is in no window that stream {name!r} has released, from "
-                f"{windows.at(windows.start)} to {last}: give a moment in one of them"
+                f"{field('window', window)} is in no window that stream {name!r} has released, "
+                f"from {windows.at(windows.start)} to {last}: give a moment in one of them"
             )
         if group is not None and group not in definition.groups:
             raise InvalidInput(

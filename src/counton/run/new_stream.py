@@ -27,7 +27,7 @@ from counton.run.definition import KIND, Definition
 from counton.run.stream_request import StreamRequest, ask, needs_one_loss, stated_guarantee
 from counton.state.unit_names import SpentUnit
 from counton.statistics import Statistic
-from counton.statistics.by_group import for_people, inner_of, members_of
+from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.discovery import (
     DECLARED,
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from counton.strategies.strategy import ReleaseForm
 
 
-def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
-    """Define the new stream of a job: statistic, strategy, guarantee and all else that does not
-    depend on its events.
+def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Definition:
+    """Define the new stream of a job or its request: statistic, strategy, guarantee and all else
+    that does not depend on its events.
 
     Args:
         units: protected units that have entries in the ledger (the record of spent privacy loss) of
@@ -67,31 +67,7 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     Raises:
         InvalidInput: a value of the job is out of range.
     """
-    return _definition_of(ask(job, units))
-
-
-def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
-    """Return the statistic of a new stream that protects people, and the bound on one person's
-    contribution.
-
-    Parameters of the statistic that depend on the guarantee are not set yet.
-
-    >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
-    >>> print(planned_people(job, 365)[1])
-    one user's month added or removed, with at most 20 events counted, ...
-    """
-    needed: dict[str, Any] = {"time": "time", "every": "1d", "start": "2000-01-01", "steps": 1}
-    if job.groups.by is not None:
-        needed["domain"] = ["any"]
-    if stated_guarantee(job, expires=job.promise.expire) is None and job.promise.within is None:
-        needed["epsilon"] = 1
-    asked = ask(job.having(**{name: one for name, one in needed.items() if not job.states(name)}))
-    statistic = inner_of(asked.statistic)
-    return for_people(statistic, asked.counting.most), asked.contribution(asked.statistic, steps)
-
-
-def _definition_of(request: StreamRequest) -> Definition:
-    """Return a requested stream's definition, with guarantee and strategy."""
+    request = ask(asked, units) if isinstance(asked, Job) else asked
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
     cells: Cells = DECLARED
@@ -120,7 +96,7 @@ def _definition_of(request: StreamRequest) -> Definition:
         steps = record.get("steps") if job.times.around is None or not cut.goes_on else None
         if cut.lags:
             steps = cut.lags + 1  # of one window, whose noise is that of its versions
-        statistic = for_people(statistic, most).settle(promised, steps)
+        statistic = statistic.for_people(most).settle(promised, steps)
         contribution = request.contribution(statistic, steps)
         contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
         groups = None if request.groups is None else len(request.groups)
@@ -136,7 +112,7 @@ def _definition_of(request: StreamRequest) -> Definition:
             weights = weights_for_noise(statistic, 1 if isinstance(law, DiscreteLaplace) else 2)
             if weights is not None and report.weights is None:  # at most once
                 fitting = cast("Any", statistic).with_parameters(weights=weights)
-                return _definition_of(replace(request, statistic=fitting))
+                return define(replace(request, statistic=fitting))
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -167,6 +143,26 @@ def _definition_of(request: StreamRequest) -> Definition:
     )
 
 
+def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
+    """Return the statistic of a new stream that protects people, and the bound on one person's
+    contribution.
+
+    Parameters of the statistic that depend on the guarantee are not set yet.
+
+    >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
+    >>> print(planned_people(job, 365)[1])
+    one user's month added or removed, with at most 20 events counted, ...
+    """
+    needed: dict[str, Any] = {"time": "time", "every": "1d", "start": "2000-01-01", "steps": 1}
+    if job.groups.by is not None:
+        needed["domain"] = ["any"]
+    if stated_guarantee(job, expires=job.promise.expire) is None and job.promise.within is None:
+        needed["epsilon"] = 1
+    asked = ask(job.having(**{name: one for name, one in needed.items() if not job.states(name)}))
+    statistic = inner_of(asked.statistic)
+    return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic, steps)
+
+
 def _recounts(request: StreamRequest, contribution: Contribution) -> int:
     """Return how many changes of an event, or of each counted row of a user, the guarantee of
     revised windows covers.
@@ -177,9 +173,7 @@ def _recounts(request: StreamRequest, contribution: Contribution) -> int:
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
     bounds = counting.distinct, counting.each, counting.most_a_window, contribution.pattern
     other = None
-    if job.rows.append or job.rows.id is not None:
-        other = f"{field('append', True)}, whose rows count once"
-    elif contribution.relation == "replace":
+    if contribution.relation == "replace":
         other = f"{field('replace', True)}, where a row is replaced, not added"
     elif counting.users and any(bounds):
         other = (
@@ -187,10 +181,7 @@ def _recounts(request: StreamRequest, contribution: Contribution) -> int:
             f"{field('most')} alone bounds the rows"
         )
     if other is not None:
-        raise InvalidInput(
-            f"{field('recounts', recounts)} is for inputs that hold all rows of windows, and does "
-            f"not go with {other}: leave one out"
-        )
+        raise InvalidInput(f"{field('recounts', recounts)} does not go with {other}: leave one out")
     return recounts
 
 
@@ -202,7 +193,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
     from counton.planning.least_privacy import least_guarantee
 
     def factor(guarantee: Guarantee) -> float:
-        made = _definition_of(replace(request, guarantee=guarantee))
+        made = define(replace(request, guarantee=guarantee))
         return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise

@@ -8,7 +8,6 @@ stream releases the sums and journals them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
@@ -16,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
-from counton.job.job import Job
-from counton.run import clock
-from counton.run.changes import Counts, ReadRows, for_operator
+from counton.job.job import NEWEST, Job
+from counton.run.changes import Counts, for_operator
 from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, resolve
+from counton.run.unordered_rows import AddedRows
+from counton.run.unordered_rows import read_rows as read_rows
 from counton.state import Store, Stream
 from counton.state.database import Closing, CommitHook
 
@@ -165,45 +165,9 @@ def run(
         raise
 
 
-def read_rows(
-    settled: SettledJob,
-    progress: Progress = silent,
-    now: datetime | None = None,
-) -> ReadRows:
-    """Read the rows of a completed job, and add them up. Nothing is written but the
-    file of bad rows that are set aside.
-
-    Args:
-        settled: the completed job, from `resolve`.
-        progress: called with the name of the current task, and the fraction (0 to 1) of the run
-            that is done.
-        now: current time with a zone; None: the time at which a query with ``{since}`` or
-            ``{until}`` was asked, else this machine's clock.
-
-    Raises:
-        InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
-
-    >>> import polars as pl
-    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
-    >>> job = Job(
-    ...     "count", rows, "a-state-that-is-new.db", time="at", every="1d", start="2024-03-01",
-    ...     steps=365, until="2024-03-03", epsilon=1
-    ... )
-    >>> with resolve(job) as settled:
-    ...     found = read_rows(settled)
-    >>> found.ended, found.tally
-    (2, Private[Tally])
-    """
-    progress("reading events", 0.25)
-    now = settled.asked_at if now is None else now
-    from counton.run.unordered_rows import added_rows
-
-    return added_rows(settled, progress, now)
-
-
 def commit(
     settled: SettledJob,
-    rows: ReadRows,
+    rows: AddedRows,
     progress: Progress = silent,
     also: CommitHook | None = None,
 ) -> Outcome:
@@ -262,7 +226,7 @@ def commit(
     except BaseException:
         stream.close()
         raise
-    stated = clock.is_stated(settled.job.times.until)
+    stated = settled.job.times.until != NEWEST
     steps = before, stream.step
     counts, again = changes.counts, changes.again
     repeats = repeats_all_rows(settled.job)
@@ -271,24 +235,16 @@ def commit(
 
 def open_stream(settled: SettledJob) -> Stream:
     """Open a job's stream as its writer, or create it."""
-    store, keeping = settled.store, settled.job.keeping
-    kept: dict[str, Any] = {
-        "key": keeping.key,
-        "witness": keeping.witness,
-    }
-    if settled.saved is None:
-        return _create(settled, kept)
-    assert store is not None
-    return Stream.open(store, keeping.name, **kept)
-
-
-def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
-    definition, keeping = settled.definition, settled.job.keeping
+    store, keeping, definition = settled.store, settled.job.keeping, settled.definition
+    kept: dict[str, Any] = {"key": keeping.key, "witness": keeping.witness}
+    if settled.saved is not None:
+        assert store is not None
+        return Stream.open(store, keeping.name, **kept)
     of_cells = definition.statistic.card.additive
     counters = definition.cells.counters(definition.guarantee)
     try:
         return Stream.create(
-            keeping.state if settled.store is None else settled.store,
+            keeping.state if store is None else store,
             keeping.name,
             definition.strategy,
             definition.guarantee,
@@ -301,8 +257,8 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
         )
     except (StateError, WrongKey) as error:
         try:
-            with Store(keeping.state) as store:
-                there = store.find(keeping.name) is not None
+            with Store(keeping.state) as found:
+                there = found.find(keeping.name) is not None
         except (CountonError, OSError):
             raise error from None
         if not there:

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import quote
 from counton.base.private import Private
 from counton.frame.options import split_names
-from counton.job.job import NEWEST, Events, Job, usual_name
+from counton.job.job import NEWEST, Job, usual_name
 from counton.job.stated_options import (
     declares_nodes,
     is_once,
@@ -42,14 +42,12 @@ from counton.rows.paths import (
     names_tell_format,
     refuse_among_events,
 )
-from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
     ClockFacts,
     covered_windows,
-    is_stated,
     length_of,
-    refuse_other_kind,
+    refuse_unproven,
     windows_ended,
 )
 from counton.run.definition import Definition
@@ -177,11 +175,17 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     before = None
     if saved is not None:
         before = Definition.reopen(saved.design, saved.details)
-        _refuse_ended(before, job)
     first = checked_source(job) if saved is None else None
-    if not (isinstance(job.events, Source) and job.events.checked):
-        files = state_files(job.keeping.state, job.keeping.key)
-        check_quarantine(job.format.policies(), job.events, job.format.file_format, files)
+    aside, accepted = job.format.policies().quarantine, False
+    if isinstance(job.events, Source):
+        accepted = job.events.accepted
+    if aside is not None and not accepted:  # no run may read what another sets aside
+        from counton.run.written_files import check_output
+
+        read = [Path(path) for path in event_paths(job.events, job.format.file_format)]
+        read += state_files(job.keeping.state, job.keeping.key)
+        check_output(aside, (".csv",), inputs=[path for path in read if str(path) != "-"])
+        refuse_among_events(job.events, aside)
     # Nodes, and what they are called, are said by rows, so these are looked at first.
     source = open_source(job, before) if first is None and declares_nodes(job) else first
     if before is None:
@@ -193,7 +197,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
         definition = before
         refuse_other(job, definition)
-    refuse_other_kind(job, definition)
+    refuse_unproven(job, definition)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
@@ -220,7 +224,8 @@ def checked_source(job: Job) -> Source | None:
     if isinstance(job.events, Source):
         return None
     try:
-        moments = {name: EVER[name] for name in moments_named(job.rows.query or "")}
+        query = job.rows.query
+        moments = {} if query is None else {name: EVER[name] for name in moments_named(query)}
         source = open_source(job, moments=moments)
     except CountonError:  # told when the rest is known
         return None
@@ -228,17 +233,6 @@ def checked_source(job: Job) -> Source | None:
     if present := part.columns():
         part.check_columns(named_columns(job, present))
     return source if job.rows.query is None else None
-
-
-def _refuse_ended(kept: Definition, job: Job) -> None:
-    """Refuse a stream that has ended."""
-    if kept.course.ended is not None:
-        raise AlreadyEnded(
-            f"stream {job.keeping.name!r} has ended at step {kept.course.ended:,} and releases "
-            f"nothing more; begin another {field('name')}, or write again what was released from "
-            "the state alone",
-            kept.course.ended,
-        )
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -289,12 +283,12 @@ def moments_of(
             "select some of these new events again, and count them twice; use both {since} and "
             "{until}"
         )
-    if "until" in named and not is_stated(job.times.until):
+    if "until" in named and job.times.until == NEWEST:
         raise InvalidInput(
             f"{field('query', query[:40])} uses {{until}}, but {field('until', NEWEST)} is known "
             "only after the rows are read; leave one of them out"
         )
-    now, windows = datetime.now(UTC), definition.windows
+    now, windows = datetime.now(UTC), definition.cut
     steps = {"since": released if definition.new_rows else max(released - windows.lags, 0)}
     if "until" in named or job.rows.covers is not None:
         facts = ClockFacts("", None, False, released, all_of_them=False)
@@ -326,7 +320,11 @@ def open_source(
                 "name no database; give sqlite:///FILE or "
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
-        source = _open_rows(job)
+        told = job.format
+        form = CsvForm.read(
+            told.separator or ",", told.decimal or ".", told.comment, told.quotes or "doubled"
+        )
+        source = open_rows(job.events, told.file_format, form)
     if job.groups.domain is None:
         return source
     # Groups that are read from the events would reveal whose events exist.
@@ -349,28 +347,6 @@ def open_source(
         same=job.groups.domain is job.events,
     )
     return source
-
-
-def _open_rows(job: Job) -> Source:
-    """Open a job's source of rows: files, a folder, a pattern, standard input or a data frame."""
-    told = job.format
-    form = CsvForm.read(
-        told.separator or ",", told.decimal or ".", told.comment, told.quotes or "doubled"
-    )
-    return open_rows(job.events, told.file_format, form)
-
-
-def check_quarantine(
-    policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
-) -> None:
-    """Refuse to write bad rows into a file that this run reads, or the next would."""
-    if policies.quarantine is None:
-        return
-    from counton.run.written_files import check_output
-
-    read = [Path(path) for path in event_paths(events, file_format) if path != "-"]
-    check_output(policies.quarantine, (".csv",), inputs=[*kept, *read])
-    refuse_among_events(events, policies.quarantine)
 
 
 def open_job(job: Job) -> OpenedJob:

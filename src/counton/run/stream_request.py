@@ -1,7 +1,7 @@
 """The request for a stream, made from a job before any row is read and any strategy is chosen.
 
-A new stream is planned from it (`counton.run.new_stream`). A later run makes a request too,
-completed with the options that its stream keeps, and is compared with the stream (`refuse_other`).
+A new stream is planned from it (`counton.run.new_stream`). A later run makes none: one function
+(`counton.run.later_run.refuse_other`) compares its job with what the stream keeps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from counton.job.job import (
     NEWEST,
     NOW,
     Job,
+    JobStatement,
     check_most,
     check_most_a_window,
     check_people_columns,
@@ -44,7 +45,7 @@ from counton.run.definition import (
 )
 from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
-from counton.statistics.by_group import inner_of, norms_of_people
+from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
@@ -80,8 +81,8 @@ class StreamRequest:
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
         """Return the contribution bound of a row, or of a user's counted rows."""
         found = statistic.contribution(batched=True, horizon=steps)
-        found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
-        return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
+        found = replace(found, unit=self.counting.of(self.unit or found.unit))
+        return self.counting.bounding(found, statistic.norms_of_people(self.counting.most))
 
 
 def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
@@ -95,11 +96,10 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         InvalidInput: a value of the job is out of range.
     """
     once = statements.is_once(job)
-    refuse_other_kinds(job, kinds_of(job))
     check_words(job)
     statistic, parts = _new_statistic(job, once=once)
     fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
-    filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
+    filled = dict(fills(JobStatement(job))) if isinstance(job.what, str) and fills else {}
     if declares is not None and job.groups.domain is None and job.times.time is not None:
         filled["domain"] = list(declares)
     job = job.having(**filled) if filled else job
@@ -108,7 +108,14 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
         )
-    _check_beside(job, statistic)
+    refuse_other_kinds(job, kinds_of(job, statistic))
+    if getattr(statistic, "rank_digits", ()) and job.people.user is None:
+        needs = f"{field('user')}, the column that names the user of a row"
+        if rows_of_each_group(statistic) is None:
+            needs += f", and {field('most')}, how many rows of one user count"
+        raise InvalidInput(
+            f"a {statements.name_of(job.what)} that counts users needs {needs}; give it"
+        )
     guarantee = stated_guarantee(job, expires=job.promise.expire)
     groups = groups_of(job)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
@@ -175,7 +182,7 @@ def check_words(job: Job) -> None:
     if job.times.quiet is not None:
         check_integer("quiet", job.times.quiet, 0)
     if job.times.until not in (None, NOW, NEWEST):
-        moment(job.times.until or "", job.times.timezone or "UTC")
+        parse_time(job.times.until or "", job.times.timezone or "UTC")
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
@@ -215,34 +222,6 @@ def _lacks(lacking: Sequence[str]) -> MissingOptions:
         f"correct {field('state')} or {field('name')}",
         InvalidInput(several).fields,
     )
-
-
-def _check_beside(job: Job, statistic: Statistic) -> None:
-    """Refuse options that do not go with a new stream's statistic or with its way to count rows."""
-    people, kinds = job.people, {}
-    if isinstance(statistic, TallyStatistic) and statistic.counts_units:
-        kinds["unit"] = "counts"
-    elif rows_of_each_group(statistic) is not None:
-        kinds["unit"] = "users by rows"
-    elif people.user is None:
-        kinds["unit"] = "events"
-    elif people.first:
-        kinds["unit"] = "users once"
-    else:
-        kinds["unit"] = "users once a window" if people.distinct else "users"
-    if getattr(statistic, "within", None):
-        kinds["loss"] = "wanted by parts"
-    refuse_other_kinds(job, kinds)
-    inner = inner_of(statistic)
-    counts_users = isinstance(inner, TallyStatistic) and inner.rank_digits
-    if counts_users and job.people.user is None:
-        user = f"{field('user')}, the column that names the user of a row"
-        if rows_of_each_group(statistic) is not None:
-            raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
-        raise InvalidInput(
-            f"a report that counts users needs {user}, and "
-            f"{field('most')}, how many rows of one user count; give both"
-        )
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
@@ -366,10 +345,6 @@ def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dic
     return {**own, "value": parts.names[0] if parts.names else None}
 
 
-def moment(given: str | datetime, timezone: str) -> datetime:
-    return parse_time(given.isoformat() if isinstance(given, datetime) else given, timezone)
-
-
 def _cut_by_time(job: Job) -> dict[str, Any]:
     """Return start, time zone and number of steps of a stream of time windows.
 
@@ -378,7 +353,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
     assert times.every is not None
-    start = moment(times.start, zone)
+    start = parse_time(times.start, zone)
     if job.lateness.revise is not None:
         steps = times.steps
         if steps is None:  # the noise is the same for any number

@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from typing_extensions import override
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StreamConflict, field
 from counton.base.exact import name_alone
@@ -30,10 +29,10 @@ from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.job.job import Job
-from counton.rows.bad_rows import unlisted_names
+from counton.rows.bad_rows import change_error, unlisted_names
 from counton.rows.paths import are_several
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import Rows, Source
+from counton.rows.sources import Rows, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows
@@ -42,13 +41,11 @@ from counton.run.changes import (
     Counts,
     Intake,
     Observed,
-    ReadRows,
     WindowRows,
     chunks,
     compare,
-    counts_of,
     ended_steps,
-    read_whole,
+    last_moment,
     refuse_inexact_rows,
 )
 from counton.run.clock import has_slots, repeats_all_rows, windows_covered_by
@@ -105,7 +102,7 @@ Marks = Sequence[tuple[str, Rows]]
 
 
 @dataclass(frozen=True)
-class AddedRows(ReadRows):
+class AddedRows:
     """Rows of one run, read and added up, but not yet compared with the rows that the stream has
     counted.
 
@@ -120,7 +117,8 @@ class AddedRows(ReadRows):
         counts: exact numbers of the rows as read.
         until: time up to which windows are released, in microseconds since 1970; None for a table
             released once.
-        ended: number of windows that have ended by then.
+        ended: number of windows that have ended by then; for a table released once, 1.
+        columns: names of the columns of the events of a new stream; else empty.
     """
 
     settled: SettledJob
@@ -133,8 +131,14 @@ class AddedRows(ReadRows):
     ended: int
     columns: tuple[str, ...] = ()
 
-    @override
     def beside(self, stream: Stream | None) -> Changes:
+        """Compare the rows with those that a stream has counted, and return the changes that the
+        run makes; None: a new stream.
+
+        Raises:
+            ReplayMismatch: a file was counted before.
+            SumOverflow: sums would not be exact.
+        """
         job, definition = self.settled.job, self.settled.definition
         # Another process may have run since the state was read.
         before = 0 if stream is None else stream.step
@@ -250,7 +254,8 @@ class AddedRows(ReadRows):
                 f"{windows:,} more {would} be released without any new event; give the file of the "
                 f"new events, or {field('yes', True)} if nothing happened"
             )
-        refuse_other_bytes(job, given, has)
+        if once:
+            refuse_other_bytes(job, given, has)
         nothing = again or not open_private(self.tally).rows
         for mark, part in given if once and not nothing else ():
             if mark in known:
@@ -343,8 +348,36 @@ class AddedRows(ReadRows):
         return intake
 
 
-def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> AddedRows:
-    """Read the rows of a completed job, and add them up by window and group."""
+def read_rows(
+    settled: SettledJob, progress: Progress = silent, now: datetime | None = None
+) -> AddedRows:
+    """Read the rows of a completed job, and add them up. Nothing is written but the
+    file of bad rows that are set aside.
+
+    Args:
+        settled: the completed job, from `resolve`.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
+        now: current time with a zone; None: the time at which a query with ``{since}`` or
+            ``{until}`` was asked, else this machine's clock.
+
+    Raises:
+        InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
+
+    >>> import polars as pl
+    >>> from counton.run.settlement import resolve
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+    >>> job = Job(
+    ...     "count", rows, "a-state-that-is-new.db", time="at", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1
+    ... )
+    >>> with resolve(job) as settled:
+    ...     found = read_rows(settled)
+    >>> found.ended, found.tally
+    (2, Private[Tally])
+    """
+    progress("reading events", 0.25)
+    now = settled.asked_at if now is None else now
     job, definition, saved = settled.job, settled.definition, settled.saved
     source = open_private(settled.source)
     if _known_by_bytes(definition):
@@ -354,15 +387,30 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
             refuse_other_bytes(job, given, counted)
         if len(source.parts) > 1:
             source = new_files(source, definition, counted)
-    read = partial(_read, settled, progress)
-    (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
+    try:
+        labels, bounder, found, marks = _read(settled, progress, source)
+    except UnreadableRow:  # the others are read again, if the job sets such rows aside
+        source = source.sift(definition.columns.names, job.format.policies().unread)
+        labels, bounder, found, marks = _read(settled, progress, source)
+    for part in source.parts:
+        if part.has_changed():
+            raise change_error(part)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     released = settled.steps_released or 0
-    counts = counts_of(open_private(found), definition.cut, until, ended, released, now)
+    tallied = open_private(found)
+    empty, last = 0, last_moment(tallied.moments, now)
+    if until is not None and definition.cut.goes_on:
+        moments = np.array([] if last is None else [last], np.int64)
+        empty = max(ended - int(definition.cut.step_of(moments).max(initial=released)), 0)
+    counts = Counts(
+        *(tallied.rows, tallied.before, tallied.beyond, tallied.unknown),
+        *(tallied.skipped, tallied.quarantined),
+        empty=empty,
+    )
     if definition.columns.group is not None and definition.cells.named_beforehand:
         others = 0
         if definition.other is not None:
-            cells = open_private(found).cells["group"] // definition.sums.places
+            cells = tallied.cells["group"] // definition.sums.places
             others = int((cells == (definition.domain or ()).index(definition.other)).any())
         if counts.unknown or others:
             rows, names = unlisted_names(source, reading_of(job, definition))
@@ -414,7 +462,7 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 
     So if a folder gets a new file every night, only that file is read.
     """
-    if isinstance(source, Spread) or source.comes_once:
+    if isinstance(source, Spread) or source.accepted:
         return source
     one_of: dict[str, Rows] = {}
     for part in source.parts:
@@ -461,7 +509,7 @@ def _read(
     told = None if progress is silent else watch
     found = tally(source, reading, by.domain, bound=held, watch=told)
     # Bytes are hashed here, so that the digest is that of the counted bytes.
-    recognised = source.live or (_known_by_bytes(definition) and not source.comes_once)
+    recognised = source.live or (_known_by_bytes(definition) and not source.accepted)
     marks = Private([(_mark(part, definition), part) for part in source.parts if recognised])
     return labels, bounder, found, marks
 
@@ -470,7 +518,7 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
     """Return the options by which `tally`, the function that adds rows up, reads a job's rows."""
     return RowReading(
         definition.columns,
-        definition.windows,
+        definition.cut,
         cast(Unknown, definition.cells.policy or job.groups.unknown or "refuse"),
         definition.sums.rule,
         cast(ClockChange, job.format.clock_change or "raise"),

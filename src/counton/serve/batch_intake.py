@@ -96,7 +96,7 @@ def checked_batch(
     refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
     # Late rows are released with the next window that is due.
     due = now - length_of(served.job.lateness.watermark)
-    late = pl.max_horizontal("step", definition.windows.ended_by(due) + 1).alias("step")
+    late = pl.max_horizontal("step", definition.cut.ended_by(due) + 1).alias("step")
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
     refuse_overflow(
         max(parts.values(), default=0.0),
@@ -124,7 +124,7 @@ def checked_batch(
     return Batch(
         *(served.job.keeping.name, id, digest, now, answer, whole),
         *(rows, Private(aside), Private(parts)),
-        over=definition.windows.ended_by(due - _LONG),
+        over=definition.cut.ended_by(due - _LONG),
     )
 
 

@@ -126,7 +126,7 @@ class Journal:
 
     def ends(self, step: int) -> datetime | None:
         """Return the end of a step's window, in local time."""
-        windows = self.definition.windows
+        windows = self.definition.cut
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
@@ -137,7 +137,7 @@ class Journal:
         if end is None or self.definition.course.ended is not None:
             return None
         late = length_of(self.job.lateness.watermark)
-        return self.definition.windows.local(microseconds(end) + late)
+        return self.definition.cut.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
@@ -155,14 +155,14 @@ class Journal:
             "guarantee": str(definition.guarantee),
             "protected": definition.contribution.describe(definition.unit),
             "release": definition.release,
-            "every": definition.windows.every,
-            "timezone": definition.windows.timezone,
+            "every": definition.cut.every,
+            "timezone": definition.cut.timezone,
             "level": self.level,
             "group": definition.columns.group,
             "groups": self.groups(),
             "units": measured_in(definition),
             "steps": step,
-            "horizon": None if forever else definition.windows.steps,
+            "horizon": None if forever else definition.cut.steps,
             "last_window_end": None if last is None else last.isoformat(),
             "next_release": None if due is None else due.isoformat(),
         }
@@ -303,7 +303,7 @@ class Journal:
             InvalidInput: a group or time is lacking, or there are too many rows.
         """
         level = check_level(self.level if level is None else level)
-        windows = self.definition.windows
+        windows = self.definition.cut
         if not self.step:
             time = pl.Datetime("us", windows.timezone)
             schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}

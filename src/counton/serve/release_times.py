@@ -40,7 +40,7 @@ def begin(served: ServedJob) -> None:
             _check(served.job, opened.store)
             return
     try:
-        run(served.with_rows([]), now=served.definition.windows.start).close()
+        run(served.with_rows([]), now=served.definition.cut.start).close()
     except StateError:
         with open_job(served.job) as opened:
             if opened.saved is None:
@@ -113,7 +113,7 @@ class Releaser:
     @property
     def last(self) -> int:
         """When the last window is due; later batches are not taken."""
-        return self._served.definition.windows.end + self._late()
+        return self._served.definition.cut.end + self._late()
 
     def forget(self) -> None:
         """Discard what is cached, because another process may have released meanwhile."""
@@ -158,7 +158,7 @@ class Releaser:
 
     def _cut(self, us: int) -> int:
         """Return the end of the fold of ``us``: the next multiple, or when a window is due."""
-        windows = self._served.definition.windows
+        windows = self._served.definition.cut
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())
         if ended >= windows.steps:
@@ -202,7 +202,7 @@ class Releaser:
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due, after the wait for late rows, released or not."""
-        return self._served.definition.windows.ended_by(us - self._late())
+        return self._served.definition.cut.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
         """Return whether an unreleased window is due."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from typing_extensions import override
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
@@ -42,16 +41,7 @@ class InboxRows(EventFrame):
 class AcceptedRows(Source):
     """Rows that were checked on arrival."""
 
-    @property
-    @override
-    def checked(self) -> bool:
-        return True
-
-    @property
-    @override
-    def comes_once(self) -> bool:
-        """True: the transaction that counts a row removes it from the inbox."""
-        return True
+    accepted = True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:

@@ -190,8 +190,8 @@ class Service:
             return f"the stream has ended at step {ended:,}; send rows to another stream"
         if came >= last:
             return (
-                f"the last of the {definition.windows.steps:,} windows of the stream was due at "
-                f"{definition.windows.at(last)}; begin another stream"
+                f"the last of the {definition.cut.steps:,} windows of the stream was due at "
+                f"{definition.cut.at(last)}; begin another stream"
             )
         return None
 

@@ -140,6 +140,14 @@ class Grouped(TallyStatistic):
         return type(self)(inner, self.groups)
 
     @override
+    def for_people(self, most: int) -> Grouped:
+        return self.with_inner(self.inner.for_people(most))
+
+    @override
+    def norms_of_people(self, most: int) -> tuple[int, int] | None:
+        return self.inner.norms_of_people(most)
+
+    @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
         return self.with_inner(self.inner.settle(guarantee, horizon))
 
@@ -230,25 +238,4 @@ def inner_of(statistic: Statistic) -> Statistic:
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
     """Return the statistics that a report combines, by name; empty for others."""
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
-    return found
-
-
-def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Return a copy of a report for at most ``most`` rows of each person; others unchanged."""
-    if isinstance(statistic, Grouped):
-        return statistic.with_inner(for_people(statistic.inner, most))
-    report: Any = statistic
-    found: Statistic = report.for_people(most) if members_of(statistic) else statistic
-    return found
-
-
-def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Bound the 1-norm and squared 2-norm of the change by all rows of one person of a report.
-
-    Up to ``most`` rows of a person count. None for a statistic that is not a report.
-    """
-    report: Any = inner_of(statistic)
-    found: tuple[int, int] | None = None
-    if members_of(report):
-        found = report.norms_of_people(most)
     return found

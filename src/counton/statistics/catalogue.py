@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 
 if TYPE_CHECKING:
@@ -83,6 +83,31 @@ def is_keyword(name: object) -> TypeGuard[str]:
     return isinstance(name, str) and (name in OWN or name in _others())
 
 
+def nearest(name: object) -> str | None:
+    """Return the name of the statistic that is closest to an unknown word; None if none is close.
+
+    >>> nearest("mean"), nearest("averge"), nearest("x")
+    ('average', 'average', None)
+    """
+    from difflib import get_close_matches
+
+    word, known = str(name).strip().lower().replace("_", "-"), keywords()
+    if word in known:
+        return word
+    others = {other: one for one in known for other in statistic_named(one).card.also_called}
+    found = others.get(word) or others.get(word.removesuffix("s"))
+    near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
+    return found or (others.get(near[0], near[0]) if near else None)
+
+
+def hint(name: object) -> str:
+    """Return the end of a message on an unknown statistic, which suggests the closest name; "" if
+    none is close.
+    """
+    found = nearest(name)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
 @cache
 def statistic_named(keyword: str) -> type[Statistic]:
     """Return the class of the statistic with this command name.
@@ -90,37 +115,30 @@ def statistic_named(keyword: str) -> type[Statistic]:
     >>> statistic_named("average").__name__
     'Average'
     """
-    if keyword in OWN:
-        return _class(OWN[keyword])
-    if keyword not in _others():
+    where = OWN.get(keyword) or _others().get(keyword)
+    if where is None:
         raise InvalidInput(
-            f"statistic is {quote(keyword)}, which is not known; give one of "
+            f"{field('what')} is {quote(keyword)}, which is not known{hint(keyword)}; give one of "
             f"{', '.join(keywords())}"
         )
-    where = _others()[keyword]
+    module, _, name = where.partition(":")
     try:
-        found = _class(where)
+        found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); repair or remove "
             "the package that provides it"
         ) from error
-    given: Any = found
-    bases = given.__mro__ if isinstance(given, type) else ()
+    bases = found.__mro__ if isinstance(found, type) else ()
     fits = any((one.__module__, one.__name__) == _BASE for one in bases)
-    if not fits or found.card.keyword != keyword or found.__name__ in KNOWN:
+    taken = fits and keyword not in OWN and found.__name__ in KNOWN
+    if not fits or found.card.keyword != keyword or taken:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}; it must be a subclass of "
             f"counton.statistics.Statistic with the keyword {keyword!r}, and no statistic of "
             f"counton may have the name of its class: correct the class"
         )
-    return found
-
-
-def _class(where: str) -> type[Statistic]:
-    module, _, name = where.partition(":")
-    found: type[Statistic] = getattr(import_module(module), name)
-    return found
+    return cast("type[Statistic]", found)
 
 
 def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:

@@ -107,10 +107,6 @@ class Declared:
         """Return None: no delta is spent on finding groups."""
         return None
 
-    def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of the declared cells of one step."""
-        return own()
-
     def to_dict(self) -> dict[str, Any] | None:
         """Return None: there is no rule to save."""
         return None
@@ -217,10 +213,6 @@ class Discovery:
     def counters(self, guarantee: Any) -> PureDP | None:
         """Return the guarantee of the noisy counts alone, without the delta of showing groups."""
         return counters_of(guarantee)
-
-    def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of a step's cells for the largest number of found groups."""
-        return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return the rule as JSON values, from which `cells_from_dict` rebuilds it."""

@@ -505,6 +505,7 @@ class Report(TallyStatistic):
             unit=self.unit,
         )
 
+    @override
     def norms_of_people(self, most: int) -> tuple[int, int]:
         """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one person.
 
@@ -521,6 +522,7 @@ class Report(TallyStatistic):
     def error_of(self) -> ErrorScale:
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
+    @override
     def for_people(self, most: int) -> Report:
         """Return a copy for ``most`` rows of each person.
 

@@ -297,6 +297,17 @@ class Statistic(ABC):
     #: Function that computes a number from released cells, given its name; by default the number is
     number_of = number_of_cell
 
+    def for_people(self, most: int) -> Statistic:
+        """Return a copy for at most ``most`` rows of each person, if it has to know; or itself."""
+        return self
+
+    def norms_of_people(self, most: int) -> tuple[int, int] | None:
+        """Bound the 1-norm and squared 2-norm of the change by up to ``most`` rows of one person.
+
+        None: each row changes the cells by no more than `contribution` says.
+        """
+        return None
+
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """Return a copy with parameters chosen for the guarantee, or the statistic itself.
 

@@ -24,7 +24,7 @@ from counton.laws.statistic_laws import (
 from counton.noise import Key
 from counton.numbers import StepRelease
 from counton.privacy import ZCDP, PureDP
-from counton.statistics.by_group import for_people, inner_of
+from counton.statistics.by_group import inner_of
 from counton.statistics.live_statistic import Running
 from counton.statistics.readings import read_release
 from counton.statistics.statistic import (
@@ -85,7 +85,7 @@ def _check_shown_numbers(this: Any, batches: Batches) -> None:
     require(
         additive, "card.additive is True, but the results show other numbers than the released ones"
     )
-    people = for_people(this, 2).contribution(batched=True, horizon=last)
+    people = this.for_people(2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
     require(
         same_row,
