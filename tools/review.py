@@ -45,9 +45,10 @@ PRIVATE = (
         ("tests/rows/test_rows_alone.py", "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/contribution_bounds.py", "run/first_rows.py", "run/erasure.py", "state/seen.py"),
+        ("run/contribution_bounds.py", "run/first_rows.py", "run/slots.py", "run/erasure.py",
+         "state/seen.py"),
         "no more of a person's rows count than stated, in files of all events and of new ones",
-        ("tests/run/test_people.py", "tests/run/test_first_rows.py",
+        ("tests/run/test_people.py", "tests/run/test_first_rows.py", "tests/run/test_slots.py",
          "tests/run/test_neighbours.py"),
     ),
     Room(
@@ -224,6 +225,7 @@ BESIDES = (
     "base/private.py",
     "run/contribution_bounds.py",
     "run/first_rows.py",
+    "run/slots.py",
     "run/changes.py",
     "run/unordered_rows.py",
     "privacy/filter.py",

@@ -151,6 +151,19 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         assert now(people_job(state, last, 3, recounts=recounts)) == wanted
 
 
+def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
+    for recounts, wanted in ((None, [3, 3, 3]), (1, [3, 5, 5])):
+        for until, value, found in zip((1, 2, 3), (3, 5, 4), wanted, strict=True):
+            rows = pl.DataFrame({"at": ["2024-03-01T12:00"], "user": ["u"], "paid": [value]})
+            job = Job(
+                "sum", rows, tmp_path / f"{recounts}.db", time="at", every="1d", yes=True,
+                start="2024-03-01", value="paid", lower=0, upper=9, resolution=1, user="user",
+                most=1, revise="3d", recounts=recounts, until=day(until + 1), epsilon=10**6,
+            )  # fmt: skip
+            with run(job) as outcome:
+                assert outcome.read().numbers.series.estimates.round().ravel()[0] == found
+
+
 def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     """Of covered windows alone rows count, and none of a released one."""
     state, more = tmp_path / "s.db", {"revise": None, "steps": 9, "release": "windows"}

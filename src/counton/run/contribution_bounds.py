@@ -222,7 +222,7 @@ class ContributionBounder:
         self._released = released if definition.cut.goes_on else 0
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
-        self._all = self._inside = range(1, self._windows.steps + 1)
+        self._inside = range(1, self._windows.steps + 1)
         self._recounts = definition.strategy.facts.corrections
         self._first_not_closed = _EARLIEST  # period; later if the operator closed periods
         self._kept: list[marks.MarkSet] = []
@@ -244,7 +244,8 @@ class ContributionBounder:
         Raises:
             StreamConflict: another process has released steps meanwhile, so other rows would count.
         """
-        self._memory, self._kept, self._inside = memory, [], self._all if inside is None else inside
+        self._memory, self._kept = memory, []
+        self._inside = self._inside if inside is None else inside
         closed = (part.period for part in self._parts_of(CLOSED))
         self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
         refused, known_ids = self._parts_of(REFUSED), self._parts_of("id")
@@ -379,11 +380,9 @@ class ContributionBounder:
         number.
         """
         period, still_open = self._periods(rows), self._first_open(self._released)
-        first_open = self._definition.cut.first_open(self._released)
+        first_open = max(self._inside.start, self._windows.first_open(self._released))
         still = period >= still_open.period
-        still &= (rows.step >= max(first_open, self._inside.start)) & (
-            rows.step < self._inside.stop
-        )
+        still &= (rows.step >= first_open) & (rows.step < self._inside.stop)
         if self._by_id:
             still &= rows.us // _DAY_US >= still_open.day
         places = np.flatnonzero(still)

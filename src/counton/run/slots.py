@@ -55,12 +55,10 @@ class Slots(NamedTuple):
         lost = ~first_equal(row_hashes([slots.digests, *slots.facts[:3]]), rows, -used)
         lost &= (step >= inside.start) & (step < inside.stop)
         freed = lost & (used < recounts)
-        free = _at(slots, freed | (step == 0))
-        if recounts:
-            none = np.zeros(len(free.digests), np.int64)
-            free = free._replace(facts=(none, none, none, (used + freed)[freed | (step == 0)]))
+        free, none = freed | (step == 0), np.zeros(len(step), np.int64)
+        empty = slots._replace(facts=(none, none, none, used + freed))
         lacking = int(lost.sum()) - int(freed.sum())
-        return cls(_at(slots, ~freed & (step > 0)), free, _at(slots, freed), lacking)
+        return cls(_at(slots, ~free), _at(empty, free), _at(slots, freed), lacking)
 
     def fill(self, new: MarkSet | None) -> MarkSet:
         """Return all slots of the period once a unit's ``new`` rows have taken its free slots.
