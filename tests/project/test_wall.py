@@ -288,7 +288,7 @@ FACES = {
         "counton.run.outputs",
     ),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
-    "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),
+    "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),
     "a notebook": ("counton.released.screen",),

@@ -381,7 +381,7 @@ def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
             "is older than its released numbers, or its witness cannot say"
             in answer.json()["detail"]
         )
-        for path in ("", "/series", "/release", "/live"):
+        for path in ("", "/series", "/release"):
             found = service("GET", f"/v1/streams/visits{path}")
             assert (found.status_code, found.json()) == (503, answer.json()), path
         assert service("GET", "/v1/streams").json() == {"streams": []}

@@ -33,13 +33,7 @@ def test_a_service_that_is_told_to_end_answers_what_is_under_way(tmp_path: Path)
         thread.start()
         while len(answers) < 5 and thread.is_alive():
             time.sleep(0.02)
-        with httpx.stream(
-            "GET", f"{service.url}/v1/streams/visits/live", timeout=HANGS, **PLAIN
-        ) as live:
-            lines = live.iter_lines()
-            next(lines)
-            assert service.stop() == 0
-            list(lines)  # it ends, and does not break off
+        assert service.stop() == 0
         thread.join()
         assert set(answers) <= {202, 503}
         accepted = answers.count(202)

@@ -106,7 +106,7 @@ def test_ids_that_are_no_names(service: Running, batch: str) -> None:
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "visits%00", "x" * 500, "visits'--", "%ff"])
 def test_names_that_are_no_streams(service: Running, name: str) -> None:
-    for path in ("", "/series", "/release", "/live"):
+    for path in ("", "/series", "/release"):
         assert service.get(f"/v1/streams/{name}{path}").status_code in (404, 422)
 
 
@@ -225,33 +225,6 @@ def test_questions_that_have_no_answer(service: Running, query: dict[str, str]) 
     answer = service.get("/v1/streams/visits/series", **query)
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"]
-
-
-def test_live_releases_are_told_and_resumed(own: Running) -> None:
-    service = own
-    service.at(12)
-    service.wait_for(12)
-    url = f"{service.url}/v1/streams/visits/live"
-    with httpx.stream(
-        "GET", url, headers={"Last-Event-ID": "10"}, timeout=HANGS, **PLAIN
-    ) as stream:
-        assert stream.headers["content-type"].startswith("text/event-stream")
-        told = events(stream)
-        assert [next(told)[0] for _ in range(2)] == [11, 12]
-        service.at(13)
-        step, said = next(told)
-    assert step == 13
-    assert said["rows"] == service.series(last=1)
-    assert service.get("/v1/streams/visits/live", after="x").status_code == 422
-
-
-def events(stream: httpx.Response) -> Iterator[tuple[int, dict[str, list[dict[str, object]]]]]:
-    step = 0
-    for line in stream.iter_lines():
-        if line.startswith("id: "):
-            step = int(line[4:])
-        if line.startswith("data: "):
-            yield step, json.loads(line[6:])
 
 
 def test_all_paths_are_described(service: Running) -> None:

@@ -98,7 +98,7 @@ def application(service: Service) -> FastAPI:
         return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
 
     for paths in (
-        reading.router(service.journals, service.feeds, service.failed, service.access),
+        reading.router(service.journals, service.failed, service.access),
         writing.router(service, count),
         assets.router(),
     ):

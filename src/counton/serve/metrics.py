@@ -108,8 +108,6 @@ def _all(
     yield "counton_refused_copy", "gauge", says, _by_stream(refused)
     yield "counton_steps", "gauge", "steps released", _by_stream(steps)
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", _by_stream(lags)
-    listeners = {name: feed.listeners for name, feed in list(service.feeds.items())}
-    yield "counton_listeners", "gauge", "readers who listen", _by_stream(listeners)
     budgets = [
         Number({"stream": name, "unit": journal.definition.unit}, left)
         for name, journal in list(service.journals.items())

@@ -289,7 +289,6 @@ class Journal:
         of: str | None = None,
         level: float | None = None,
         last: int | None = None,
-        since: int = 0,
     ) -> SeriesAnswer:
         """Return the rows of some released steps and groups.
 
@@ -297,7 +296,6 @@ class Journal:
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, if they are released.
             last: only this many newest steps.
-            since: only later steps, and windows that were not final yet at this one.
 
         Raises:
             InvalidInput: a group or time is lacking, or there are too many rows.
@@ -311,10 +309,7 @@ class Journal:
             nothing = pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
             return SeriesAnswer(self.name, level, nothing, self.promise())
         released = self.read(level)
-        # Revised windows that were not final at step `since` have changed: return them again. With
-        # totals beside them, all windows are read anew.
-        anew = since if windows.lags and self.definition.release == "both" else windows.lags
-        first, stop = max(1, since + 1 - anew), len(released.steps) + 1
+        first, stop = 1, len(released.steps) + 1
         ends = windows.ends(range(stop))  # from the stream's beginning
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))

@@ -6,13 +6,12 @@ import gzip
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi import APIRouter, HTTPException, Path, Query, Request
+from fastapi.responses import JSONResponse, Response
 
 from counton.run.written_files import no_formulas
 from counton.serve.access import Access
 from counton.serve.assets import takes_gzip
-from counton.serve.live import Feed
 from counton.serve.public_series import Journal, SeriesAnswer
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
@@ -45,7 +44,6 @@ def check_name(name: str, known: Collection[str], failed: Collection[str]) -> No
 
 def router(
     journals: Mapping[str, Journal],
-    feeds: Mapping[str, Feed],
     failed: Collection[str],
     access: Access,
 ) -> APIRouter:
@@ -119,34 +117,6 @@ def router(
     def release(request: Request, name: Name) -> Response:
         """The whole release, in the form of a file for `counton.read`."""
         return _compress(JSONResponse(of(name).whole()), request)
-
-    @paths.get(
-        "/{name}/live",
-        response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}}},
-    )
-    def live(
-        name: Name,
-        last_event_id: Annotated[
-            str | None, Header(description="the last step that the reader knows", max_length=20)
-        ] = None,
-        after: Annotated[
-            int | None, Query(ge=0, le=2**53, description="instead of the header Last-Event-ID")
-        ] = None,
-    ) -> StreamingResponse:
-        """New steps as they are released: server-sent events."""
-        of(name)
-        if last_event_id is not None:
-            if not last_event_id.isascii() or not last_event_id.isdigit():
-                raise HTTPException(
-                    422, "Last-Event-ID must be the number of a step; give a whole number"
-                )
-            after = int(last_event_id)
-        return StreamingResponse(
-            feeds[name].listen(after),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
 
     return paths
 

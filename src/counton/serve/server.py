@@ -123,7 +123,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """HTTP server that first stops the service, whose listeners' connections never end."""
+    """HTTP server that first stops the service."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)

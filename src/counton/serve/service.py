@@ -1,4 +1,4 @@
-"""A service: its streams, and its threads for intake, releases and listeners."""
+"""A service: its streams, and its threads for intake and releases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from counton.base.errors import (
 from counton.frame.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
-from counton.serve.live import LOOK, Feed
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
 from counton.serve.read_paths import UNSURE
@@ -37,6 +36,8 @@ from counton.state.state_witness import witness_remarks
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
+#: Seconds between two readings of the journal.
+_LOOK = 0.5
 #: Seconds between two attempts to begin a job that failed for a passing reason.
 _AGAIN = 5.0
 _PASSES = (StateError, StreamConflict, WrongKey)
@@ -114,7 +115,6 @@ class Service:
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
-        self.feeds: dict[str, Feed] = {}
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._wait: dict[str, tuple[int, float]] = {}
@@ -150,11 +150,10 @@ class Service:
         state = self.states[address]
         if name not in state.names:
             state.add(name)
-        journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
             served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
         )
-        self.journals[name], self.feeds[name] = journal, Feed(journal)
+        self.journals[name] = Journal(state.store, served.job)
 
     @property
     def remarks(self) -> list[str]:
@@ -323,7 +322,7 @@ class Service:
             led = now_led
             now = monotonic()
             with suppress(CountonError):
-                if now - looked > LOOK / 2:
+                if now - looked > _LOOK:
                     state.waiting_bytes, looked = state.inbox.load().bytes, now
                 if led and now - forgot > 3600:
                     before = microseconds(self.clock())
@@ -352,7 +351,7 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Send new releases to listeners until the service stops.
+        """Look for new releases until the service stops.
 
         Jobs that could not begin are tried again, and the log warns of windows released ahead of
         the clock.
@@ -371,14 +370,12 @@ class Service:
                     "is slow: nothing more is released until it reaches their end; set the clock",
                     stream=name,
                 )
-            for name, feed in list(self.feeds.items()):
+            for name, journal in list(self.journals.items()):
                 try:
-                    await feed.look()
+                    await asyncio.to_thread(journal.refresh)
                     broken.discard(name)
                 except (Exception, PanicException) as error:  # after any error it looks again
                     if name not in broken:
                         warn("a stream cannot be read", stream=name, error=type(error).__name__)
                     broken.add(name)
-            await asyncio.sleep(LOOK / 2)
-        for feed in self.feeds.values():
-            feed.close()
+            await asyncio.sleep(_LOOK)
