@@ -41,7 +41,7 @@ SAID = (
     *("--user", "reader", "--most", "2"),
     *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
 )
-WHOM = {"whom": ["user=reader most=3 per=1d"]}
+WHOM = {"protects": ["people"], "user": ["reader"], "most": ["3"], "per": ["1d"]}
 Terminal = Callable[..., Talk]
 
 
@@ -76,7 +76,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
 ) -> None:
     done = terminal(
         *("loans.csv", "--save", "loans.toml", "--start", "2020-10-24"),
-        groups=["by=branch domain=north,south"], how_much=["within=15"], **WHOM,
+        by=["branch"], domain=["north,south"], within=["15"], **WHOM,
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
     job = job_of(loans, "loans.toml")
@@ -91,9 +91,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
     }  # fmt: skip
     assert "exact, not to be published: the first rows are of 2020-10-24 to 2020-10-25" in done.out
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
-    assert (
-        "each night: counton run" in done.out or "every night: counton run loans.toml" in done.out
-    )
+    assert "the first time, and every night: counton run loans.toml" in done.out
     monkeypatch.chdir(loans)
     ran = place.plain("run", "loans.toml", "--until", "2020-10-26T06:00")
     assert ran.code == 0, ran.err
@@ -103,21 +101,21 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
 def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     terminal: Terminal, loans: Path
 ) -> None:
-    assert terminal("loans.csv", when=["start=2020-10-24"], **WHOM).code == 0
+    assert terminal("loans.csv", start=["2020-10-24"], **WHOM).code == 0
     lines = (loans / "nightly.toml").read_text().partition("[jobs.loans]\n")[2].splitlines()
     assert all(line.startswith("# ") for line in lines[::2])
     assert not any(line.startswith("#") for line in lines[1::2])
     assert "2020-10-25" not in "".join(lines)
 
 
-@pytest.mark.parametrize("wrong", ["", "reader", "user=who most=3", "user=reader"])
+@pytest.mark.parametrize("wrong", ["", "reader", "user"])
 def test_whom_to_protect_has_no_usual_answer_and_its_columns_are_listed(
     terminal: Terminal, loans: Path, wrong: str
 ) -> None:
-    done = terminal("loans.csv", whom=[wrong, "unit=loan"])
+    done = terminal("loans.csv", protects=[wrong, "rows"], unit=["", "loan"])
     assert (done.code, done.left) == (0, {}), done.out
-    assert "user=COLUMN (of reader, branch, borrowed_at)" in done.out
-    assert "whom does it protect: " in done.out  # no brackets
+    assert "people (one of reader, branch, borrowed_at names them)" in done.out
+    assert "protects: " in done.out  # no brackets
     assert "Error: " in done.out
     job = job_of(loans)
     assert (job["unit"], "user" in job) == ("loan", False)
@@ -126,35 +124,83 @@ def test_whom_to_protect_has_no_usual_answer_and_its_columns_are_listed(
 @pytest.mark.parametrize(
     ("prompt", "wrong", "right", "why"),
     [
-        ("when", "all", "", "'all' states none of time=..., timezone=..., every=..."),
-        ("when", "every='1h", "", "a quote has no end"),
-        ("when", "time=when", "every=1h", "there is no column 'when'; the columns are reader"),
-        ("when", "time=branch", "", "column 'branch' holds no times in a known format"),
-        ("when", "timezone=Berlin", "timezone=Europe/Berlin", "'Berlin'"),
-        ("when", "every=soon", "every=1d", "window length 'soon' is not a whole number"),
-        ("when", "start=yesterday", "start=2020-10-24", "'yesterday'"),
-        ("what", "release=all", "", "'all'"),
-        ("groups", "by=shop domain=a,b", "none", "there is no column 'shop'"),
-        ("groups", "by=branch", "none", "domain has no usual value"),
-        ("whom", "user=reader most=0", "unit=loan", "would count nothing; it is how many"),
-        ("late", "missing=perhaps", "missing=refuse", "'perhaps'"),
-        ("late", "watermark=long", "watermark=6h", "'long'; it is a length"),
-        ("how much", "e=3", "epsilon=2", "'e=3' states none of epsilon=..."),
-        ("how much", "epsilon=-1", "epsilon=2", "-1"),
+        ("time", "when", "borrowed_at", "there is no column 'when'; the columns are reader"),
+        ("time", "branch", "", "column 'branch' holds no times in a known format"),
+        ("timezone", "Berlin", "Europe/Berlin", "'Berlin'"),
+        ("every", "soon", "1d", "window length 'soon' is not a whole number"),
+        ("start", "yesterday", "2020-10-24", "'yesterday'"),
+        ("holds", "some", "all", "covers=some is not a length"),
+        ("holds", "12h", "all", "covers=12h covers the windows from"),
+        ("by", "shop", "none", "there is no column 'shop'"),
+        ("most", "0", "3", "would count nothing; it is how many"),
+        ("most", "some", "3", "'some'"),
+        ("per", "soon", "all", "'soon'"),
+        ("within", "-1", "epsilon=1", "-1"),
     ],
 )
 def test_a_wrong_answer_is_asked_again_with_the_reason(
     terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
 ) -> None:
-    answers = {"whom": ["unit=loan"]} | {prompt.replace(" ", "_"): [wrong, right]}
-    done = terminal("loans.csv", **answers)
+    whom = {"protects": ["rows"], "unit": ["loan"]} if prompt == "holds" else WHOM
+    done = terminal("loans.csv", **(whom | {prompt: [wrong, right]}))
     assert (done.code, done.left) == (0, {}), done.out
     assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
     assert load(loans / "nightly.toml")
 
 
+#: What three nights' files say when they hold what is new, two days, or all rows.
+NIGHTS = {
+    "new": ["2024-03-01 1 2 3", "2024-03-02 4 5", "2024-03-03 6"],
+    "2d": ["2024-03-01 1 2 3", "2024-03-01 1 2 3\n2024-03-02 4 5", "2024-03-02 4 5\n2024-03-03 6"],
+    "all": [
+        "2024-03-01 1 2 3",
+        "2024-03-01 1 2 3\n2024-03-02 4 5",
+        "2024-03-01 1 2 3\n2024-03-02 4 5\n2024-03-03 6",
+    ],
+}
+LINES = {"new": {"append": True}, "2d": {"covers": "2d"}, "all": {}}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("holds", [*NIGHTS])
+def test_what_a_file_holds_is_asked_and_the_written_job_runs_night_by_night(
+    terminal: Terminal,
+    loans: Path,
+    place: Workplace,
+    monkeypatch: pytest.MonkeyPatch,
+    holds: str,
+    *,
+    asked: bool,
+) -> None:
+    monkeypatch.chdir(loans)
+
+    def written(night: int) -> None:
+        lines = [line.split() for line in NIGHTS[holds][night].split("\n")]
+        rows = [f"{day}T0{hour}:00Z" for day, *hours in lines for hour in hours]
+        Path("visits.csv").write_text("\n".join(["at", *rows]) + "\n")
+
+    written(0)
+    words = ["--unit", "visit", "--timezone", "UTC", "--start", "2024-03-01", "--epsilon", "100"]
+    words += ["--watermark", "0s", *([] if holds == "2d" else ["--until", "newest"])]
+    if asked:
+        done = terminal("visits.csv", *words, holds=[holds])
+        assert (done.code, done.left) == (0, {}), done.out
+        assert "Does a file hold whole days, or only what is new?" in done.out
+    else:
+        assert place.plain("init", "visits.csv", "--yes", "--holds", holds, *words).code == 0
+    job = job_of(loans)
+    assert {key: job[key] for key in ("append", "covers") if key in job} == LINES[holds]
+    for night in range(3):
+        written(night)
+        ran = place.plain("run", "nightly.toml", "--until", f"2024-03-0{night + 2}")
+        assert ran.code == 0, ran.err
+        assert "Released 1 new window" in ran.out
+    counts = pl.read_csv("visits.released.csv")["window_estimate"].to_list()
+    assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
+
+
 def test_what_is_stated_is_not_asked(terminal: Terminal) -> None:
-    done = terminal("loans.csv", *SAID, "--release", "windows", "--watermark", "1h",
+    done = terminal("loans.csv", *SAID, "--holds", "all", "--watermark", "1h",
                     "--every", "1d", "--time", "borrowed_at")  # fmt: skip
     assert done.code == 0
     assert "? " not in done.out

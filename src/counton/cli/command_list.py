@@ -20,7 +20,7 @@ BESIDE = {
 
 #: Aims of a new user, and the command to begin with.
 INTENTS = {
-    "a number each day": "counton init visits.csv asks six questions, and writes a job file for "
+    "a number each day": "counton init visits.csv asks for all it needs, and writes a job file for "
     "counton run; in one command: counton count -h",
     "protect people": "counton init asks whom to protect; in one command: --user COLUMN --most N",
     "a table": "counton contingency -h, hierarchy -h, ranges -h: once, or after each window",

@@ -1,11 +1,11 @@
-"""The command ``init``: it makes a job file for a file of events, by six questions."""
+"""The command ``init``: it asks what a count needs, and writes a job file."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -39,9 +39,7 @@ from counton.run.first_job import (
 from counton.run.job_plan import PlannedJob
 
 #: Options of the job file, not of the job.
-_OF_FILE = ("save", "force", "yes")
-#: Fields that are whole numbers.
-_WHOLE = ("most", "steps", "around")
+_OF_FILE = ("save", "force", "yes", "holds")
 #: The answer for "no groups".
 _NONE = "none"
 
@@ -65,6 +63,8 @@ def perform(options: FirstOptions) -> None:
         and (stated := options.option(one.name)) is not None
         and stated is not False  # 0 is stated
     }
+    if options.holds is not None:
+        values = {**values, **_rows_of_files(options.holds)}
     if (date := last_date(job_of(values))) is not None:
         raise InvalidInput(
             f"{field('until', date)} would stop every later night's run at this date, too: leave "
@@ -75,7 +75,7 @@ def perform(options: FirstOptions) -> None:
     _tell_of_rows(look, job_of(values))
     if not options.yes and sys.stdin.isatty() and sys.stdout.isatty():
         try:
-            values = _Questions(console, look, values).ask_all()
+            values = _Questions(console, look, values).ask_all(options.holds)
         except (KeyboardInterrupt, typer.Abort):
             console.write_line("\nnothing is written")
             raise
@@ -95,26 +95,17 @@ def _tell_of_rows(look: FirstLook, job: Job) -> None:
         errors.write_line(f"note: {note}")
 
 
-def _fields_in(answer: str, names: Collection[str]) -> dict[str, Any]:
-    """Read the fields that an answer states, such as ``every=1h start=2026-10-24``.
+def _rows_of_files(answer: str) -> dict[str, Any]:
+    """Return the fields that say what a file holds: all rows, those of some windows, or new ones.
 
-    Raises:
-        InvalidInput: a word states none of the fields that may be named, or a quote has no end.
+    >>> _rows_of_files("all"), _rows_of_files("7d"), _rows_of_files("new")
+    ({'append': False}, {'covers': '7d'}, {'append': True})
     """
-    found = {}
-    try:
-        words = shlex.split(answer)
-    except ValueError:
-        raise InvalidInput(f"a quote has no end in {answer!r}; close it") from None
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in names or not value:
-            raise InvalidInput(
-                f"{word!r} states none of {', '.join(f'{one}=...' for one in names)}; write "
-                f"these fields as NAME=VALUE, and a value with spaces in quotes"
-            )
-        found[name] = int(value) if name in _WHOLE and value.isdecimal() else value
-    return found
+    return {"covers": answer} if answer not in ("all", "new") else {"append": answer == "new"}
+
+
+def _whole(answer: str) -> dict[str, Any]:
+    return {"most": int(answer) if answer.isdecimal() else answer}
 
 
 class _Questions:
@@ -125,125 +116,104 @@ class _Questions:
     def __init__(self, console: Console, look: FirstLook, values: JobValues) -> None:
         self.console, self.look, self.values = console, look, dict(values)
 
-    def ask_all(self) -> JobValues:
+    def ask_all(self, held: str | None) -> JobValues:
         """Ask all questions, and return the fields that options and answers state.
+
+        Args:
+            held: what a file holds; None: nobody said.
 
         Raises:
             InvalidInput: the stated options do not go together, whatever is answered.
         """
-        columns, stated = ", ".join(self.look.columns), {*self.values}
+        columns, whom = ", ".join(self.look.columns), {"user", "unit"} & {*self.values}
+        self.console.write_line(f"columns: {columns}. Enter takes the answer in brackets.")
         time = next((one.name for one in self.look.times), self.look.columns[0])
-        self.write(f"columns: {columns}")
-        self.write("Enter takes the answer in brackets; or write what differs, as in every=1h.")
-        usual: dict[str, Any] = {"time": time, "timezone": _zone_here(), "every": "1d"}
-        job = complete_job(usual | self.values, self.look)
+        self.ask("time", "Which column holds the times?", time)
+        self.ask("timezone", "In which zone does a day begin?", _zone_here())
+        self.ask("every", "How long is a window?", "1d")
+        job = complete_job(self.values, self.look)
         facts = self.look.for_operator(job)
         if facts.first is not None and facts.newest is not None:
             span = f"{facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
-            self.write(f"{EXACT}: the first rows are of {span}")
-        usual["start"] = fitting_start(job, self.look) or usual_start()
-        if are_old(job, self.look):
-            usual["until"] = NEWEST
-        self.ask(
-            "1. When? The column of times, zone of days, length of a window, and the first window, "
-            "which is published.",
-            usual,
-            ("time_format", "until", "steps", "around"),
-        )
-        if complete_job(self.values, self.look).noise.release is not None:
+            self.console.write_line(f"{EXACT}: the first rows are of {span}")
+        begin = fitting_start(job, self.look) or usual_start()
+        self.ask("start", "When does the first window begin? It is published.", begin)
+        if not whom:
+            text = f"Whom does it protect: people (one of {columns} names them), or single rows?"
+            self.ask("protects", text, None, self._whom)
+        if whom != {"unit"} and self.protects != "rows":
+            self.ask("user", "Which column names the person?")
+            if "first" not in self.values:
+                self.ask("most", "How many rows of a person count?", None, _whole)
+                text = "In each period, as in 1d; or all: in the whole stream?"
+                self.ask("per", text, None, lambda it: {} if it == "all" else {"per": it})
+        elif not whom:
+            self.ask("unit", "What is a row, in one word, as in visit?")
+        if held is None:
             self.ask(
-                "2. What? Each window's own number (windows), totals so far (totals), or both.",
-                {"release": "windows"},
+                "holds",
+                "Does a file hold whole days, or only what is new? all: all rows since the start; "
+                "7d: all rows of the last seven days; new: only new rows.",
+                "new" if job.rows.append else "all",
+                _rows_of_files,
             )
-        if self.values.get("unknown") != "discover":
-            self.ask(
-                "3. Groups? Each has a number, and its name is published: take names from a public "
-                f"list. As in by=COLUMN domain=A,B,C (or a file of names); or {_NONE}.",
-                {"by": None, "domain": None},
-                ("other", "unknown"),
-                enter=_NONE if "by" not in stated else None,
-            )
-        if not {"user", "unit"} & stated:
-            self.ask(
-                f"4. Whom does it protect? A person: user=COLUMN (of {columns}), most=3 per=1d "
-                "bound the rows of a person that count. Or a single row: unit=visit, its name.",
-                {"user": None, "most": None, "unit": None},
-                ("per",),
-                one_of=("user", "unit"),
-            )
-        elif "user" in stated and "first" not in stated:
-            self.ask("4. How many rows of a person count, as in most=3 per=1d?", {"most": None},
-                     ("per",))  # fmt: skip
-        wait = complete_job(self.values, self.look).lateness.watermark
-        self.ask(
-            "5. Late rows? How long after its end a window is released.",
-            {"watermark": wait},
-            ("revise", "id", "missing", "clock_change"),
-        )
-        if not {"epsilon", "rho", "within"} & stated:
-            plan = check_job(self.values, self.look)[1]
-            self.ask(
-                f"6. How much may one lose? With epsilon=1 {'; '.join(errors_in_words(plan))}. Or "
-                "within=15, the largest error.",
-                {"epsilon": "1"},
-                ("delta", "rho", "within"),
-                one_of=("epsilon", "rho", "within"),
-            )
+        if are_old(job, self.look) and "covers" not in self.values:
+            self.ask("until", "What ends the last window: newest row, or clock (now)?", NEWEST)
+        if not {"by", "unknown"} & {*self.values}:
+            text = "Which column has the groups, whose names are published?"
+            self.ask("by", text, _NONE, lambda it: {} if it == _NONE else {"by": it})
+        if "by" in self.values and self.values.get("unknown") != "discover":
+            self.ask("domain", "Their names, from a public list? As in A,B,C, or a file of names.")
+        if not {"epsilon", "rho", "within"} & {*self.values}:
+            errors = "; ".join(errors_in_words(check_job(self.values, self.look)[1]))
+            text = f"With epsilon=1 {errors}. Keep it, or which error at most, as in 15?"
+            loss = "epsilon=1"
+            self.ask("within", text, loss, lambda it: {} if it == loss else {"within": it})
         return self.values
 
-    def write(self, text: str) -> None:
-        self.console.write_line(text)
+    protects = "people"
+
+    def _whom(self, answer: str) -> dict[str, Any]:
+        if answer not in ("people", "rows"):
+            raise InvalidInput(f"{answer!r} is neither: write people or rows")
+        self.protects = answer
+        return {}
 
     def ask(
         self,
+        name: str,
         text: str,
-        usual: Mapping[str, Any],
-        also: Collection[str] = (),
-        *,
-        one_of: Sequence[str] = (),
-        enter: str | None = None,
+        usual: str | None = None,
+        convert: Callable[[str], dict[str, Any]] | None = None,
     ) -> None:
-        """Ask one question for several fields until its answer is accepted; after each refusal
-        print the reason. Fields that are stated already are left out.
+        """Ask for one field until its answer is accepted; after each refusal print the reason. A
+        field that is stated already is left out.
 
         Args:
-            usual: the fields, each with its usual value; None for a field without a usual value.
-            also: further fields that an answer may state.
-            one_of: fields of which an answer must state one; the others of ``usual`` may be left
-                out.
-            enter: answer that states no field, and that an empty line stands for.
+            usual: answer that an empty line stands for; None: there is none.
+            convert: function that makes fields of the answer; None: it is the value of ``name``.
         """
-        left = {name: value for name, value in usual.items() if name not in self.values}
-        if not left:
+        if name in self.values:
             return
-        known = {name: value for name, value in left.items() if value is not None}
-        words = enter or " ".join(f"{name}={shlex.quote(str(it))}" for name, it in known.items())
-        label = text[3:].partition("?")[0].lower()
-        self.write(f"\n{text}")
+        self.console.write_line(f"\n{text}")
         while True:
             try:
-                answer = self.console.ask_line(f"   {label}{words and f' [{words}]'}: ").strip()
+                brackets = "" if usual is None else f" [{usual}]"
+                answer = self.console.ask_line(f"   {name}{brackets}: ").strip() or usual
             except EOFError:
                 raise typer.Abort from None
-            if enter is not None and answer in ("", enter):
-                return
             try:
-                stated = _fields_in(answer, [*left, *also])
-                found = stated if stated.keys() & {*one_of} else known | stated
-                lacking = [name for name in left if name not in found]
-                if lacking and not found.keys() & {*one_of}:
-                    raise InvalidInput(
-                        f"{' or '.join(one_of or lacking)} has no usual value: write "
-                        f"{(one_of or lacking)[0]}=..."
-                    )
-                values = self.values | found
-                if "user" in found and "most" not in values:
-                    raise InvalidInput("how many rows of a person count? Write most=3 too")
+                if not answer:
+                    raise InvalidInput("this has no usual answer: write one")
+                values = self.values | (convert(answer) if convert else {name: answer})
+                for column in {"time", "by", "user"} & (values.keys() - self.values.keys()):
+                    self.look.check_column(values[column])
                 check_job(values, self.look)
+            except CountonError as error:
+                self.console.write_line(f"Error: {error.translate({name: name})}")
+            else:
                 self.values = values
                 return
-            except CountonError as error:
-                self.write(f"Error: {error.translate({name: name for name in [*left, *also]})}")
 
 
 def _zone_here() -> str:

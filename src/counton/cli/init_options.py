@@ -14,7 +14,7 @@ _OF_JOB = (
     *("time", "time_format", "timezone", "every", "start", "steps", "around", "watermark"),
     *("revise", "clock_change", "by", "domain", "other", "unknown", "user", "most", "per"),
     *("first", "unit", "epsilon", "delta", "rho", "within", "missing", "bad_rows", "id"),
-    *("append", "query", "file_format", "separator", "quotes", "key", "witness"),
+    *("query", "file_format", "separator", "quotes", "key", "witness"),
 )
 
 
@@ -37,6 +37,11 @@ class FirstOptions(OptionRecord):
     )
     force: bool = option(False, "overwrite a job file that exists")
     yes: bool = option(False, "ask no questions: take the usual value of all that is not stated")
+    holds: str | None = option(
+        None,
+        "what a file holds: all (rows since the start), a length such as 7d (all rows of the last "
+        "seven days), or new (only new rows); default: all, for a folder new",
+    )
     until: str | None = option(
         None, "now (the clock decides which windows have ended), or newest: the newest event does"
     )

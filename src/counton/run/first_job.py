@@ -20,7 +20,7 @@ from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.job.job import NEWEST, Job
 from counton.job.stated_options import kind_of, named_columns, options_of_job
-from counton.run.clock import QUIET
+from counton.run.clock import QUIET, covered_windows
 from counton.run.default_state import default_state, holds_new_events, path_beside, path_of, stem_of
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import look_at as look_at
@@ -56,7 +56,9 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
         )
     file = state_file(job.keeping.state)
     check_places(file, file_of(job.keeping.key))
-    return job, planned_job(job)
+    plan = planned_job(job)
+    covered_windows(job.rows.covers, plan.definition.windows, 0, 1)  # a window at least
+    return job, plan
 
 
 def complete_job(values: JobValues, look: FirstLook) -> Job:
@@ -116,7 +118,7 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     whole = complete_job(values, look)
     if job.times.start is None and fitting_start(whole, look) is not None:
         found["start"] = "beginning of the first window, which is published; no row is of this year"
-    if job.times.until is None and are_old(whole, look):
+    if job.times.until is None and not job.rows.covers and are_old(whole, look):
         found["until"] = (
             f"{NEWEST} if the file is of the past, so that the newest row, which is then not "
             "protected, ends the last window; now if rows still come"
