@@ -23,9 +23,11 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import check_level
 from counton.planning.ranges_plan import CellsDesign
-from counton.tables import Workload
+from counton.strategies.strategy import NodeNoise
+from counton.tables import AllRanges, LineStrategy, Queries, RandomSubsets, TreeNodes, Workload
 from counton.tables import workload as named_workload
 from counton.tables.table_noise import fraction_bits
+from papers.ranges.dyadic import Dyadic
 
 
 class LargestError(NamedTuple):
@@ -118,4 +120,36 @@ def largest_errors(
     bits, address = fraction_bits(cell), repr(strategy).encode()
     subkeys = (key.derive(b"largest error", address, run.to_bytes(4, "big")) for run in range(runs))
     fields = (NoiseField(subkey, choice.law) for subkey in subkeys)
-    return (strategy.largest_error(queries, field, bits) for field in fields)
+    return (largest_error_of(strategy, queries, field, bits) for field in fields)
+
+
+def largest_error_of(
+    strategy: LineStrategy, workload: Workload, noise: NodeNoise, bits: int
+) -> float:
+    """Return the largest error among all answers to a workload, for one draw of the noise.
+
+    Measurement i has the noise of node i of level 0; errors are of running sums in multiples of
+    2^-bits.
+
+    Raises:
+        InvalidInput: a workload of one random query, which has no largest error.
+    """
+    if isinstance(workload, RandomSubsets):
+        raise InvalidInput(
+            "the workload is a single random subset, but the largest error depends on the number "
+            "of subsets: give a matrix with one subset in each row"
+        )
+    if isinstance(strategy, Dyadic):
+        found = strategy.largest_error(workload, noise.run(0, range(strategy.measurements)))
+        if found is not None:
+            return found
+    sums, bits = strategy.running_sums(np.zeros(strategy.cells, np.int64), noise, bits)
+    ends = sums * 2.0**-bits
+    if isinstance(workload, AllRanges):
+        return float(ends.max() - ends.min())
+    if isinstance(workload, TreeNodes):
+        low, high = workload.intervals()
+        ends = ends[high] - ends[low]
+    elif isinstance(workload, Queries):
+        ends = workload.matrix @ np.diff(ends)
+    return float(np.abs(ends).max())

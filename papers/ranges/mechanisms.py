@@ -12,9 +12,10 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
-from counton.tables import Grid, Queries, Workload, workload
+from counton.tables import Grid, LineStrategy, Queries, Workload, workload
 from counton.tables.line_catalogue import build, total_variance
 from counton.tables.table_noise import NORMS, sensitivity_of_cells
+from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import largest_errors
 from papers.simulation import Measured
 
@@ -60,7 +61,8 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     '2.724e+10'
     """
     work, unit = workload(asked, cells), Contribution.add_remove()
-    grid = Grid((build(name, work, 2, LATTICE_BITS),))
+    strategy = line(name, work)
+    grid = Grid((strategy,))
     law = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").law
     return CellsDesign(
         strategy=grid,
@@ -68,8 +70,18 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
         guarantee=GUARANTEE,
         contribution=unit,
         workloads=(work,),
-        expected_error=law.variance * total_variance(name, work, 2, LATTICE_BITS),
+        expected_error=law.variance
+        * (
+            work.total(strategy)
+            if name == "dyadic"
+            else total_variance(name, work, 2, LATTICE_BITS)
+        ),
     )
+
+
+def line(name: str, asked: Workload) -> LineStrategy:
+    """The strategy of this name for Gaussian noise; "dyadic" is none that plans compare."""
+    return Dyadic(asked.cells) if name == "dyadic" else build(name, asked, 2, LATTICE_BITS)
 
 
 def total_error(name: str, cells: int, asked: str) -> float:

@@ -12,9 +12,10 @@ from counton.base.arrays import Floats
 from counton.noise import NoiseField
 from counton.privacy.gaussian import analytic_gaussian_sigma, delta_at_most
 from counton.strategies import GrowingCascade
-from counton.tables import AllRanges, Dyadic, Haar, Nodes, Tree, TreeNodes, gaussian_bound
+from counton.tables import AllRanges, Haar, Nodes, Tree, TreeNodes, gaussian_bound
 from counton.tables.tree_strategy import tree_strategy_for
 from papers.evidence import Comparison, ErrorRow
+from papers.ranges.dyadic import Dyadic
 from papers.ranges.mechanisms import (
     GUARANTEE,
     MECHANISMS,

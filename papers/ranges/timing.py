@@ -13,13 +13,13 @@ from time import process_time
 import numpy as np
 
 from counton.noise import NoiseField
-from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.lines.one_thread import one_thread
-from counton.tables import Dyadic, Haar, LineStrategy, workload
+from counton.tables import Haar, LineStrategy, workload
 from counton.tables.line_catalogue import build
 from counton.tables.optimal import _fixed_point
 from papers.evidence import Comparison
-from papers.ranges.mechanisms import MECHANISMS, choice, key, rank
+from papers.ranges.dyadic import Dyadic
+from papers.ranges.mechanisms import MECHANISMS, choice, key, line, rank
 from papers.ranges.numbers import defined_covariance, sampled_ranges
 
 #: Below this the interpreter's own time is most of it.
@@ -162,7 +162,7 @@ def _release(name: str, cells: int) -> Callable[[], object]:
     def run() -> object:
         build.cache_clear()
         _fixed_point.cache_clear()
-        strategy: LineStrategy = build(name, asked, 2, LATTICE_BITS)
+        strategy: LineStrategy = line(name, asked)
         if isinstance(strategy, Dyadic):
             measured = strategy.measure(counts)
             measured += field.run(0, range(strategy.measurements))

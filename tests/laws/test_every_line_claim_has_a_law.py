@@ -13,7 +13,8 @@ from own_laws.lines import check_line_strategy
 
 from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken
-from counton.tables import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
+from counton.tables import Haar, LineStrategy, Nodes, SquareRoot
+from papers.ranges.dyadic import Dyadic
 
 
 @cache
@@ -59,7 +60,6 @@ def one_more(self: Any, *args: Any) -> Any:
 
 #: For each name of `LineStrategy`, wrong strategies.
 WRONG: dict[str, list[LineStrategy]] = {
-    "consistent": [claiming(SquareRoot, consistent=True, estimate=lambda self, y: 0 * y[:8])],
     "estimate": [times(Nodes, "estimate", 0.5)],
     "_from_description": [
         claiming(Nodes, _from_description=classmethod(lambda cls, **given: Haar.cascade(8)))
@@ -68,7 +68,6 @@ WRONG: dict[str, list[LineStrategy]] = {
     "l1_sensitivity": [of_one(Haar, "l1_sensitivity")],
     "largest_entry": [claiming(Haar, largest_entry=0)],
     "largest_column": [halved_in(norm, "largest_column") for norm in (1, 2)],
-    "largest_error": [times(SquareRoot, "largest_error", 0.5)],
     "largest_move": [halved_in(norm, "largest_move") for norm in (1, 2)],
     "least_inner": [claiming(Haar, least_inner=10**12)],
     "matrix": [times(Nodes, "matrix", 2)],

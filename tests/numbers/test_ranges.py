@@ -22,8 +22,6 @@ from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound
 from counton.tables.line_catalogue import NAMES
 
 KEY = chosen_key()
-#: What can be released; dyadic can only be planned with.
-RELEASED = [name for name in NAMES if name != "dyadic"]
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
 
 
@@ -34,7 +32,7 @@ def kronecker(grid: Any) -> Any:
     return matrix
 
 
-@pytest.mark.parametrize("strategy", [name for name in RELEASED if name != "square_root"])
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name != "square_root"])
 @pytest.mark.parametrize("shape", [(11,), (3, 4)])
 def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
     """One unit more in a cell, and noise shifted by its column, give the same release."""
@@ -79,7 +77,7 @@ def test_every_strategy_has_the_errors_it_states(cells: Any, guarantee: Any) -> 
     exact = np.concatenate([[0], np.cumsum(counts)])
     rng = np.random.default_rng(1)
     ends = np.sort(rng.integers(0, cells + 1, size=(2, 300)), axis=0)
-    for strategy in RELEASED:
+    for strategy in NAMES:
         if strategy == "optimal" and cells > 200:
             continue
         reading = line(counts, guarantee, KEY, strategy=strategy)
@@ -113,27 +111,11 @@ def test_auto_takes_the_least_error_and_states_it() -> None:
     assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
     errors = [choice.expected_error for choice in plan.choices]
     assert errors == sorted(errors)
-    assert {choice.name for choice in plan.choices} == set(RELEASED)
+    assert {choice.name for choice in plan.choices} == set(NAMES)
     both = counton.plan_cells(200, guarantee=ApproxDP(0.1, 1e-9))
     assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
     assert both.best.family == "laplace"
     assert counton.plan_cells(200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
-
-
-def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> None:
-    """Its answers do not add up, and least squares on what it measures are better everywhere."""
-    plain, consistent = (
-        counton.plan_cells(1000, guarantee=ZCDP(0.5), line=name).best
-        for name in ("dyadic", "binary")
-    )
-    assert plain.law == consistent.law
-    low, high = np.triu_indices(1001, 1)
-    ends = low[None, ::37], high[None, ::37]
-    assert (plain.strategy.variance(*ends) > consistent.strategy.variance(*ends)).all()
-    with pytest.raises(InvalidInput, match="line is 'dyadic'"):
-        Ranges(3, line="dyadic")
-    with pytest.raises(InvalidInput, match="dyadic works only on a line"):
-        counton.plan_cells((8, 8), guarantee=ZCDP(0.5), line="dyadic")
 
 
 def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
@@ -329,7 +311,7 @@ def test_the_documented_table_of_strategies_states_their_errors() -> None:
         encoding="utf-8"
     )
     rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)
-    assert {name for name, _, _ in rows} == set(RELEASED)
+    assert {name for name, _, _ in rows} == set(NAMES)
     columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))
     for column, guarantee, family, digits in columns:
         choices = counton.plan_cells(1024, guarantee=guarantee).choices

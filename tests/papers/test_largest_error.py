@@ -11,13 +11,15 @@ import counton
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, PureDP
 from counton.tables import RandomSubsets
+from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import expected_largest_error, largest_errors, mean_with_interval
 
 KEY = chosen_key()
 
 
 def choice(cells: int, strategy: str, rho: float = 0.001) -> Any:
-    return counton.plan_cells(cells, guarantee=ZCDP(rho), line=strategy).best
+    line: Any = Dyadic(cells) if strategy == "dyadic" else strategy
+    return counton.plan_cells(cells, guarantee=ZCDP(rho), line=line).best
 
 
 def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> None:

@@ -14,7 +14,7 @@ import pytest
 from counton.strategies import Binary, Expiring, KAry, SmoothBinary
 from counton.strategies.strategy import Node, column_until
 from counton.tables import Nodes
-from counton.tables.dyadic import Dyadic
+from papers.ranges.dyadic import Dyadic
 from tools.proof import FOLDER, in_order
 
 pytestmark = pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")

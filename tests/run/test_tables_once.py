@@ -473,7 +473,7 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
     made: list[Any] = [
         Ranges(cells, line=line, workload=workload, neighbours=neighbours)
         for cells in (1, 5)
-        for line in (None, *(line for line in LINES if line != "dyadic"))
+        for line in (None, *LINES)
         for workload in NAMED
     ]
     shapes = ((1,), (1, 1), (2, 3), (4, 1, 2))

@@ -12,7 +12,6 @@ from counton.strategies.lines.dense import exact_product
 from counton.tables import (
     AllRanges,
     Dense,
-    Dyadic,
     Grid,
     Haar,
     Nodes,
@@ -94,17 +93,6 @@ def test_the_wavelet_is_privelets() -> None:
         strategy = Haar.wavelet(cells)
         assert sorted(strategy.matrix().tolist()) == sorted(np.array(rows).tolist())
         assert strategy.l1_sensitivity() == cells.bit_length()
-
-
-@pytest.mark.parametrize("cells", SIZES)
-def test_intervals_are_answered_by_the_nodes_that_are_read(cells: Any) -> None:
-    strategy = Dyadic(cells)
-    measured = np.random.default_rng(cells).integers(-1000, 1000, strategy.measurements)
-    low, high = np.triu_indices(cells + 1)
-    place = np.arange(cells)
-    queries = ((low[:, None] <= place) & (place < high[:, None])).astype(float)
-    found = strategy.answer(measured, low, high)
-    assert found.tolist() == (strategy.reads(queries) @ measured).tolist()
 
 
 def test_haar_weights_are_a_minimum() -> None:
@@ -230,7 +218,7 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategy": "Binary"}, "known for lines are Dense, Dyadic, Haar, Hats, Nodes, Sq"),
+        ({"strategy": "Binary"}, "known for lines are Dense, Haar, Hats, Nodes, Sq"),
         ({"matrix": "x"}, "stored integers of shape"),
         ({"matrix": 3}, "stored integers of shape"),
         ({"matrix": "2:eJwDAAAAAAE="}, "stored integers of shape"),

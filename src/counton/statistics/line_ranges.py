@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan
     from counton.planning.ranges_plan import CellsDesign
 
-#: Names of strategies whose estimates add up; and of those among them with weights so small that
-#: sums over time stay exact.
-_ONCE = tuple(name for name in NAMES if name != "dyadic")
-_LINES = tuple(name for name in _ONCE if name != "square_root")
+_LINES = tuple(name for name in NAMES if name != "square_root")
 #: Largest number of strategies that a plan lists for a line.
 _LISTED = 8
 
@@ -162,9 +159,9 @@ class Ranges(GridCells):
             raise InvalidInput(
                 f"workload is {quote(workload)}; it must be one of {', '.join(NAMED)}"
             )
-        if line is not None and line not in _ONCE:
+        if line is not None and line not in NAMES:
             raise InvalidInput(
-                f"line is {quote(line)}; give one of {', '.join(_ONCE)}, or None for the best"
+                f"line is {quote(line)}; give one of {', '.join(NAMES)}, or None for the best"
             )
         refuse_added([name], "running_total", "running_total_std")
         self.name, self.workload, self.line = name, workload, line

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from counton.strategies.lines.dense import Dense as Dense
     from counton.strategies.lines.hats import Hats as Hats
     from counton.strategies.lines.line_strategy import LineStrategy as LineStrategy
-    from counton.tables.dyadic import Dyadic as Dyadic
     from counton.tables.grid import Grid as Grid
     from counton.tables.haar import Haar as Haar
     from counton.tables.line_square_root import SquareRoot as SquareRoot
@@ -40,7 +39,7 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     """Return the exported classes of strategies for lines of cells, sorted by name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
-    ['Dense', 'Dyadic', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
+    ['Dense', 'Haar', 'Hats', 'Nodes', 'SquareRoot']
     """
     from counton.strategies.lines.line_strategy import LineStrategy
 

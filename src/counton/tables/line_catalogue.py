@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
@@ -18,24 +18,12 @@ from counton.tables.nodes import Nodes
 from counton.tables.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
 from counton.tables.workloads import Prefixes, Workload
 
-if TYPE_CHECKING:
-    from counton.tables.dyadic import Dyadic
-
-
-def _dyadic() -> type[Dyadic]:
-    """Return `Dyadic`, imported at the first call, because its module imports this package."""
-    from counton.tables.dyadic import Dyadic
-
-    return Dyadic
-
-
 _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "identity": lambda workload, norm, bits: Nodes.independent(workload.cells),
     "cascade": lambda workload, norm, bits: Haar.cascade(workload.cells, bits),
     "wavelet": lambda workload, norm, bits: Haar.wavelet(workload.cells),
     "haar": Haar.best,
     "binary": lambda workload, norm, bits: Nodes.binary(workload.cells),
-    "dyadic": lambda workload, norm, bits: _dyadic()(workload.cells),
     "hierarchy": Nodes.best,
     "square_root": lambda workload, norm, bits: SquareRoot(workload.cells),
     "optimal": lambda workload, norm, bits: (
@@ -113,8 +101,6 @@ def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     """Return whether "auto" tries this strategy for a workload of a table with ``axes`` axes."""
-    if name == "dyadic":  # it cannot be released as a line, and binary is never worse
-        return False
     if name == "optimal":
         return workload.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":

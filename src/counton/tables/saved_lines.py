@@ -10,7 +10,7 @@ from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import built_from, stated_kind
 
 #: Names of strategies for lines in descriptions.
-KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
+KINDS = ("Dense", "Haar", "Hats", "Nodes", "SquareRoot")
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:

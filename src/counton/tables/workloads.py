@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
@@ -68,16 +68,6 @@ class Workload(ABC):
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
         """Return each tree level's part in the summed variance, leaves first: shape (levels,)."""
-
-    @abstractmethod
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error of an answer, given the cells' errors.
-
-        ``sums`` are their running sums from zero: shape (cells + 1,).
-
-        Raises:
-            InvalidInput: a workload of one random query, which has no largest error.
-        """
 
     @abstractmethod
     def gram(self) -> Floats:
@@ -152,11 +142,6 @@ class AllRanges(NamedWorkload):
     def levels(self, joint_law: TreeLaw) -> Floats:
         return np.array(list(joint_law.prefix_levels(ranges=True)))
 
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest minus the least of ``sums``, of shape (cells + 1,)."""
-        return float(sums.max() - sums.min())
-
     def gram(self) -> Floats:
         """Return W^T W: entry (i, j), counted from 1, is min(i, j) (n + 1 - max(i, j))."""
         self.check_dense()
@@ -192,10 +177,6 @@ class Prefixes(NamedWorkload):
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
         return np.array(list(joint_law.prefix_levels(ranges=False)))
-
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
         """Return W^T W: entry (i, j), counted from 1, is n + 1 - max(i, j)."""
@@ -253,11 +234,6 @@ class TreeNodes(NamedWorkload):
             levels = joint_law.interval_levels(low, high)
             totals += [float((level * times).sum()) for level in levels]
         return totals
-
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        low, high = self.intervals()
-        return float(np.abs(sums[high] - sums[low]).max())
 
     def gram(self) -> Floats:
         """Return W^T W: entry (i, j) is the number of intervals that contain both cells."""
@@ -364,22 +340,6 @@ class RandomSubsets(NamedWorkload):
         single, together = self._weights()
         return single * np.eye(self.cells) + together
 
-    def chance(self, cells: int) -> float:
-        """Return the probability that ``cells`` given cells are all in the random set."""
-        n, least = self.cells, -(-self.cells // 4)
-        # logarithms of factorials
-        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])
-        sizes = np.arange(max(least, cells), n + 1)
-        falls = logs[sizes] - logs[sizes - cells] - (logs[n] - logs[n - cells])
-        return float(np.exp(falls).sum()) / (n + 1 - least)
-
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        raise InvalidInput(
-            "the workload is a single random subset, but the largest error depends on the number "
-            "of subsets: give a matrix with one subset in each row"
-        )
-
     def _weights(self) -> tuple[float, float]:
         """Return a and b: `gram` is a times the identity plus b times the matrix of ones."""
         # They follow from the probabilities that one, and two, given cells are in the set.
@@ -438,10 +398,6 @@ class Queries(Workload):
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
         return np.array(list(joint_law.functional_levels(self.matrix)))
-
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        return float(np.abs(self.matrix @ np.diff(sums)).max())
 
     def gram(self) -> Floats:
         """Return W^T W for the matrix W of the queries."""

@@ -26,6 +26,7 @@ from counton.tables import (
 from counton.tables.workloads import NAMED
 from own_laws.equality import require_equality
 from own_laws.tables import check_columns
+from papers.ranges.largest_error import largest_error_of
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
 _TOLERANCE = 6e-6
@@ -168,7 +169,7 @@ def check_line_estimates(strategy: LineStrategy) -> None:
             "cells; set it to False"
         )
         require(added or not strategy.works_on_grids, message)
-    if not strategy.consistent:
+    if not getattr(strategy, "consistent", True):
         return
     expected = _covariance(strategy)
     least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
@@ -187,7 +188,7 @@ def check_line_variance(strategy: LineStrategy) -> None:
     For a consistent strategy it is compared with the least variance that any estimate can have.
     """
     low, high = np.triu_indices(strategy.cells + 1)
-    if strategy.consistent:
+    if getattr(strategy, "consistent", True):
         joint = _prefix_covariance(strategy)
         expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
     else:
@@ -209,7 +210,7 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     variances of its queries.
     """
     cells, known = strategy.cells, _explicit(strategy.cells)
-    if strategy.consistent:
+    if getattr(strategy, "consistent", True):
         covariance = _covariance(strategy)
         every = (*(kind(cells) for kind in NAMED.values()), known[-1][0])
         expectations = [
@@ -278,7 +279,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
     for row, node in enumerate(nodes):
         one = ShiftedNoise(HashedNoise(spread=0), {(0, node): _SPREAD})
         reads[:, row] = strategy.running_sums(zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
-    if strategy.consistent:
+    if getattr(strategy, "consistent", True):
         expected = _prefix_covariance(strategy)
     else:
         own = strategy.reads(np.tri(cells + 1, cells, k=-1))
@@ -289,7 +290,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 @names_subject
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """Check ``largest_error``, for one draw of the noise, against the errors of all answers to a
+    """Check ``largest_error_of``, for one draw of the noise, against the errors of all answers to a
     workload (set of queries).
     """
     table = HashedNoise(spread=_SPREAD)
@@ -297,11 +298,11 @@ def check_largest_errors(strategy: LineStrategy) -> None:
     drawn = table.run(0, nodes).astype(np.float64)
     for workload, queries in _explicit(strategy.cells):
         expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
-        found = strategy.largest_error(workload, table, _BITS)
+        found = largest_error_of(strategy, workload, table, _BITS)
         right = abs(found - expected) <= _TOLERANCE * expected
         require(
             right,
-            f"largest_error over {workload} returns {found:.9g}, but the largest of all errors "
+            f"largest_error_of over {workload} returns {found:.9g}, but the largest of all errors "
             f"is {expected:.9g}",
         )
 

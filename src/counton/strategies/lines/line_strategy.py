@@ -34,16 +34,12 @@ class LineStrategy(TableStrategy):
         cells: the number of cells n.
         measurements: the number of rows of C.
         works_on_grids: whether it can measure one axis of a table with several.
-        consistent: whether answers are sums of one set of least-squares estimates, so that those of
-            adjacent intervals add up. If not, each is computed from measurements chosen for it
-            (`reads`).
     """
 
     name: str
     cells: int
     measurements: int
     works_on_grids: ClassVar[bool] = True
-    consistent: ClassVar[bool] = True
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
@@ -84,18 +80,6 @@ class LineStrategy(TableStrategy):
         Times the measurement matrix it is ``weights``. Use it for few cells.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
-
-    def largest_error(self, workload: Any, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error among all answers to a workload, for one draw of the noise.
-
-        Measurement i has the noise of node i of level 0; errors are of running sums in multiples of
-        2^-bits.
-
-        Raises:
-            InvalidInput: a workload of one random query, which has no largest error.
-        """
-        sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
-        return float(workload.largest_error(sums * 2.0**-bits))
 
     @property
     def least_inner(self) -> int:

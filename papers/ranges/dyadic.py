@@ -167,7 +167,7 @@ class Dyadic(LineStrategy):
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)
-            return np.array([workload.chance(size) for size in sizes.tolist()])[which]
+            return np.array([chance(workload.cells, size) for size in sizes.tolist()])[which]
 
         return self._pieces(covering)
 
@@ -184,17 +184,17 @@ class Dyadic(LineStrategy):
                 above -= covered[-1]
         return total
 
-    @override
-    def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error among all answers, for one draw of the noise."""
-        drawn = noise.run(0, range(self.measurements))
+    def largest_error(self, workload: Workload, drawn: Integers) -> float | None:
+        """Return the largest error among all answers to a workload for these draws of noise; None
+        if it is that of running sums.
+        """
         if isinstance(workload, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))
         if isinstance(workload, TreeNodes):
             return float(np.abs(self.answer(drawn, *workload.intervals())).max())
         if isinstance(workload, Queries):
             return float(np.abs(_read(self, workload) @ drawn).max())
-        return workload.largest_error(self._prefixes(drawn))
+        return None
 
     def _largest_range(self, drawn: Integers) -> int:
         """Return the largest error of the sum over any interval, from the noise of the nodes."""
@@ -224,3 +224,13 @@ def _read(strategy: Dyadic, workload: Queries) -> Floats:
 
 #: Less than any sum, yet sums of two do not overflow.
 _NOTHING = -(2**60)
+
+
+def chance(cells: int, given: int) -> float:
+    """Return the probability that so many given cells are all in the set of `RandomSubsets`."""
+    least = -(-cells // 4)
+    # logarithms of factorials
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, cells + 1)))])
+    sizes = np.arange(max(least, given), cells + 1)
+    falls = logs[sizes] - logs[sizes - given] - (logs[cells] - logs[cells - given])
+    return float(np.exp(falls).sum()) / (cells + 1 - least)
