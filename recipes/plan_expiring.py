@@ -5,8 +5,7 @@
 
 The example has windows of an hour: an event may lose 1 within a day and 3 within a year. The
 program prints what one event has lost at these ages and ten times later, beside the analysis of the
-paper and a counter that restarts; the errors; and the options with which ``counton count`` follows
-the plan.
+paper; the error; and the options with which ``counton count`` follows the plan.
 """
 
 from __future__ import annotations
@@ -18,15 +17,10 @@ from counton.planning import FadingPlan
 
 
 def loss_by_age(plan: FadingPlan, ages: list[int]) -> list[str]:
-    """Return a line for each age: losses of the plan, of the paper's analysis of it, and of a
-    counter that is restarted.
-    """
+    """Return a line for each age: losses of the plan, and of the paper's analysis of it."""
     losses = (plan.best.errors.loss(ages), plan.best.errors.loss(ages, "paper"))
-    rows = zip(ages, *losses, plan.baseline.loss(ages), strict=True)
-    return [
-        f"after {age:>10,} windows {own:9.3g} {paper:8.3g} {habit:8.3g}"
-        for age, own, paper, habit in rows
-    ]
+    rows = zip(ages, *losses, strict=True)
+    return [f"after {age:>10,} windows {own:9.3g} {paper:8.3g}" for age, own, paper in rows]
 
 
 def options(plan: FadingPlan) -> str:
@@ -53,9 +47,9 @@ if __name__ == "__main__":
     found = plan_expiring(rho=largest) if given.rho else plan_expiring(largest)
     ages = [0, *largest, 10 * max(largest)]
     print(found.in_words())
-    print(f"loss in {found.unit:<17} this plan    paper restarts")
+    print(f"loss in {found.unit:<17} this plan    paper")
     print(*loss_by_age(found, ages), sep="\n")
-    print(f"typical error {found.best.errors.rmse:.1f}; of restarts {found.baseline_rmse:.1f}")
+    print(f"typical error {found.best.errors.rmse:.1f}")
     print(f"options for counton count: {options(found)}")
     if given.plot:
         from counton.charts import plot_loss

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from counton.planning.restarts import RestartedCounter, variance_parts
 from counton.strategies import Expiring
 from papers.evidence import Comparison
+from papers.expiration.restarts import RestartedCounter, variance_parts
 
 #: All of the paper's plots have this mean squared error over the first T outputs, and no delay.
 MEAN_SQUARED_ERROR = 1000.0

@@ -140,7 +140,6 @@ def test_the_picture_shows_what_the_table_says() -> None:
             if len(np.asarray(line.get_xdata())) > 1
         ]
         said = [
-            plan.baseline.loss([age]),
             plan.best.errors.loss([age], "paper"),
             plan.best.errors.loss([age]),
         ]

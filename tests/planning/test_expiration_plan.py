@@ -20,6 +20,7 @@ from counton.planning.lower_bounds import allowed_loss, least_largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring, noise_variance
 from counton.strategies.strategy import node_law
+from papers.expiration.restarts import RestartedCounter
 
 CASES: list[tuple[dict[int, float], float]] = [
     ({24: 1, 8760: 3}, 1),
@@ -133,7 +134,8 @@ def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allo
     days = [366, 3653]
     plan, steep = (counton.plan_expiring({1: 1}, largest_growth=most) for most in (2, 6))
     assert plan.best.strategy.growth == 2
-    assert (plan.best.errors.loss(days) < plan.baseline.loss(days) / 4).all()
+    habit = RestartedCounter.best(plan.targets, plan.steps)
+    assert (plan.best.errors.loss(days) < habit.loss(days) / 4).all()
     assert steep.best.errors.rmse < plan.best.errors.rmse
     assert (
         steep.best.errors.loss(days).tolist() == days
@@ -161,7 +163,6 @@ def test_errors_are_those_of_the_strategy() -> None:
     assert plan.best.errors.rmse**2 == pytest.approx(
         float(variance) + (0.01 * plan.best.strategy.facts.delay) ** 2
     )
-    assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
 
 
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
@@ -282,7 +283,8 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
     assert (plan.best.errors.loss(ages) <= limits).all()
     assert (plan.best.errors.loss(ages) >= limits * (1 - 1e-3)).any()
     assert (plan.best.errors.loss(ages) <= plan.best.errors.loss(ages, "paper") * (1 + 1e-9)).all()
-    assert (plan.baseline.loss(ages) <= limits * (1 + 1e-9)).all()
+    habit = RestartedCounter.best(plan.targets, plan.steps, gaussian=True)
+    assert (habit.loss(ages) <= limits * (1 + 1e-9)).all()
     steps = range(1, plan.steps + 1)
     law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
     variance = noise_variance(plan.best.strategy, law, steps).mean()
@@ -304,9 +306,8 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
 def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
     plan = counton.plan_expiring(**{unit: {24: 0.01}})  # type: ignore[arg-type]
-    for lost in (plan.best.errors.loss, plan.baseline.loss):
-        with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
-            lost(24)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
+        plan.best.errors.loss(24)  # type: ignore[arg-type]
 
 
 def test_rho_for_an_error() -> None:

@@ -192,9 +192,9 @@ _WIDE = 10
 def plot_loss(
     plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw the privacy loss of an event by its age, as three curves.
+    """Draw the privacy loss of an event by its age, as two curves.
 
-    They are the plan's own loss, the bound in the paper, and the loss if a counter is restarted.
+    They are the plan's own loss, and the bound in the paper.
     ``ages`` by name, such as {"a day": 24}, are marked on the axis, which ends at the largest.
 
     >>> from counton import plan_expiring
@@ -212,11 +212,8 @@ def plot_loss(
         f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.facts.delay:,}, "
         f"{plan.unit} {parameter:g}: typical error {plan.best.errors.rmse:,.1f}"
     )
-    habit = plan.baseline
-    every = f"restarted every\n{habit.window:,} steps:\ntypical error"
     # The loss by the paper's analysis rises and falls with age: drawn behind the others.
     curves = {
-        f"{every} {plan.baseline_rmse:,.1f}": (habit.loss(shown.tolist()), PALETTE[1], 1.7),
         "the paper's analysis\nof this plan": (
             plan.best.errors.loss(shown.tolist(), "paper"),
             shade(PALETTE[0], 1.45),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan as Plan
     from counton.planning.planner import StreamPlan as StreamPlan
     from counton.planning.ranges_plan import CellsDesign as CellsDesign
-    from counton.planning.restarts import RestartedCounter as RestartedCounter
     from counton.planning.splits import Cost as Cost
     from counton.planning.splits import Split as Split
     from counton.planning.splits import last_halfwidth as last_halfwidth

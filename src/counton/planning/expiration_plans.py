@@ -6,11 +6,9 @@ growth and delay of `Expiring`, and the epsilon or rho, that give the least erro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +31,6 @@ from counton.planning.expiration_search import (
 )
 from counton.planning.lower_bounds import least_largest_error
 from counton.planning.planner import Plan, off_in_words, worst_step
-from counton.planning.restarts import RestartedCounter
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
 
@@ -108,17 +105,6 @@ class FadingPlan(Plan[Design[Expiring]]):
     def steps(self) -> int:
         """Number of releases over which errors are averaged, or of which the largest is taken."""
         return self.best.errors.steps
-
-    @cached_property
-    def baseline(self) -> RestartedCounter:
-        """The best `RestartedCounter` that keeps the targets."""
-        gaussian = self.best.family == "gaussian"
-        return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
-
-    @property
-    def baseline_rmse(self) -> float:
-        """Root of the mean squared error of `baseline`."""
-        return math.sqrt(self.baseline.mean_variance(self.steps))
 
     @property
     def least_largest_error(self) -> float | None:

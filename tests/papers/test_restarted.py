@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.planning import RestartedCounter
+from papers.expiration.restarts import RestartedCounter
 
 
 def loss_of(place: int, age: int, habit: RestartedCounter) -> float:
