@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from counton.charts.style import FAINT, INK, PALETTE
 from counton.numbers.intervals import largest_expiring_error
-from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
 from papers.drawing import label, legend_below, panels, save
@@ -28,6 +27,7 @@ from papers.expiration.numbers import (
     printed_habit,
 )
 from papers.expiration.statements import GROWTHS, LOGARITHMIC, loss_targets
+from papers.lower_bounds import least_largest_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,11 @@ import numpy as np
 
 from counton.base.distributions import DiscreteLaplace
 from counton.numbers.intervals import largest_expiring_error
-from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring, noise_variance
 from counton.strategies.strategy import node_factor
 from papers.evidence import Comparison
+from papers.lower_bounds import least_largest_error
 from papers.simulation import Measured, errors
 
 #: Algorithm 1: fresh noise at each step, which counts an item one step later.

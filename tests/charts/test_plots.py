@@ -155,17 +155,12 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
         assert (tmp_path / "chart.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize(
-    ("targets", "scale"), [({24: 1, 8760: 3}, "linear"), ({1: 1}, "log"), ({0: 0.001}, "log")]
-)
-def test_names_of_losses_stay_beside_the_axis_and_apart(
-    targets: dict[int, float], scale: str
-) -> None:
+@pytest.mark.parametrize("targets", [{24: 1, 8760: 3}, {1: 1}, {0: 0.001}])
+def test_names_of_losses_stay_beside_the_axis_and_apart(targets: dict[int, float]) -> None:
     figure = plot_loss(counton.plan_expiring(targets), {"a day": 1, "ten years": 87600}, "Loss")
     ax = figure.axes[0]
-    assert ax.get_yscale() == scale
     names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.02]
-    assert len(names) == 3
+    assert len(names) == 2
     places = sorted(
         (float(name.xy[1]), 0.0522 * (name.get_text().count("\n") + 1)) for name in names
     )

@@ -16,11 +16,11 @@ from counton.base.exact import figures_above
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.numbers.intervals import largest_expiring_error
 from counton.planning import FadingPlan
-from counton.planning.lower_bounds import allowed_loss, least_largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring, noise_variance
 from counton.strategies.strategy import node_law
 from papers.expiration.restarts import RestartedCounter
+from papers.lower_bounds import allowed_loss, least_largest_error
 
 CASES: list[tuple[dict[int, float], float]] = [
     ({24: 1, 8760: 3}, 1),
@@ -72,7 +72,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 
 @pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
-    plan = counton.plan_expiring({24: 1, 8760: 3}, rmse=23.38, delays=[0])
+    plan = counton.plan_expiring({24: 1, 8760: 3}, delays=[0])
     errors = {}
     for hundredths in range(201):
         other = Expiring(Fraction(hundredths, 100))
@@ -81,53 +81,6 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
     assert plan.best.strategy.growth == min(errors, key=errors.__getitem__) == Fraction(27, 25)
     assert continuous_rmse(plan) == pytest.approx(min(errors.values()), rel=1e-4)
     assert plan.best.errors.rmse < 23.35
-
-
-@pytest.mark.parametrize("unit", ["epsilon", "rho"])
-@pytest.mark.parametrize("targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.5, 100: 2}])
-@pytest.mark.slow
-def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
-    targets: dict[int, float], unit: str
-) -> None:
-    concentrated = unit == "rho"
-    if concentrated:  # wide noise, which loses what continuous noise does
-        targets = {age: loss / 100 for age, loss in targets.items()}
-    plan = counton.plan_expiring(**{unit: targets}, largest_error=10**6)  # type: ignore[arg-type]
-    least = counton.plan_expiring(**{unit: targets})  # type: ignore[arg-type]
-    assert plan.best.errors.largest_error() <= least.best.errors.largest_error()
-    for delay in range(0, 25, 3):
-        for growth in (0, "0.5", 1, "1.5", 2):
-            form = ExpiringZCDP if concentrated else ExpiringDP
-            other = Expiring(growth, delay)
-            analysis = "concentrated" if concentrated else "exact"
-            losses = expiration_loss(other, targets, analysis)  # type: ignore[arg-type]
-            most = min(x / at for x, at in zip(targets.values(), losses, strict=True) if at)
-            noise = largest_expiring_error(form(most).bound_to(other), plan.steps, 2 / 3)
-            assert noise + delay >= plan.best.errors.largest_error() * 0.99, (growth, delay)
-
-
-def test_two_wanted_errors_are_met_together() -> None:
-    by_rmse, by_largest = (
-        counton.plan_expiring({24: 1}),
-        counton.plan_expiring({24: 1}, largest_error=99),
-    )
-    assert by_rmse.best.errors.largest_error() > 80
-    assert by_largest.best.errors.rmse > 23
-    both = counton.plan_expiring({24: 1}, rmse=22.9, largest_error=60)
-    assert both.best.errors.rmse <= 22.9
-    assert both.best.errors.largest_error() <= 60
-    with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
-        counton.plan_expiring({24: 1}, rmse=18, largest_error=40)
-
-
-def test_the_least_loss_for_a_largest_error() -> None:
-    plan = counton.plan_expiring(largest_error=100, age=8760)
-    assert 99.99 < plan.best.errors.largest_error() <= 100
-    again = counton.plan_expiring({8760: plan.targets[8760]}, largest_error=100.1)
-    assert again.best.errors.largest_error() == pytest.approx(100, rel=1e-3)
-    both = counton.plan_expiring(rmse=10, largest_error=100, age=8760)
-    assert both.best.errors.rmse <= 10
-    assert both.best.errors.loss([8760]) > plan.best.errors.loss([8760])
 
 
 def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
@@ -173,14 +126,6 @@ def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
     ).best.strategy.facts.delay in range(5, 9)
 
 
-def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
-    least = counton.plan_expiring(rmse=30, age=8760)
-    assert 30 * (1 - 2e-3) <= least.best.errors.rmse <= 30
-    assert 30 * (1 - 1e-4) <= continuous_rmse(least) <= 30
-    again = counton.plan_expiring({8760: float(least.best.errors.loss([8760])[0]) * (1 + 1e-9)})
-    assert again.best.errors.rmse == pytest.approx(least.best.errors.rmse, rel=1e-3)
-
-
 @pytest.mark.slow
 def test_a_plan_can_be_run() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3})
@@ -219,17 +164,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     assert sum_of_losses + 0.3 * 21 < math.log(10**6 / (6 * 23))  # C = 23 by hand
     assert sum_of_losses + 0.3 * 22 > math.log(10**6 / (6 * 23.5))  # and what is open
     assert least_largest_error(targets, 10**6) == 23
-    with pytest.raises(
-        InvalidInput, match="no mechanism at all can keep 1,000,000 errors below 23 "
-    ):
-        counton.plan_expiring(targets, largest_error=23, steps=10**6)
-    with pytest.raises(
-        InvalidInput, match=r"the least is .* no mechanism at all can stay below 23:"
-    ):
-        counton.plan_expiring(targets, largest_error=23.5, steps=10**6)
-    plan = counton.plan_expiring({24: 1000}, largest_error=0.5)
-    assert plan.best.errors.largest_error() < 0.5
-    assert plan.least_largest_error == 0
+    assert least_largest_error({24: 1000}, 1000) == 0
 
 
 @pytest.mark.parametrize(
@@ -239,8 +174,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
 def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
     for steps in (2, 10, 1000, 10**9):
         plan = counton.plan_expiring(targets, steps=steps)
-        assert plan.least_largest_error is not None
-        assert plan.best.errors.largest_error() > plan.least_largest_error
+        assert plan.best.errors.largest_error() > least_largest_error(targets, steps)
 
 
 def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
@@ -248,9 +182,8 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     # losses can keep to on a stream of ones.
     targets = {0: 0.001, 24: 1000}
     assert least_largest_error(targets, 1000) == 0.5
-    plan = counton.plan_expiring(targets, per_step=0.01, largest_error=0.5)
+    plan = counton.plan_expiring(targets, per_step=0.01)
     assert plan.best.errors.largest_error() < 0.5
-    assert plan.least_largest_error is None
 
 
 def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
@@ -310,17 +243,6 @@ def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
         plan.best.errors.loss(24)  # type: ignore[arg-type]
 
 
-def test_rho_for_an_error() -> None:
-    plan = counton.plan_expiring(rmse=30, age=8760, least="rho")
-    assert plan.best.errors.rmse <= 30
-    assert plan.best.errors.rmse >= 30 * (1 - 1e-4)
-    assert plan.best.errors.loss([8760]) == [plan.targets[8760]]
-    assert plan.least_largest_error is None
-    assert plan.unit == "rho"
-    with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
-        counton.plan_expiring(rho={24: 0.01}, largest_error=20)
-
-
 def test_gaussian_bound_on_all_errors_holds() -> None:
     strategy, guarantee, steps = Expiring(1), ExpiringZCDP("0.02"), 400
     law = DiscreteGaussian(Fraction(25))
@@ -334,8 +256,7 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({}, "losses and errors are both missing"),
-        ({"rmse": 30}, "losses and errors are both missing"),
+        ({}, "losses are None; give the largest loss for at least one age"),
         ({"epsilon": {}}, "at least one age"),
         (
             {"epsilon": [24]},
@@ -348,7 +269,6 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
         ),
         ({"epsilon": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
         ({"epsilon": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
-        ({"epsilon": {24: 1}, "age": 24}, "leave age out"),
         ({"epsilon": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
         ({"epsilon": {24: 1}, "largest_growth": 17}, "from 0 to 16"),
         ({"epsilon": {24: 0}}, "a largest loss is 0"),
@@ -358,13 +278,6 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
         ({"epsilon": {24: 1}, "steps": 0}, "steps is 0"),
         ({"epsilon": {24: 1}, "per_step": -1}, "per_step is -1"),
         ({"epsilon": {24: 1}, "delays": range(30, 40)}, "at least one of them must be from"),
-        ({"epsilon": {24: 1}, "rmse": 1}, "cannot be reached with these losses: the least is"),
-        ({"epsilon": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
-        (
-            {"epsilon": {24: 1}, "largest_error": 20},
-            "cannot be promised with these losses: the least",
-        ),
-        ({"rmse": 3, "age": 50, "delays": range(4, 9)}, "uses up the whole"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
@@ -389,13 +302,3 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
     assert repr(plan.best.strategy) in text
     assert f"{figures_above(plan.halfwidth(8760))} in step 8,760, in 95 of 100" in text
     assert "protected" in plan._repr_html_()
-
-
-def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
-    plan = counton.plan_expiring(rmse=30, age=8760)
-    losses = [float(choice.errors.loss([8760])[0]) for choice in plan.choices]
-    assert losses == sorted(losses)
-    assert all(choice.errors.rmse <= 30 for choice in plan.choices)
-    assert "least loss at age 8,760" in plan.describe(full=True)
-    few = counton.plan_expiring(rmse=30, age=50, delays=range(4, 9))
-    assert few.best.strategy.facts.delay in range(4, 9)

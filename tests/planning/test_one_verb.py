@@ -28,7 +28,6 @@ def test_each_verb_gives_designs_of_its_kind() -> None:
     assert isinstance(plan(9, PureDP(1)), StreamPlan)
     assert isinstance(plan(None, ZCDP(1), around=9), StreamPlan)
     assert isinstance(plan_expiring({24: 1}), FadingPlan)
-    assert isinstance(plan_expiring(age=24, rmse=30), FadingPlan)
     of_streams = plan(9, PureDP(1)), plan_expiring({24: 1})
     assert all(isinstance(one.best, Design) for one in of_streams)
     grid = plan_cells((2, 2), PureDP(1), workload=np.eye(2))

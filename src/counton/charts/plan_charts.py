@@ -184,8 +184,6 @@ def _short(value: float) -> str:
 
 
 _POINTS = 240
-#: If the last losses of the curves differ by more than this factor, their axis is logarithmic.
-_WIDE = 10
 
 
 @drawing
@@ -264,12 +262,7 @@ def _frame(
 ) -> None:
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(0, int(shown[-1]))
-    ends = [float(losses[-1]) for losses in curves]
-    ax.set_ylim(0, 1.12 * max(ends))
-    if max(ends) > _WIDE * min(ends):  # the lower curves would lie on the axis
-        ax.set_yscale("log")
-        least = min(float(losses[losses > 0].min()) for losses in curves)
-        ax.set_ylim(least / 1.5, 1.5 * max(ends))
+    ax.set_ylim(0, 1.12 * max(float(losses[-1]) for losses in curves))
     ax.set_xticks(list(ages.values()), list(ages))
     ax.minorticks_off()
     ax.set_xlabel("age of an item", color=FAINT)

@@ -6,36 +6,27 @@ growth and delay of `Expiring`, and the epsilon or rho, that give the least erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, check_integer, exact, figures, float_below, percent, quote
+from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
 from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
 from counton.frame.options import known_arguments
 from counton.numbers.design import Design
 from counton.planning.expiration_search import (
     CONCENTRATED,
     PURE,
-    Limit,
     Space,
-    TypicalError,
-    WorstError,
     least_error,
-    least_loss,
 )
-from counton.planning.lower_bounds import least_largest_error
 from counton.planning.planner import Plan, off_in_words, worst_step
-from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
-
-if TYPE_CHECKING:
-    from counton.planning.least_privacy import Loss
 
 #: Smallest default number of steps over which errors are averaged.
 _SHORTEST_AVERAGE = 1000
@@ -106,18 +97,6 @@ class FadingPlan(Plan[Design[Expiring]]):
         """Number of releases over which errors are averaged, or of which the largest is taken."""
         return self.best.errors.steps
 
-    @property
-    def least_largest_error(self) -> float | None:
-        """Lower bound on the largest error of any mechanism with these targets.
-
-        The error is the largest over all ``steps`` releases, on the worst stream of zeros and ones;
-        0 if the theorem gives none, None for losses in rho, or if less than one item per step is
-        expected, since the worst stream may have more.
-        """
-        if self.unit == "rho" or self.best.errors_of.per_step < 1:
-            return None
-        return least_largest_error(self.targets, self.steps)
-
     @override
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each choice; the last column is the loss at ten times the largest age,
@@ -146,10 +125,6 @@ def plan_expiring(
     epsilon: Mapping[int, Number] | None = None,
     *,
     rho: Mapping[int, Number] | None = None,
-    age: int | None = None,
-    least: Loss = "epsilon",
-    rmse: Number | None = None,
-    largest_error: Number | None = None,
     steps: int | None = None,
     per_step: Number = 1,
     delays: Iterable[int] | None = None,
@@ -158,20 +133,13 @@ def plan_expiring(
     """Plan a stream without an end whose protection weakens with the age of data.
 
     ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error with
-    which an item's loss is at most 1 up to age 24, and 3 up to age 8760. ``plan_expiring(age=8760,
-    rmse=30)`` finds the least loss for a wanted error.
+    which an item's loss is at most 1 up to age 24, and 3 up to age 8760.
 
     Args:
         epsilon: the largest loss by age in steps. Beyond the largest age there is no limit, and the
             loss goes on growing like log(age)^growth: state a limit for the oldest age that
             matters.
         rho: instead, the largest loss in rho; the noise is then Gaussian.
-        age: without losses, the age at which the loss is minimised.
-        least: with ``age``, minimise "epsilon" or "rho".
-        rmse: wanted root of the mean squared error of noise and delay.
-        largest_error: wanted bound on all errors up to ``steps`` together, with probability 2/3.
-            With losses, the plan minimises it instead of the rmse, or the larger ratio to both
-            wanted errors.
         steps: number of releases of the errors; default: the largest age, at least 1,000.
         per_step: expected items of a step; a delay leaves out delay * per_step, as an error.
         delays: delays to choose from; default: all that can lower the error.
@@ -179,12 +147,8 @@ def plan_expiring(
             losses are limited only at small ages; losses at greater ages become very large.
 
     Raises:
-        InvalidInput: no design keeps the losses with the wanted error (the message tells whether
-            any mechanism could).
+        InvalidInput: no losses, or an argument is out of range.
 
-    >>> best = plan_expiring(age=8760, rmse=30).best
-    >>> best.strategy.growth, best.errors.rmse <= 30, best.errors.loss([8760]).round(2).tolist()
-    (Fraction(93, 100), True, [2.29])
     >>> plan_expiring(rho={24: "0.1"}).best.family
     'gaussian'
     """
@@ -193,136 +157,41 @@ def plan_expiring(
             f"{field('epsilon')} and {field('rho')} measure the privacy loss in two ways: give "
             "only one of them"
         )
-    targets = epsilon if rho is None else rho
-    if least not in ("epsilon", "rho"):
-        raise InvalidInput(f"{field('least', least)} is not known; give 'epsilon' or 'rho'")
-    if targets is not None and least != "epsilon":
-        raise InvalidInput(
-            f"{field('least', least)} needs {field('age')}, the age at which the loss is made "
-            f"small: give it, or leave {field('least')} out"
-        )
-    concentrated = rho is not None or least == "rho"
-    wanted_rmse = None if rmse is None else _positive("rmse", rmse)
-    wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
-    if targets is not None and age is not None:
-        raise InvalidInput(
-            f"age is {quote(age)}, but losses are given too. With losses, the plan finds the least "
-            "error: leave age out. With age, it finds the least loss: give a largest error, and no "
-            "losses"
-        )
-    losses = {} if targets is None else _check_targets(targets)
-    if targets is None and (age is None or (rmse is None and largest_error is None)):
-        raise InvalidInput(
-            "losses and errors are both missing: give losses, such as epsilon={24: 1, 8760: 3} "
-            "(the largest loss by age in steps), or an error (rmse or largest_error) and the age "
-            "at which the loss is made small"
-        )
-    oldest = checked_age(age) if targets is None else max(losses)
-    steps = max(oldest, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)
+    losses = _check_targets(epsilon if rho is None else rho)
+    steps = max(*losses, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)
     space = Space(
-        form=CONCENTRATED if concentrated else PURE,
+        form=PURE if rho is None else CONCENTRATED,
         per_step=_positive("per_step", per_step),
         largest_growth=Expiry(exact(largest_growth, "largest_growth")).growth,
         delays=None if delays is None else _checked_delays(delays),
         steps=steps,
     )
-    limits = [
-        *([] if wanted_rmse is None else [Limit(TypicalError(steps), wanted_rmse)]),
-        *([] if wanted_largest is None else [Limit(WorstError(steps), wanted_largest)]),
-    ]
-    if targets is None:
-        best = least_loss(space, oldest, limits)
-        plan = _plan(
-            f"least loss at age {oldest:,}",
-            best,
-            _best_of_other_growths(space, best, lambda narrow: least_loss(narrow, oldest, limits)),
-            lambda choice: float(choice.errors.loss([oldest])[0]),
-            {oldest: _loss_at(best, oldest)},
-        )
-    else:
-        if wanted_largest is not None and not concentrated and space.per_step >= 1:
-            possible = least_largest_error(losses, steps)
-            if wanted_largest <= possible:
-                raise InvalidInput(
-                    f"no mechanism at all can keep {steps:,} errors below {possible:g} with "
-                    "these losses (Andersson et al., Theorem 5.1): allow larger losses or a larger "
-                    "error"
-                )
-        aims = limits or [Limit(TypicalError(steps), 1.0)]
-        typical = wanted_largest is None or wanted_rmse is not None
-        best = least_error(space, losses, aims)
-        plan = _plan(
-            "least typical error" if typical else "least largest error",
-            best,
-            _best_of_other_growths(space, best, lambda narrow: least_error(narrow, losses, aims)),
-            lambda choice: choice.errors.rmse if typical else choice.errors.largest_error(),
-            losses,
-        )
-        _refuse_unreached(plan, wanted_rmse, wanted_largest)
-    return plan
-
-
-def _loss_at(design: Design, age: int) -> float:
-    """Return the epsilon or rho of an item of this age, rounded up."""
-    assert isinstance(design.guarantee, ExpiringDP | ExpiringZCDP)
-    promised = design.guarantee.at_age(age)
-    if promised is None:
-        return 0.0
-    return float(promised.rho if isinstance(promised, ZCDP) else promised.epsilon)
-
-
-def _best_of_other_growths(
-    space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
-) -> list[Design[Expiring]]:
-    """Return the best design for each growth of 0, 1/2, 1, ..., but the best of all."""
-    others = []
-    for count in range(space.largest_growth // _BETWEEN + 1):
-        growth = count * _BETWEEN
-        if growth != best.strategy.growth:
-            try:
-                others.append(search(replace(space, growth=growth)))
-            except InvalidInput:  # no wanted delay leaves room for the noise of this growth
-                continue
-    return others
-
-
-def _plan(
-    aim: str,
-    best: Design[Expiring],
-    others: Sequence[Design[Expiring]],
-    cost: Callable[[Design], float],
-    targets: dict[int, float],
-) -> FadingPlan:
-    unit = "rho" if best.family == "gaussian" else "epsilon"
-    limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in targets.items())
+    best = least_error(space, losses)
+    unit = "epsilon" if rho is None else "rho"
+    limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in losses.items())
+    others = _best_of_other_growths(space, best, losses)
     return FadingPlan(
-        choices=(best, *sorted(others, key=cost)),
+        choices=(best, *sorted(others, key=lambda choice: choice.errors.rmse)),
         words=(
-            f"{aim} over {best.errors.steps:,} steps first",
+            f"least typical error over {best.errors.steps:,} steps first",
             f"losses:    at most {limits}",
             f"protected: {best.contribution}",
         ),
         shown=("strategy", unit, "rmse", "largest_error"),
-        targets=targets,
+        targets=losses,
     )
 
 
-def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float | None) -> None:
-    least = "the least" if rmse is None or largest_error is None else "the nearest to both wanted"
-    best = plan.best
-    if rmse is not None and best.errors.rmse > rmse:
-        raise InvalidInput(
-            f"an error of {figures(rmse)} cannot be reached with these losses: {least} is "
-            f"{figures(best.errors.rmse)}, with {best.strategy!r}: allow larger losses"
-        )
-    if largest_error is not None and best.errors.largest_error() > largest_error:
-        bound = plan.least_largest_error
-        none = f"; no mechanism at all can stay below {bound:g}" if bound else ""
-        raise InvalidInput(
-            f"all {plan.steps:,} errors below {figures(largest_error)} cannot be promised with "
-            f"these losses: {least} is {figures(best.errors.largest_error())}, with "
-            f"{best.strategy!r}{none}: allow larger losses"
-        )
+def _best_of_other_growths(
+    space: Space, best: Design[Expiring], losses: Mapping[int, float]
+) -> list[Design[Expiring]]:
+    """Return the best designs of the growths 0, 1/2, 1, ... beside that of the best."""
+    others = []
+    for count in range(space.largest_growth // _BETWEEN + 1):
+        growth = count * _BETWEEN
+        if growth != best.strategy.growth:
+            others.append(least_error(replace(space, growth=growth), losses))
+    return others
 
 
 def _positive(name: str, value: Number) -> float:

@@ -1,6 +1,6 @@
 """The search for growth, delay and budget of a stream whose protection weakens with age.
 
-It minimises an error, or the loss at one age, for one form of noise.
+It minimises the error for one form of noise.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import takewhile
-from typing import NamedTuple
 
 import numpy as np
 
 from counton.base.errors import InvalidInput
 from counton.base.expiry import LARGEST_DELAY, Expiry
 from counton.numbers.design import Design, design_for
-from counton.numbers.intervals import ErrorsOf, largest_noise
+from counton.numbers.intervals import ErrorsOf
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_rounded_up
 from counton.strategies import Expiring
 
-#: Probability with which all errors of a plan stay below its largest error, as in Theorem 5.1.
-PROBABILITY = 2 / 3
 #: Differences of the growths that are tried: at first, and then around the best of them.
 _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
@@ -42,10 +39,6 @@ class _Pure:
         """Return the error at an epsilon; ``unit`` is the error at an epsilon of 1."""
         return unit / parameter
 
-    def parameter_for(self, unit: float, noise: float) -> float:
-        """Return the epsilon at which the error is ``noise``."""
-        return unit / noise
-
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         """Return about the largest epsilon of the mechanism at which an item's loss is at most
         ``loss``.
@@ -53,10 +46,6 @@ class _Pure:
         ``age`` is the number of releases that have counted the item, less one.
         """
         return loss / _first_loss(growth, age, "exact")
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return about the loss of an item counted by age + 1 releases, like log(age)^growth."""
-        return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
         return parameter * loss_rounded_up(expiry, age)
@@ -77,17 +66,10 @@ class _ConcentratedLoss:
     def noise(self, unit: float, parameter: float) -> float:
         return unit / math.sqrt(parameter)
 
-    def parameter_for(self, unit: float, noise: float) -> float:
-        return (unit / noise) ** 2
-
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
         rho = loss / _first_loss(growth, age, "concentrated")
         wide = is_wide(Expiry(growth), rho, age)
         return rho if wide else loss / _first_loss(growth, age, "exact")
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        wide = is_wide(Expiry(growth), parameter, age)
-        return parameter * _first_loss(growth, age, "concentrated" if wide else "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
         return concentrated_loss(expiry, parameter, age)
@@ -109,65 +91,12 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
 
-# -------------------------------------------------------------------------- measures of error
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, with what a delay leaves out, as if
-    noise were continuous.
-    """
-
-    steps: int
-    name = "a typical error"
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Return the error from noise alone, at an epsilon or rho of 1."""
-        mean = _mean_variance(growth, delay, self.steps, gaussian)
-        return math.sqrt(mean / 2 if gaussian else 2 * mean)
-
-    def error(self, noise: float, held: float) -> float:
-        """Return the error from noise together with ``held`` items that a delay leaves out."""
-        # Noise has mean 0, so squares add up.
-        return math.hypot(noise, held)
-
-    def room(self, error: float, held: float) -> float:
-        """Return the largest error from noise with which the whole is at most ``error``; 0 if
-        ``held`` alone is more.
-        """
-        return math.sqrt(max(error**2 - held**2, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class WorstError:
-    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3."""
-
-    steps: int
-    name = "a largest error"
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
-
-    def error(self, noise: float, held: float) -> float:
-        return noise + held
-
-    def room(self, error: float, held: float) -> float:
-        return max(error - held, 0.0)
-
-
 @cache
 def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> float:
     return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
 
 
 # --------------------------------------------------------------------------------- the search
-
-
-class Limit(NamedTuple):
-    """A measure of error, and the largest value that it may have."""
-
-    measure: TypicalError | WorstError
-    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +170,12 @@ class Space:
         return Expiry(best[1], best[2])
 
 
-def least_error(
-    space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
-) -> Design[Expiring]:
+def least_error(space: Space, targets: Mapping[int, float]) -> Design[Expiring]:
     """Return the design with the smallest error that keeps the limits on loss by age.
 
-    The error is the largest ratio to its limit. Delays are at most the largest age in ``targets``,
-    since with a longer one no release has counted such items.
+    The error is the root of the mean squared error of noise and delay, as if noise were continuous.
+    Delays are at most the largest age in ``targets``, since with a longer one no release has
+    counted such items.
     """
     form = space.form
 
@@ -257,15 +185,13 @@ def least_error(
             for age, loss in targets.items()
             if age >= delay
         )
-        held, parts = space.per_step * delay, []
-        for measure, wanted in limits:
-            noise = form.noise(measure.noise(growth, delay, form.gaussian), parameter)
-            parts.append(measure.error(noise, held) / wanted)
-        return max(parts)
+        mean = _mean_variance(growth, delay, space.steps, form.gaussian)
+        noise = form.noise(math.sqrt(mean / 2 if form.gaussian else 2 * mean), parameter)
+        # Noise has mean 0, so squares add up.
+        return math.hypot(noise, space.per_step * delay)
 
     at_once = min(score(growth, 0) for growth in space.growths())
-    most = at_once * min(wanted for _, wanted in limits)
-    expiry = space.search(score, space.delays_up_to(most, targets))
+    expiry = space.search(score, space.delays_up_to(at_once, targets))
     return space.design(expiry, _largest_parameter(form, expiry, targets))
 
 
@@ -286,33 +212,6 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     while (middle := _five_digits((low + high) / 2, math.floor)) > low:
         low, high = (middle, high) if within_target(middle) else (low, middle)
     return low
-
-
-def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """Return the design with the least loss at one age, whose errors keep their limits."""
-    form = space.form
-
-    def parameter(growth: Fraction, delay: int) -> float:
-        needed = 0.0
-        for measure, wanted in limits:
-            room = measure.room(wanted, space.per_step * delay)
-            unit = measure.noise(growth, delay, form.gaussian)
-            needed = max(needed, form.parameter_for(unit, room) if room else math.inf)
-        return needed
-
-    def loss(growth: Fraction, delay: int) -> float:
-        needed = parameter(growth, delay)
-        return needed if needed == math.inf else form.quick_loss(growth, age - delay, needed)
-
-    expiry = space.search(loss, space.delays_up_to(min(e for _, e in limits), [age]))
-    needed = parameter(expiry.growth, expiry.delay)
-    if needed == math.inf:
-        measure, wanted = min(limits, key=lambda limit: limit.error)
-        raise InvalidInput(
-            f"a delay of {expiry.delay:,} steps with {space.per_step:,.4g} items each uses up the "
-            f"whole {measure.name} of {wanted:,.4g}: allow a smaller delay, or a larger error"
-        )
-    return space.design(expiry, _five_digits(Fraction(needed), math.ceil))
 
 
 def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:

@@ -33,7 +33,6 @@ these bounds.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -48,7 +47,7 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from counton.numbers.design import Design
 
@@ -303,50 +302,6 @@ def _price_and_bound(
     beyond = (reach + 1 - abs(centre)) ** 2 - factor * max(ups[0], downs[-1])
     rounding = 1e-14 * float(max(given.max(), taken.max()))
     return price, min(float((given - taken).min()), beyond) - rounding
-
-
-# -------------------------------------------------------------- any mechanism, pure privacy
-
-
-def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """Return the largest loss allowed at an age: the least target for it and all greater ages."""
-    return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
-
-
-def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """Return a lower bound on the largest of ``steps`` errors if losses grow with age.
-
-    On some stream of 0 and 1, every mechanism with these losses keeps all errors below the bound
-    with probability less than 2/3. It is a multiple of 1/2, and 0 if the theorem gives none.
-
-    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1.
-
-    ``targets`` are the largest epsilon by age in steps, without limit beyond the largest age.
-
-    >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
-    23.0
-    """
-    # Errors strictly below C < steps / 2 at all steps need sum_{d = 0}^{2C - 1} g(d) >= ln(steps /
-    # (6 C)), where g(d) is the loss allowed at age d. The proof compares streams with a block of 2C
-    # ones; so 2C has to be an integer, and C need not be.
-    steps = check_integer("steps", steps, 1)
-
-    def open_to(block: int) -> bool:
-        """Return whether Theorem 5.1, with a margin, permits errors below ``block`` / 2."""
-        return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
-
-    # The larger the error, the sooner the theorem allows it, so bisection finds the first that it
-    # allows.
-    return bisect_left(range(1, min(steps, max(targets) + 2)), True, key=open_to) / 2
-
-
-def _sum_below(targets: Mapping[int, float], end: int) -> float:
-    """Return the sum of the losses allowed at ages below ``end``."""
-    total, age = 0.0, 0
-    for at in sorted(targets):
-        total += allowed_loss(targets, at) * (min(at + 1, end) - age)
-        age = min(at + 1, end)
-    return total if age == end else math.inf
 
 
 # ------------------------------------------------------------------------- beside a plan
