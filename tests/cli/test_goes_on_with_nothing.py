@@ -13,13 +13,13 @@ from counton.statistics.catalogue import keywords, statistic_named
 from .conftest import Workplace
 
 #: Options of inputs that hold all rows of windows: `tests/run/test_whole_windows.py`.
-OF_WHOLE = {"covers", "recounts"}
+OF_WHOLE = {"covers"}
 ALONE = {name for name, option in options_of(Job).items() if not option.kept}
 
 
 def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
-    common = {option for said in COMMON for option in said}
+    common = {option for said in (*COMMON, *ITS_OWN["counts"]) for option in said} - {"counts"}
     assert {*options_of(Job)} == {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
 
 

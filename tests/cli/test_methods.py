@@ -103,7 +103,7 @@ def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state), "--full").out.strip().split("\n\n")
     wanted = [*("The ", "The protected", "The guarantee is", "The guarantee holds", "The noise")]
-    wanted += ["Besides noise: counted by", "Noise is", "Not"]
+    wanted += ["Besides noise: a row", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph

@@ -24,6 +24,7 @@ from counton.serve.public_series import Journal
 from counton.state import Store
 
 LATE = "counted by arrival: a row that came after its day was published is in a later one"
+CLOSED = "a row that came after its day was published does not count"
 CLIPPED = (
     "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
     "it too high (by an unknown amount)"
@@ -95,9 +96,8 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    never = ", or does not count"
-    beyond = f"{never}, as one that came more than 35 days (the program's limit) after the end of "
-    beyond += "its user's"
+    beyond = ", or does not count, as one that came more than 35 days (the program's limit) after "
+    beyond += "the end of its user's"
     late = {
         "ids": "; one that came more than 35 days late is in none",
         "setting aside": "; one that came more than 35 days late is in none",
@@ -105,7 +105,9 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
         "people of weeks": f"{beyond} week",
         "people of days": f"{beyond} day",
     }
-    lines = [LATE + late.get(option, never)]
+    people = {"people": ", or does not count"}
+    late = {name: LATE + end for name, end in (late | people).items()}
+    lines = [late.get(option, CLOSED)]  # whole files
     if option == "revised":
         lines = [
             "the number of a day is provisional for 2 more days, in which rows of that day still "
@@ -287,7 +289,7 @@ def test_what_is_found_says_so(tmp_path: Path) -> None:
     found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
     words = besides_noise(define(job(tmp_path, "count", {}).having(**found)))
     assert words == [
-        f"{LATE}, or does not count",
+        CLOSED,
         "groups that were never large enough to be shown are left out, with their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",

@@ -360,7 +360,7 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
     known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
              "release", "metric", "discovery", "level", "since", "steps", "shown",
-             "cells", "whole"}  # fmt: skip
+             "cells", "changes"}  # fmt: skip
     assert set(described) <= known
     text = json.dumps(described)
     assert str(tmp_path) not in text

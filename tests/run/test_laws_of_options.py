@@ -137,7 +137,7 @@ def test_what_needs_another_option_names_one_that_there_is() -> None:
 def test_an_option_of_other_kinds_is_refused(mine: str) -> None:
     kind, refused = KINDS[mine], 0
     what = "hierarchy" if mine == "once" else "count"
-    chosen = {kind.chosen: VALUES[kind.chosen]} if kind.chosen else {}
+    chosen = {kind.chosen: (VALUES | {"counts": "n"})[kind.chosen]} if kind.chosen else {}
     chosen |= {"unknown": "discover"} if mine == "found" else {}
     for name, option in OPTIONS.items():
         of = [one for one in option.of if KINDS[one].axis == kind.axis]

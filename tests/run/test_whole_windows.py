@@ -6,7 +6,7 @@ if the event stays; each change costs two more if windows are revised, else one.
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -29,12 +29,15 @@ from whole_nights import (
     moved,
     now,
     released,
+    share_of_closed,
 )
 
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
+from counton.privacy import Contribution
+from counton.released.counting import BoundedBefore
 from counton.run import Job, clock, export, run, unordered_rows
 from counton.run.changes import Intake, _differing, compare
 from counton.run.runs import read_rows
@@ -226,7 +229,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInput, match="covers=5h covers the windows"):
+    with pytest.raises(InvalidInput, match="covers=5h covers no whole window up to 2024-03-06"):
         run(whole_job(state, [(5, "a")], 5, covers="5h"))
 
 
@@ -351,16 +354,114 @@ def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
             share_used(without, released(nights, event, **options))
 
 
+SUM: dict[str, Any] = {"what": "sum", "value": "value", "lower": 0, "upper": 1, "resolution": 1}
+AVERAGE = {**SUM, "what": "average", "release": "totals", "strategy": "binary"}
+TOTALS: dict[str, Any] = {"release": "totals", "strategy": "binary"}
+EACH_NIGHT = [Night(OTHERS, until, 9) for until in (1, 2, 3, 4)]
+
+
+def edited(times: int) -> list[Place]:
+    """An event whose row is edited ``times`` times into the newest day."""
+    return [(min(night, times + 1), "a") for night in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
+@pytest.mark.parametrize("recounts", [1, 2])
+@pytest.mark.parametrize("what", [CLOSED, {**CLOSED, **SUM}, TOTALS, AVERAGE], ids=str)
+def test_edits_into_later_windows_move_what_noise_is_made_for(
+    what: dict[str, Any], recounts: int, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without revise: a row of a released day that is edited into a later one counts in both."""
+    options = {**what, "epsilon": None, "steps": 4, "recounts": recounts, **guarantee}
+
+    def share(times: int) -> float:
+        return share_of_closed(
+            released(EACH_NIGHT, **options), released(EACH_NIGHT, edited(times), **options)
+        )
+
+    assert changes_of(edited(recounts), EACH_NIGHT) == recounts
+    found = share(recounts)
+    assert found <= 1 + 1e-9
+    if what["release"] == "windows":
+        assert found > 1 - 1e-9
+        assert share(recounts + 1) > 1.1
+    else:  # the worst steps are others, or only the norm of all together is known
+        assert found > 0.3
+    monkeypatch.setattr(Contribution, "in_steps", lambda row, times: row)  # K is ignored
+    assert share(recounts) > 1.1 or what is AVERAGE
+
+
+PEOPLE: dict[str, Any] = {"counts": "value", "moves": 2, "unit": "person"}
+
+
+def together(events: Sequence[Sequence[Place]]) -> list[list[Place]]:
+    """The events of one person, by night."""
+    return [[one for one in places if one is not None] for places in zip(*events, strict=True)]
+
+
+@pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
+@pytest.mark.parametrize("recounts", [None, 1])
+@pytest.mark.parametrize("revised", [False, True])
+def test_a_person_moves_as_many_events_as_the_table_was_made_of(
+    revised: bool,
+    recounts: int | None,
+    guarantee: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``moves`` times what an event moves: 1 + 2K where windows are revised, else 1 + K."""
+    options = {**(REVISED if revised else {**CLOSED, "steps": 4}), **PEOPLE, "recounts": recounts}
+    options |= {"epsilon": None, **guarantee}
+    event = edited(recounts or 0)
+    if revised and recounts:
+        event = [HERE, (1, "b"), (1, "b"), (1, "b")]
+
+    def share(*events: list[Place]) -> float:
+        pair = released(EACH_NIGHT, **options), released(EACH_NIGHT, together(events), **options)
+        return (share_used if revised else share_of_closed)(*pair)
+
+    assert share(event, event) > (0.99 if "epsilon" in guarantee or not revised else 0.5)
+    assert share(event) <= 0.5 + 1e-9
+    monkeypatch.setattr(BoundedBefore, "bounding", lambda _, row, norms=None: row)  # one is charged
+    if revised:
+        with pytest.raises(AssertionError, match="times what it may"):
+            share(event, event)
+    else:
+        assert share(event, event) > 1.4
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("revised", [False, True])
+def test_people_of_any_nights_move_what_is_said(seed: int, revised: bool) -> None:
+    """Events come, go and move as often as ``recounts`` says, over nights of any kind."""
+    chance, used = random.Random(50 + seed), list[float]()
+    for _ in range(4):
+        nights = draw_nights(chance, 2 if revised else 0)
+        events = [draw_event(chance, nights, chance.choice(KINDS)) for _ in range(2)]
+        recounts = max(1, *(changes_of(one, nights) for one in events))
+        options = {**(REVISED if revised else CLOSED), **PEOPLE, "recounts": recounts}
+        pair = released(nights, **options), released(nights, together(events), **options)
+        used.append((share_used if revised else share_of_closed)(*pair))
+    assert 0 < max(used) <= 1 + 1e-9
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"append": True}, r"recounts=1 does not go with inputs of new rows \(append=True"),
         ({"recounts": 0}, "recounts"),
-        ({"revise": None, "steps": 9}, "recounts"),
+        (
+            {"user": "group", "by": None, "domain": None, "most": 1, "revise": None, "steps": 9},
+            "recounts=1 does not go with user, .* only for counts and sums with revise",
+        ),
+        ({"revise": None, "around": 9}, "recounts=1 does not go with around=9"),
+        (
+            {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1, "steps": 9},
+            "recounts=1 does not go with unknown=discover",
+        ),
     ],
     ids=str,
 )
-def test_changes_are_covered_where_windows_are_revised(
+def test_changes_are_covered_where_that_is_proven(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
@@ -383,6 +484,11 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     job = whole_job(tmp_path / "c.db", [(1, "a")], 1, revise=None, steps=9)
     with run(job) as outcome:
         assert "up to (1 + K) times" in outcome.read().methods(full=True)
+    job = whole_job(tmp_path / "n.db", [(1, "a")], 1, revise=None, steps=9, recounts=1)
+    with run(job) as outcome:
+        assert "the guarantee covers 1 change of each" in outcome.read().methods(full=True)
+        export(tmp_path / "n.db", file)
+        assert "the guarantee covers 1 change of each" in read(file).describe()
 
 
 def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:

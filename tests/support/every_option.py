@@ -61,6 +61,7 @@ COMMON: list[dict[str, Any]] = [
     {"id": "id", "revise": "1h"},
     {"out": "t.csv", "level": 0.9},
     PICTURE,
+    {"recounts": 1},
     {"over": 2},
     {"shares": "0.25,0.5"},
     {"ask": "a,b"},
@@ -68,7 +69,7 @@ COMMON: list[dict[str, Any]] = [
 #: An option that statistics have, or one of them, and what a first night says of it.
 ITS_OWN: dict[str, list[dict[str, Any]]] = {
     "value": [{"value": "paid"}],
-    "counts": [{"counts": "paid"}],
+    "counts": [{"counts": "paid"}, {"counts": "paid", "moves": 3, "row": "loan"}],
     "lower": [{"lower": 1}],
     "upper": [{"upper": 8}],
     "resolution": [{"resolution": "0.5"}],

@@ -24,6 +24,7 @@ OTHERWISE: dict[str, Any] = {
     "recounts": 1,
     "quiet": 9,
     "row": "row of a kind",
+    "moves": 7,
     "timezone": "UTC",
     "by": "user",
     "domain": "u,o",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from folders import job_folder
 from keys import chosen_key
+from neighbouring_jobs import declared, distance_of, measured
 from revised_jobs import Nights, Row, day_in_march, frame
 
 from counton.numbers.counter_state import arrivals_of
@@ -97,6 +98,7 @@ def changes_of(event: Sequence[Place], nights: Sequence[Night]) -> int:
 def released(
     nights: Sequence[Night],
     event: Sequence[Place | Sequence[Place]] | None = None,
+    what: str = "count",
     **options: Any,
 ) -> Nights:
     """What whole jobs release under one key; ``event`` is one more row, or those of a person."""
@@ -115,18 +117,29 @@ def released(
             }  # fmt: skip
             covers = None if night.covers is None else f"{night.covers}d"
             job = Job(
-                "count", frame(rows, number + 1), Path(folder, "s.db"), yes=True, **new,
+                what, frame(rows, number + 1), Path(folder, "s.db"), yes=True, **new,
                 until=day_in_march(1 + night.until), covers=covers,
             )  # fmt: skip
             with run(job) as outcome:
                 design, definition = outcome.stream.design, outcome.definition
                 found = np.asarray(outcome.stream.releases().values)
-    values = found.reshape(len(found), 2, design.strategy.facts.versions)
+    values = found.reshape(len(found), -1, design.strategy.facts.versions)
     return Nights(values, [], design, definition)
 
 
 def _places(given: Any) -> list[Any]:
     return [] if given is None else [given] if isinstance(given, tuple) else given
+
+
+def share_of_closed(without: Nights, with_it: Nights) -> float:
+    """How far units move what is measured of windows that are released once, over what the noise is
+    calibrated to.
+    """
+    change = np.rint(with_it.values - without.values)[..., 0]
+    if with_it.definition.release == "totals":
+        change = np.diff(change, axis=0, prepend=0)
+    far = measured(with_it.design, [*change])
+    return distance_of(with_it.design)(far, 0 * far) / declared(with_it.design)
 
 
 def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:

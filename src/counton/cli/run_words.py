@@ -103,7 +103,9 @@ def _differing_windows(outcome: Outcome) -> list[str]:
     """
     windows, found = outcome.definition.cut, outcome.for_operator().differing
     counted = getattr(outcome.definition.inner, "counts_units", False)
-    things = plural(outcome.definition.unit) if counted else "rows"
+    things = (
+        plural(outcome.definition.counting.row or outcome.definition.unit) if counted else "rows"
+    )
     lines = [
         f"{windows.span(range(one.step, one.step + 1))}: {one.now:,} {things} for {one.before:,} "
         f"before ({one.more:,} new, {one.fewer:,} gone), {'' if one.counts else 'not '}counted"
@@ -243,7 +245,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
             said = "it counts" if definition.value is None else f"its {definition.value!r} says"
-            one = f"each row stands for as many {plural(unit)} as {said}"
+            one = f"each row stands for as many {plural(counting.row or unit)} as {said}"
             remedy = "count rows that name them: such a table does not"
         if columns.id is not None:
             one = (
@@ -251,7 +253,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
                 f"of them was counted; an id that comes again later counts as another {unit}, with "
                 f"a loss of its own"
             )
-        lines += [("", one), ("", f"{people}; to protect people, {remedy}")]
+        note = f"{people}{f'; to protect people, {remedy}' if counting.moves is None else ''}"
+        lines += [("", one), ("", note)]
     else:
         named = f"the column {columns.user!r} names the user of each event"
         lines.append(("", f"{named}; {hidden_in_words(definition)}"))

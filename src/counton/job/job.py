@@ -134,7 +134,7 @@ options_of: Callable[[Any], dict[str, Option]] = cache(_options_of)
 MOST_EVENTS = 1_000_000
 
 
-def check_most(most: int | None) -> None:
+def check_most(most: int | None, name: str = "most") -> None:
     """Refuse a bound on a user's events that is below 1, or so large that the noise would hide
     everything.
 
@@ -145,12 +145,12 @@ def check_most(most: int | None) -> None:
     """
     if most is not None and most < 1:
         raise InvalidInput(
-            f"{field('most', most)} would count nothing; it is how many events of one user count: "
+            f"{field(name, most)} would count nothing; it is how many events of one user count: "
             "give at least 1"
         )
     if most is not None and most > MOST_EVENTS:
         raise InvalidInput(
-            f"{field('most', most)} is too large, because the noise grows with it and would hide "
+            f"{field(name, most)} is too large, because the noise grows with it and would hide "
             f"the counts; give at most {MOST_EVENTS:,}, and better only a few more than most users "
             "have"
         )
@@ -406,11 +406,10 @@ class Lateness(JobPart):
     )
     recounts: int | None = option(
         None,
-        "with revise, without append: how many changes of an event, or of each counted row of a "
-        "user, after its first release the promise covers; noise grows with it; default: none, "
-        "and each costs more",
+        "without append: how many changes of an event, or of each counted row of a user, after its "
+        "first release the promise covers; noise grows with it; default: none, and each costs more",
         kept="stream",
-        of=("revised", "whole"),
+        of=("windows", "revised", *_NAMED, "whole"),
         in_file=True,
     )
 
@@ -626,9 +625,16 @@ class Users(JobPart):
     )
     row: str | None = option(
         None,
-        "with user: what texts call one row, as in loan; default: event",
+        "with user or moves: what texts call one row, as in loan; default: event",
         in_file=True,
-        of=("users",),
+        of=("users", "counts of people"),
+    )
+    moves: int | None = option(
+        None,
+        "with counts: of how many events of one user the table was made, in all windows together; "
+        "whoever made it bounded them, and counton cannot check it",
+        in_file=True,
+        of=("counts of people",),
     )
     distinct: bool = option(
         False,

@@ -96,6 +96,7 @@ class JobFields(RowFields, total=False):
     most_a_window: int | None
     retain: str | timedelta | None
     row: str | None
+    moves: int | None
     distinct: bool
     first: bool
     id: str | None

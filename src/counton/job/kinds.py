@@ -83,6 +83,9 @@ KINDS: Mapping[str, Kind] = {
         why=": a row may stand for many users",
         remedy="leave it out",
     ),
+    "counts of people": Kind(
+        "unit", "counts", why=": a row may stand for many users", remedy="leave it out"
+    ),
     "users": Kind("unit", "user"),
     "users once a window": Kind("unit", "distinct", why=", which counts users, not rows"),
     "users once": Kind("unit", "first", why=": a user counts only once, ever"),
@@ -97,6 +100,7 @@ KINDS: Mapping[str, Kind] = {
 #: Words for options that other options need.
 _NEEDED = {
     "domain": ", the list of groups",
+    "counts": ", the column of a table of counts",
     "user": ", the column that says whose an event is",
     "within": ", how far off a number may be",
 }
@@ -123,7 +127,8 @@ def kinds_of(job: Job, statistic: Statistic) -> dict[str, str]:
     if people.user is not None and (people.first or people.distinct):
         unit = "users once" if people.first else "users once a window"
     if getattr(statistic, "counts_units", False):
-        unit = "counts"
+        of_people = people.moves is not None and statistic.card.additive
+        unit = "counts of people" if of_people else "counts"
     elif getattr(statistic, "counted_ranks", ()):
         unit = "users by rows"
     return {

@@ -471,6 +471,20 @@ class Contribution:
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
 
+    def in_steps(self, times: int) -> Contribution:
+        """Return the bound for a unit that counts in up to ``times`` steps as it does here in one.
+
+        >>> print(Contribution.add_remove(unit="visit").in_steps(3))
+        one visit added or removed, counted in one cell of each of up to 3 steps by at most 1
+        """
+        if isinstance(self.pattern, BoundedChange):
+            # Norms of the sum of several changes are at most the sums of their norms.
+            pattern = replace(self.pattern.scaled_by(times), once=False)
+            return replace(self, pattern=pattern, words=f"{self.words}, up to {times:,} times")
+        if self.most is not None:
+            return replace(self, most=self.most * times, most_a_step=self.most, steps=1)
+        return replace(self, steps=times)
+
     @property
     def without_step_limit(self) -> Contribution:
         """This bound without the limit ``most_a_step``."""

@@ -34,9 +34,10 @@ def besides_noise(definition: Description) -> list[str]:
     if definition.cut.timed and definition.cut.goes_on:
         window, unit = definition.window, definition.unit
         rows = definition.counting.late_rows(window, unit, ids=definition.ids)
+        if whole := definition.changes is not None:
+            rows = f"a row that came after its {window} was published does not count"
         late = [definition.cut.provisional or rows]
-        stay = definition.counting.users and not definition.strategy.facts.corrections
-        if definition.whole and definition.cut.lags and not stay:
+        if whole and (definition.changes or not definition.counting.users):
             added = "still come in and are added to it"
             late = [late[0].replace(added, "may still come, go and change")]
     if definition.cut.lags and definition.release == "both":
@@ -62,16 +63,9 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
         said = "rows that cannot be read do not count (by an unknown amount)"
         return [said] if aside else []
     *others, last = left_out.skips
-    named = last
-    if others:
-        named = f"{', '.join(others)} or {last}"
-    return [
-        (
-            f"rows that cannot be read, or without {named}, do not count (by an unknown amount)"
-            if aside
-            else f"rows without {named} do not count (by an unknown amount)"
-        )
-    ]
+    named = f"{', '.join(others)} or {last}" if others else last
+    rows = f"rows that cannot be read, or without {named}," if aside else f"rows without {named}"
+    return [f"{rows} do not count (by an unknown amount)"]
 
 
 def late_note(definition: Description) -> str | None:

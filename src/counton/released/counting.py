@@ -1,9 +1,11 @@
-"""Rules by which rows count: each row alone (`Added`), or bounded for each user (`Bounded`)."""
+"""Rules by which rows count: each row alone (`Added`), or bounded for each user, here
+(`Bounded`) or by whoever made the rows (`BoundedBefore`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from typing_extensions import override
@@ -24,6 +26,10 @@ class Counting:
     distinct: bool = False
     each: int | None = None
     most_a_window: int | None = None
+    #: How many rows of one user are in a table of counts, bounded by whoever made it, if they are.
+    moves: int | None = None
+    #: The name of one row, where it is not the protected unit.
+    row: str | None = None
     #: True if the number of a user's rows is bounded.
     users: ClassVar[bool] = False
 
@@ -37,13 +43,11 @@ class Counting:
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
         """Return words on a row that comes after its window's release; ``ids``: rows have an id."""
-        said = (
-            "counted by arrival: a row that came after its {window} was published is in a later one"
+        never = f"; one that came more than {LATE_DAYS} days late is in none"
+        return (
+            f"counted by arrival: a row that came after its {window} was published is in a later "
+            f"one{never if ids else ', or does not count'}"
         )
-        if ids:
-            said += "; one that came more than {count} days late is in none"
-            return said.format(window=window, count=LATE_DAYS)
-        return (said + ", or does not count").format(window=window)
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return words for what a bound leaves out: none here."""
@@ -62,11 +66,11 @@ class Counting:
 
         ``alone``: counts of single windows are released, not running totals.
         """
-        return f"number of {plural(unit)}"
+        return f"number of {plural(self.row or unit)}"
 
     def cells_count(self, unit: str, *, alone: bool) -> str:
         """Return words for the number in one cell, such as "number of loans"."""
-        return f"number of {plural(unit)}"
+        return f"number of {plural(self.row or unit)}"
 
     def with_groups(self, each: int) -> Counting:
         """Return a copy in which at most ``each`` rows of a bounded user count in a group."""
@@ -74,7 +78,7 @@ class Counting:
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return the bound for each user as JSON values, if there is one."""
-        return None
+        return dict(vars(self)) or None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,30 @@ class Added(Counting):
 
 
 ADDED = Added()
+
+
+@dataclass(frozen=True)
+class BoundedBefore(Counting):
+    """The rule of a table of counts of users' rows, which the query that made it has bounded.
+
+    Attributes:
+        moves: how many rows of one user the table may count, in all windows and groups.
+        row: the name of one row.
+
+    >>> BoundedBefore(5, "visit").subject("person", None, alone=True)
+    'number of visits'
+    """
+
+    moves: int
+    row: str
+
+    @override
+    def bound_in_heading(self, window: str, unit: str) -> str:
+        return f", at most {self.moves:,} of one {unit}, as bounded before"
+
+    @override
+    def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
+        return Contribution.events(self.moves, bounds=row, unit=row.unit)
 
 
 @dataclass(frozen=True)
@@ -153,13 +181,9 @@ class Bounded(Counting):
         if self.distinct:
             if not self._may_exceed(cut, groups):
                 return None
+            periods = plural(cut.period or f"period of {cut.every}")
             return (
-                f"{plural(cut.period or f'period of {cut.every}')} beyond {count} of each {unit}"
-                if groups is None
-                else (
-                    f"{plural(cut.period or f'period of {cut.every}')} and groups beyond "
-                    f"{count} of each {unit}"
-                )
+                f"{periods}{'' if groups is None else ' and groups'} beyond {count} of each {unit}"
             )
         if self.most_a_window is None:
             return f"rows beyond {count} of each {unit}"
@@ -206,10 +230,6 @@ class Bounded(Counting):
         return replace(self, each=each)
 
     @override
-    def to_dict(self) -> dict[str, Any] | None:
-        return asdict(self)
-
-    @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """Return the bound on the change by all rows of one unit.
 
@@ -252,4 +272,6 @@ class Bounded(Counting):
 
 def counting_from_dict(bound: Mapping[str, Any] | None) -> Counting:
     """Rebuild the result of `Counting.to_dict`."""
-    return Added() if bound is None else Bounded(**bound)
+    if bound is None:
+        return Added()
+    return BoundedBefore(**bound) if "moves" in bound else Bounded(**bound)

@@ -95,7 +95,8 @@ class Description:
         left_out: what some run was told to leave out.
         ids: True if rows have an id.
         marks: public notes on single windows.
-        whole: True if inputs hold all rows of windows, so that the last one is right.
+        changes: how many changes of each unit the guarantee covers, where inputs hold all rows of
+            windows, so that the last one is right; None where rows are new.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -125,7 +126,7 @@ class Description:
     cells: Cells = DECLARED
     left_out: RowsLeftOut = attribute(default_factory=RowsLeftOut)
     ids: bool = False
-    whole: bool = False
+    changes: int | None = None
     marks: tuple[WindowMark, ...] = ()
 
     @classmethod
@@ -220,7 +221,7 @@ class Description:
             **({} if self.cut.goes_on else {"once": True}),
             **self.left_out.to_dict(),
             **({"ids": True} if self.ids else {}),
-            **({"whole": True} if self.whole else {}),
+            **({} if self.changes is None else {"changes": self.changes}),
             **({"marks": [[*one] for one in self.marks]} if self.marks else {}),
         }
 
@@ -263,7 +264,7 @@ class Description:
                 public.get("sets_aside", False),
             ),
             ids=public.get("ids", False),
-            whole=public.get("whole", False),
+            changes=public.get("changes"),
             marks=tuple(WindowMark(*one) for one in public.get("marks", ())),
         )
 

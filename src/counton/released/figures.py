@@ -20,7 +20,6 @@ from counton.released.stream_words import (
     foot_of,
     groups_in_words,
     series_in_words,
-    subject_in_words,
     times_in_words,
     title_in_words,
 )
@@ -48,7 +47,7 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
-    grouped, what = groups_in_words(definition), subject_in_words(definition.subject)
+    grouped, what = groups_in_words(definition), definition.subject
     drawn = {}
     if released.totals is not None:
         times = times_in_words(definition)

@@ -56,15 +56,13 @@ def methods_of(
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
     far, chance = far_in_words(reach), percent(level)
-    error = (
-        f"{newest} are off by at most {{far}}" if far else "true numbers are in published ranges"
-    )
+    error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {{level}}% each, {error}.".format(level=chance, far=far),
+            f"With a probability of {chance}% each, {error}.",
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
             f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
@@ -83,18 +81,10 @@ def protection_in_words(definition: Description) -> str:
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
     said = (
-        (
-            "Random noise was mixed in before publication: it limits how well "
-            f"anybody can tell, from all published numbers together, {hidden}, "
-            "and less so as it gets older."
-        )
-        if fades
-        else (
-            "Random noise was mixed in before publication: it limits how well "
-            f"anybody can tell, from all published numbers together, {hidden}."
-        )
+        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
+        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
     )
-    if not definition.counting.users:
+    if not definition.counting.users and definition.counting.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
         changes = changes_note(definition) if definition.cut.lags else None
         return " ".join([said, less, *_as_sentence(changes)])
@@ -137,12 +127,8 @@ def _published_in_words(
         parts = []
         for one, part in statistics.items():
             anew = definition.anew(inner_of(part))
-            one, of = one, inner_of(part).card.keyword
-            if anew is None:
-                parts.append(f"{one} ({of})")
-            else:
-                each = counted_anew(anew)
-                parts.append(f"{one} ({of}, users {each})")
+            each = "" if anew is None else f", users {counted_anew(anew)}"
+            parts.append(f"{one} ({inner_of(part).card.keyword}{each})")
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
         called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
@@ -190,21 +176,11 @@ def error_in_words(series: Series, level: float, *, total: bool) -> str:
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
-    between = ""
-    if low != high:
-        between = f" (from {low} to {high} so far)"
+    between = f" (from {low} to {high} so far)" if low != high else ""
+    what = "a total" if total else "a window's own number"
     return (
-        (
-            f"The noise of a total has the standard deviation {last} at the "
-            f"last step{between}, and its {percent(level)}% interval there "
-            f"reaches {quantity(half, half)} to both sides."
-        )
-        if total
-        else (
-            "The noise of a window's own number has the standard deviation "
-            f"{last} at the last step{between}, and its {percent(level)}% "
-            f"interval there reaches {quantity(half, half)} to both sides."
-        )
+        f"The noise of {what} has the standard deviation {last} at the last step{between}, "
+        f"and its {percent(level)}% interval there reaches {quantity(half, half)} to both sides."
     )
 
 
@@ -278,15 +254,15 @@ def _people_in_words(definition: Description) -> list[str]:
 
 def changes_note(definition: Description) -> str | None:
     """Return a note on the loss of events that change in later inputs; None if rows count once."""
-    if not definition.whole:
+    if (covered := definition.changes) is None:
         return None
-    many, covered = plural(definition.unit), definition.strategy.facts.corrections
     if definition.counting.users:
         said = "a counted row that later inputs lack stays counted"
         if covered:
             times = "once" if covered == 1 else f"{covered:,} times"
             said = f"later inputs may replace each counted row {times}, then it stays counted"
         return f"{said}: the guarantee covers all inputs of each {definition.unit} together"
+    many = plural(definition.counting.row or definition.unit)
     said = f"{many} may change in later inputs (vanish, come back, be in another window or group)"
     if covered:
         times = "1 change" if covered == 1 else f"{covered:,} changes"
@@ -296,10 +272,15 @@ def changes_note(definition: Description) -> str | None:
 
 
 def people_note(definition: Description) -> str | None:
-    """Return a note on such a person's privacy loss."""
-    if not definition.counting.users:
+    """Return a note on a person's privacy loss, or on who has bounded a person's rows."""
+    counting = definition.counting
+    if counting.moves is not None and counting.row is not None:
+        rows = f"{counting.moves:,} {counting.row if counting.moves == 1 else plural(counting.row)}"
+        by = "as bounded before, by whoever made the table"
+        return f"the table counts at most {rows} of one {definition.unit}, {by}"
+    if not counting.users:
         return people_in_words(definition.guarantee, definition.unit)
-    parted = definition.counting.per is not None
+    parted = counting.per is not None
     return parts_in_words(definition.guarantee, definition.unit) if parted else None
 
 
@@ -308,7 +289,7 @@ def counting_rule(definition: Description) -> str | None:
     if not (definition.cut.timed and definition.cut.goes_on):
         return None
     if not definition.cut.lags:
-        return "by arrival"
+        return "by arrival" if definition.changes is None else "by the time of each row"
     return f"by the time of each row, for {definition.cut.long(definition.cut.lags)}"
 
 
@@ -353,18 +334,9 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
         return ""
     if isinstance(over, str):
         return f" Each user counts anew in each {over}."
-    window = definition.cut.noun == "window"
-    if over == 1:
-        return " " + (
-            "The numbers shown at each window are of that window alone."
-            if window
-            else "The numbers shown at each step are of that step alone."
-        )
-    return " " + (
-        f"The numbers shown at each window are of the last {over:,} windows."
-        if window
-        else f"The numbers shown at each step are of the last {over:,} steps."
-    )
+    noun = "window" if definition.cut.noun == "window" else "step"
+    of = f"that {noun} alone" if over == 1 else f"the last {over:,} {noun}s"
+    return f" The numbers shown at each {noun} are of {of}."
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
@@ -392,9 +364,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     if not cut.timed:
         return f"The {what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
-    of = "windows"
-    if last is not None:
-        of = f"up to {last:,} windows"
+    of = "windows" if last is None else f"up to {last:,} windows"
     return (
         f"The {what} was released after each of {of} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on, {steps:,} of "
@@ -406,7 +376,7 @@ def statistic_in_words(definition: Description) -> str:
     """Return the released quantity, without an article."""
     inner = definition.inner
     if inner.card.additive:
-        return subject_in_words(definition.subject)
+        return definition.subject
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
     columns = given.get("columns") or ()
@@ -444,36 +414,14 @@ def series_in_words(definition: Description) -> str:
 
 def groups_in_words(definition: Description) -> str | None:
     """Return the grouping columns, such as "region and sex"."""
-    by = definition.by
-    if by is None:
+    if definition.by is None:
         return None
-    first, *others = (name.strip() for name in by.split(","))
-    for other in others:
-        first = f"{first} and {other}"
-    return first
+    return " and ".join(name.strip() for name in definition.by.split(","))
 
 
 def title_in_words(what: str, grouped: str | None) -> str:
     """Return the title of a chart or a page: what counts, by which columns."""
-    begin = with_capital(what)
-    if grouped is None:
-        return begin
-    return f"{begin}, by {grouped}"
-
-
-def subject_in_words(subject: str) -> str:
-    """Translate a quantity, or its general form such as "number of {units}"."""
-    if (found := subject) != subject:
-        return found
-    for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
-        before, _, place = begins.removesuffix("}").partition("{")
-        if subject.startswith(before):
-            units, comma, once = subject.removeprefix(before).partition(", each once in a window")
-            said = begins.format(**{place: units})
-            if comma and not once:
-                return f"{said}, each once in a window"
-            return said
-    return subject
+    return with_capital(what) if grouped is None else f"{with_capital(what)}, by {grouped}"
 
 
 def times_in_words(

@@ -103,8 +103,7 @@ def release(
                event costs its own, and costs add up
     paper:     ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that
                B C = A is tested, not proved
-    besides:   counted by arrival: a row that came after its day was published is in a later one,
-               or does not count
+    besides:   a row that came after its day was published does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']

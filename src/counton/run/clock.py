@@ -270,8 +270,9 @@ def covered_windows(covers: str | None, windows: Windows, released: int, ended: 
         windows.at(int(windows.ends(range(step, step + 1))[0]))
         for step in (released, covered.start - 1, ended)
     )
+    whole = f"the windows from {end} to {until}" if covered else f"no whole window up to {until}"
     raise InvalidInput(
-        f"{field('covers', covers)} covers the windows from {end} to {until}, but the first window "
+        f"{field('covers', covers)} covers {whole}, but the first window "
         f"that is not released yet begins at {begin}, so windows would be released without their "
         f"rows: give also the rows from {begin} to {end}, and for this run a {field('covers')} "
         "that reaches back so far"

@@ -21,7 +21,7 @@ from counton.job.stated_options import kept_as
 from counton.numbers import Design
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
-from counton.released.counting import Added, Bounded, Counting
+from counton.released.counting import Added, Bounded, BoundedBefore, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.released.marks import WindowMark
 from counton.rows.window_marks import Columns
@@ -159,6 +159,8 @@ class Definition(Description):
         cut = cut_of(record, once=details["once"])
         columns = StreamColumns.of(record, details)
         domain = None if details["domain"] is None else GroupNames(details["domain"])
+        whole = cut.goes_on and not details["new_rows"]
+        whole = whole and (record.get("user") is None or cut.lags > 0)
         return cls(
             what=details["what"],
             statistic=statistic,
@@ -181,9 +183,7 @@ class Definition(Description):
             ),
             ids=record.get("id") is not None,
             marks=tuple(WindowMark(*one) for one in details.get("marks", ())),
-            whole=cut.goes_on
-            and not details["new_rows"]
-            and (record.get("user") is None or cut.lags > 0),
+            changes=record.get("recounts", 0) if whole else None,
             details=details,
             record=record,
             columns=columns,
@@ -296,12 +296,14 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
     """Return the rule of the rows that count: a bounded number of each user's, or all."""
+    row = record.get("row", Bounded.row)
+    if (moves := record.get("moves")) is not None:
+        return BoundedBefore(moves, row)
     if record.get("user") is None:
         return Added()
     each = 1 if record.get("first") else rows_of_each_group(statistic)
     per, distinct = record.get("per"), bool(record.get("distinct"))
-    told = record.get("most_a_window"), record.get("row", Bounded.row)
-    return Bounded(record["most"], per, distinct, each, *told)
+    return Bounded(record["most"], per, distinct, each, record.get("most_a_window"), row)
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:

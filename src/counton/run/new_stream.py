@@ -99,11 +99,15 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
         statistic = statistic.for_people(most).settle(promised, steps)
         contribution = request.contribution(statistic, steps)
         contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
+        recounts = job.lateness.recounts or 0
+        if job.lateness.recounts is not None:
+            _check_recounts(request, recounts, contribution)
+            contribution = contribution if cut.lags else contribution.in_steps(1 + recounts)
         groups = None if request.groups is None else len(request.groups)
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, _recounts(request, contribution))
+            strategy = WindowVersions(cut.steps, strategy, recounts)
         if isinstance(promised, ApproxDP) and members_of(statistic):
             from counton.statistics.report_budget import weights_for_noise
 
@@ -163,26 +167,23 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
     return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic, steps)
 
 
-def _recounts(request: StreamRequest, contribution: Contribution) -> int:
-    """Return how many changes of an event, or of each counted row of a user, the guarantee of
-    revised windows covers.
+def _check_recounts(request: StreamRequest, recounts: int, contribution: Contribution) -> None:
+    """Refuse a number of changes, of an event or of each counted row of a user, that a guarantee
+    cannot cover.
     """
-    job, counting = request.job, request.counting
-    if (recounts := job.lateness.recounts) is None:
-        return 0
+    counting = request.counting
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
     bounds = counting.distinct, counting.each, counting.most_a_window, contribution.pattern
     other = None
     if contribution.relation == "replace":
         other = f"{field('replace', True)}, where a row is replaced, not added"
-    elif counting.users and any(bounds):
+    elif counting.users and (any(bounds) or not request.cut.lags):
         other = (
-            f"{field('user')}, because it is proven only for counts and sums of which "
-            f"{field('most')} alone bounds the rows"
+            f"{field('user')}, because it is proven only for counts and sums with "
+            f"{field('revise')}, of which {field('most')} alone bounds the rows"
         )
     if other is not None:
         raise InvalidInput(f"{field('recounts', recounts)} does not go with {other}: leave one out")
-    return recounts
 
 
 def _enough(request: StreamRequest) -> StreamRequest:

@@ -138,7 +138,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
     # The word that is stated, or that the state has for such a unit already.
-    kind = "event" if job.people.user is None else "user"
+    kind = "event" if job.people.user is None and job.people.moves is None else "user"
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
     unit = unit_word(units, kind, unit, kind)
@@ -175,7 +175,8 @@ def check_words(job: Job) -> None:
             raise InvalidInput(
                 f"{field(name)} is empty; give the name of a column, or leave it out"
             )
-    check_most(job.people.most)
+    for bound in ("most", "moves"):
+        check_most(job.option(bound), bound)
     check_people_columns(job.people.user, job.rows.id, job.times.time)
     if job.times.timezone is not None:
         load_zone(job.times.timezone)

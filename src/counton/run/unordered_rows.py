@@ -291,7 +291,7 @@ class AddedRows:
         # of whole windows, only those count that this run releases.
         definition, released = self.settled.definition, 0 if stream is None else stream.step
         counts = pl.col("step") >= definition.cut.first_open(released)
-        if definition.whole:
+        if definition.changes is not None:
             counts = pl.col("step").is_between(released + 1, self.ended)
         counted, each = cells.filter(counts), definition.sums.places
         used = np.unique(counted["group"].to_numpy() // each)

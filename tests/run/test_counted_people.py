@@ -1,0 +1,238 @@
+"""Queries of the page on people in tables of counts, and how far one person moves their numbers.
+
+All histories of a person in five days and nights are persons of one table, each in a region of its
+own; a query for each night then says what every one of them adds.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import md5
+from itertools import combinations, count, permutations, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pytest
+from revised_jobs import share_used
+from whole_nights import Night, moved, released, share_of_closed
+
+DAYS = 5
+PAGE = (Path(__file__).parents[2] / "docs" / "counted-people.md").read_text(encoding="utf-8")
+RIGHT, INSERT = (
+    re.search(rf'title="{name}.sql"\n(.*?)```', PAGE, re.DOTALL)[1]  # type: ignore[index]
+    for name in ("right", "chosen")
+)
+HASH = RIGHT.replace("loaded_at, id", "md5(id)")
+TIME = RIGHT.replace("loaded_at, id", "day, id")
+FILTERED = RIGHT.replace(
+    "from visits\n)", "from visits\n    where day >= {since} and day < {until}\n)"
+)
+CHOSEN = "select day, region, count(*) as visits from chosen where day >= {since} and day < {until}"
+CHOSEN += " group by day, region"
+#: First covered days of nights 1 to 5: the newest alone, all, and some that change.
+NEWEST, ALL = range(1, DAYS + 1), [1] * DAYS
+CHANGING = [1, 2, 3, 4, 1]
+
+
+OTHERS = [(day, group, "u", "1", 1.0) for day in NEWEST for group in "ab"]
+CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
+
+
+class Row(NamedTuple):
+    """A row of a person: its day, the night that loads it, the last night that has it, its id."""
+
+    day: int
+    loaded: int
+    gone: int
+    id: str
+
+
+PLACES = [(day, loaded) for day in range(1, DAYS + 1) for loaded in range(day, DAYS + 1)]
+EVER = DAYS
+#: Ids of rows, no two alike.
+IDS = map(str, count())
+
+
+def by_hash(many: int) -> list[str]:
+    """New ids in the order of their hashes."""
+    ids = [next(IDS) for _ in range(many)]
+    return sorted(ids, key=lambda one: md5(one.encode(), usedforsecurity=False).hexdigest())
+
+
+def staying(copies: int) -> Iterator[list[Row]]:
+    """All histories of up to five rows, each in so many copies, and some of any rows."""
+    chance = random.Random(5)
+    for many in range(1, 6):
+        for places in combinations(PLACES, many):
+            yield [Row(*place, EVER, next(IDS)) for place in places for _ in range(copies)]
+    for order in permutations(range(DAYS)):
+        ids = by_hash(DAYS * copies)
+        yield [
+            Row(day, day, EVER, one)
+            for day, place in zip(NEWEST, order, strict=True)
+            for one in ids[place * copies : (place + 1) * copies]
+        ]
+    for _ in range(1000):
+        many = chance.randint(copies, 6 * copies)
+        yield [Row(*chance.choice(PLACES), EVER, next(IDS)) for _ in range(many)]
+
+
+def vanishing(copies: int) -> Iterator[list[Row]]:
+    """Histories whose rows may vanish, one after the other or at any time."""
+    chance = random.Random(6)
+    yield [Row(day, day, day, next(IDS)) for day in NEWEST for _ in range(copies)]
+    for _ in range(3000):
+        rows = [chance.choice(PLACES) for _ in range(chance.randint(1, 5))]
+        yield [
+            Row(day, loaded, chance.randint(loaded, EVER), next(IDS))
+            for day, loaded in rows
+            for _ in range(copies)
+        ]
+
+
+class Warehouse:
+    """A table of all histories, and what queries make of it."""
+
+    def __init__(self, people: Sequence[Sequence[Row]]) -> None:
+        self.people = len(people)
+        self.ask = duckdb.connect()
+        columns: dict[str, Any] = {
+            "person": np.repeat(np.arange(len(people)), [len(rows) for rows in people]),
+            **{
+                name: [getattr(row, name) for rows in people for row in rows]
+                for name in Row._fields
+            },
+        }
+        columns = {name: np.asarray(one) for name, one in columns.items()}
+        self.ask.register("given", columns)
+        self.ask.execute(
+            "create table log as select person, id, date '2024-02-29' + day::int as day, "
+            "person as region, loaded as loaded_at, gone from given"
+        )
+
+    def tables(self, query: str, most: int, first: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """What a query says each night of the covered days, from the ``first`` one on."""
+        self.ask.execute(
+            "create or replace table chosen (person int, id text, day date, region int)"
+        )
+        for night, begin in zip(NEWEST, first, strict=True):
+            self.ask.execute(
+                f"create or replace view visits as "
+                f"from log where {night} between loaded_at and gone"
+            )
+            if query is CHOSEN:
+                self.ask.execute(INSERT.replace("<= 5", f"<= {most}"))
+            text = query.replace("<= 5", f"<= {most}")
+            for name, day in (("{since}", begin), ("{until}", night + 1)):
+                text = text.replace(name, f"'2024-03-0{day}'")
+            found = self.ask.sql(text).fetchnumpy()
+            days = (found["day"] - np.datetime64("2024-02-29")).astype("timedelta64[D]")
+            yield {**found, "day": days.astype(int), "region": found["region"].astype(int)}
+
+    def far(self, query: str, most: int, first: Sequence[int]) -> int:
+        """How far the farthest person moves, by changes of what each covered day said before."""
+        held, far = np.zeros((self.people, DAYS + 1), int), np.zeros(self.people, int)
+        for night, found in enumerate(self.tables(query, most, first), 1):
+            now = np.zeros_like(held)
+            now[found["region"], found["day"]] = found["visits"]
+            covered = slice(first[night - 1], night + 1)
+            far += np.abs(now - held)[:, covered].sum(axis=1)
+            held[:, covered] = now[:, covered]
+        return int(far.max())
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_the_page_says_how_far_a_person_moves(most: int) -> None:
+    stay, vanish = Warehouse([*staying(most)]), Warehouse([*vanishing(most)])
+
+    def far(query: str, warehouse: Warehouse = stay) -> tuple[int, int]:
+        return warehouse.far(query, most, NEWEST), warehouse.far(query, most, ALL)
+
+    assert far(RIGHT) == far(CHOSEN) == far(CHOSEN, vanish) == (most, most)
+    assert far(HASH) == far(RIGHT, vanish) == (5 * most, 9 * most)
+    assert far(TIME) == (most, 5 * most)
+    assert far(FILTERED) == (5 * most, most)
+    assert stay.far(FILTERED, most, CHANGING) == 7 * most
+    assert stay.far(RIGHT, most, CHANGING) == stay.far(CHOSEN, most, CHANGING) == most
+
+
+def test_the_page_has_these_numbers() -> None:
+    for row in (
+        "| time of loading and id, over the whole period | 1 | 5 |",
+        "| the same, if rows vanish | 5, with `--revise` 9 | 25, 45 |",
+        "| the same, from `chosen` | 1 | 5 |",
+        "a hash of the id, anew each night, though no row vanishes | 5, with `--revise` 9 | 25, 45",
+        "| time of the event; rows come late | with `--revise` 5 | 25 |",
+        "after filtering to the covered days | 5; with `--revise`, where coverage changes, 7 | 25,",
+    ):
+        assert row in PAGE
+
+
+@pytest.mark.slow
+def test_any_coverage_keeps_the_bound() -> None:
+    """Of all coverages of five nights, the wrong query moves 7 at most, the right ones 1."""
+    stay = Warehouse([rows for rows in staying(1) if len(rows) < 5])
+    every = [*product(*(range(1, night + 1) for night in NEWEST))]
+    most = [
+        max(stay.far(query, 1, first) for first in every) for query in (FILTERED, RIGHT, CHOSEN)
+    ]
+    assert most == [7, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "moves"),
+    [(RIGHT, NEWEST, 1), (RIGHT, ALL, 1), (HASH, NEWEST, 5), (HASH, ALL, 9), (CHOSEN, ALL, 1)],
+)
+def test_whole_jobs_are_moved_so_far(query: str, first: Sequence[int], moves: int) -> None:
+    """With ``moves = 1`` the noise is made for a person whom the right query bounds, alone."""
+    ids = by_hash(DAYS)[::-1]
+    person = Warehouse([[Row(day, day, EVER, ids[day - 1]) for day in NEWEST]])
+    revised = first is ALL
+    options = {**({"revise": "9d"} if revised else CLOSED), "counts": "value", "moves": 1}
+    nights = [
+        [
+            (int(day), "a", "u", "1", float(many))
+            for day, many in zip(one["day"], one["visits"], strict=True)
+        ]
+        for one in person.tables(query, 1, first)
+    ]
+    pair = [
+        released(
+            [Night(OTHERS + rows * there, until, 9) for until, rows in enumerate(nights, 1)],
+            **options,
+        )
+        for there in (0, 1)
+    ]
+    assert moved(*pair, revised=revised) == moves
+    if revised and moves > 1:
+        with pytest.raises(AssertionError, match="times what it may"):
+            share_used(*pair)
+    else:
+        share = (share_used if revised else share_of_closed)(*pair)
+        assert share == pytest.approx(moves)
+
+
+def test_the_queries_run_on_postgresql(postgres: str) -> None:
+    """With the edges bound beside the text, as counton binds them."""
+    import psycopg
+
+    with psycopg.connect(postgres) as connection:
+        connection.execute(
+            "create table visits (person int, id text, day date, region int, loaded_at int)"
+        )
+        connection.execute("create table chosen (person int, id text, day date, region int)")
+        connection.execute(
+            "insert into visits select 1, n::text, date '2024-02-29' + n % 5 + 1, 7, n "
+            "from generate_series(1, 9) n"
+        )
+        for _ in range(2):  # again: nothing more
+            connection.execute(INSERT)
+        edges = "2024-03-03T00:00:00+01:00", "2024-03-06T00:00:00+01:00"
+        for query in (RIGHT, CHOSEN):
+            text = query.replace("{since}", "%s").replace("{until}", "%s")
+            found = connection.execute(text, edges).fetchall()
+            assert sorted((day.day, region, n) for day, region, n in found) == [
+                (3, 7, 1), (4, 7, 1), (5, 7, 1),
+            ]  # fmt: skip
