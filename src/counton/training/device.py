@@ -60,10 +60,12 @@ class DeviceField:
     def _generator(self, node: str, device: Any) -> Any:
         import torch
 
-        drawn = hashlib.shake_256(self._subkey + node.encode()).digest(4 * _TWISTER)
+        twister = device.type == "cpu"  # it takes 32 bits of a seed; the whole state has more
+        address = hashlib.shake_256(self._subkey + node.encode())
+        drawn = address.digest(4 * _TWISTER if twister else 8)
         generator = torch.Generator(device)
         generator.manual_seed(int.from_bytes(drawn[:8], "little"))
-        if device.type == "cpu":  # it takes 32 bits of a seed; the whole state has more
+        if twister:
             state = generator.get_state()
             words = state.numpy()[_BEGIN : _BEGIN + 8 * _TWISTER].view("<u8")
             words[:] = np.frombuffer(drawn, "<u4")
