@@ -123,7 +123,7 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
             Stream.create(file, "visits", Binary(10), PureDP(1))
     monkeypatch.setattr(
-        sqlite_file, "_script", lambda: "PRAGMA max_page_count = 1; CREATE TABLE x (y)"
+        "counton.state.schema.TABLES", "PRAGMA max_page_count = 1; CREATE TABLE x (y)"
     )
     with pytest.raises(
         StateError, match=r"state .* cannot be created \(.*\): check the space left"

@@ -1,5 +1,6 @@
 """A transaction that could not be undone by a statement holds no lock."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -37,3 +38,19 @@ def test_a_transaction_whose_rollback_fails_locks_nobody_out(tmp_path: Path) -> 
         assert connection.value("SELECT count(*) FROM seen") == 2
     assert held.value is not None
     connections.close()
+
+
+def test_a_forked_process_does_not_close_what_its_parent_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    connections = Connections(lambda: driver, is_sqlite=True)
+    with connections.transaction("BEGIN"):
+        pass
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: 0)
+        connections.close()
+    assert driver.execute("SELECT 1").fetchone() == (1,)
+    connections.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        driver.execute("SELECT 1")

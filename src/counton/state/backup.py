@@ -9,7 +9,7 @@ from pathlib import Path
 
 from counton.base.errors import InvalidInput, StateUnavailable
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
-from counton.state.sqlite_file import copy_of, open_file
+from counton.state.sqlite_file import connect, copy_of
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
@@ -67,7 +67,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
             f"its folder exists and has the space"
         ) from error
-    with suppress(sqlite3.Error), closing(open_file(database.path, timeout=0)) as connection:
+    with suppress(sqlite3.Error), closing(connect(database.path, 0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
 

@@ -149,13 +149,8 @@ class Database:
                     # If two processes "create if missing" at once, one of them fails.
                     connection.lock(schema.APPLICATION_ID)
                     if not self._has_tables(connection):
-                        connection.script(schema.TABLES)
-                        connection.insert("counton_database", schema.first_row())
+                        schema.make(connection)
             self._look_at_format()
-            if self.path is not None:
-                sqlite_file.check_mode(self.path)
-            with self.transaction(write=False) as connection:
-                self.identity = str(connection.value("SELECT identity FROM counton_database"))
         except BaseException:
             self.close()
             raise
@@ -207,24 +202,18 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse a state whose format this version does not read."""
+        """Read the identity; refuse a state whose format this version does not read."""
         with self.transaction(write=False) as connection:
-            if self.is_sqlite:
-                application = connection.value("PRAGMA application_id")
-                if application != schema.APPLICATION_ID:
-                    raise RequestMismatch(
-                        f"{self.label} is a SQLite file of another program (application_id "
-                        f"{application}), not a state: give another path"
-                    )
-            elif not self._has_tables(connection):
+            if not self.is_sqlite and not self._has_tables(connection):
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
-            # A pragma of a file: another program's file may lack the table.
-            asked = (
+            kept = (
                 "PRAGMA user_version" if self.is_sqlite else "SELECT format FROM counton_database"
             )
-            found = int(connection.value(asked))
+            found = int(connection.value(kept))
+            if found == schema.FORMAT:
+                self.identity = str(connection.value("SELECT identity FROM counton_database"))
         if found > schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format {found}, and this version of counton reads format "
@@ -316,28 +305,21 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
         )
     if not text:
         raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
-    if "://" not in text:
-        return _file_at(text, text, called)
-    kind, _, rest = text.partition("://")
-    write = "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-    if kind == "sqlite":
-        host, _, place = rest.partition("/")
-        name, _, query = place.partition("?")
-        if host:
-            raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
-        return _file_at(":memory:" if "mode=memory" in query else name, text, called)
-    if kind in ("postgresql", "postgresql+psycopg"):
+    kind, separator, rest = text.partition("://")
+    name, write = text, "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    if kind in ("postgresql", "postgresql+psycopg") and separator:
         return DatabaseAddress(None, f"postgresql://{rest}")
-    if not re.fullmatch(r"[\w+]+", kind):
-        raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
-    raise InvalidInput(
-        f"{called} is a {kind!r} address, and only SQLite and PostgreSQL (with psycopg) are "
-        f"supported: {write}"
-    )
-
-
-def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """Return the address of this SQLite file; refuse ``:memory:``, which makes no file."""
+    if separator:
+        host, _, place = rest.partition("/")
+        if not re.fullmatch(r"[\w+]+", kind) or (kind == "sqlite" and host):
+            raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
+        if kind != "sqlite":
+            raise InvalidInput(
+                f"{called} is a {kind!r} address, and only SQLite and PostgreSQL (with psycopg) "
+                f"are supported: {write}"
+            )
+        name, _, query = place.partition("?")
+        name = ":memory:" if "mode=memory" in query else name
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final
+from typing import Final
+
+from counton.state.sql import Connection
 
 #: Version of the tables below and of the bytes in their blobs.
 FORMAT: Final = 19
@@ -133,7 +135,9 @@ CREATE TABLE counton_turns (
 """
 
 
-def first_row() -> dict[str, Any]:
-    """Return the only row of ``counton_database`` for a new state."""
+def make(connection: Connection) -> None:
+    """Make the tables of a new state, with the only row of ``counton_database``."""
+    connection.script(TABLES)
     drawn = secrets.token_hex(16)
-    return {"id": 1, "format": FORMAT, "identity": drawn, "witness": ""}
+    row = {"id": 1, "format": FORMAT, "identity": drawn, "witness": ""}
+    connection.insert("counton_database", row)

@@ -8,7 +8,7 @@ import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 _PLACE = re.compile(r"(?<!:):(\w+)")
@@ -67,7 +67,8 @@ class Connection:
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
         """Add rows, which all have the columns of the first, to a table."""
         if rows:
-            self.execute(_insert(table, *rows[0]), *rows)
+            names, places = (", ".join(map(form.format, rows[0])) for form in ('"{}"', ":{}"))
+            self.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", *rows)
 
     def append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows that have a value for each column of a table, in the order of the columns."""
@@ -102,7 +103,8 @@ class Connection:
 
     def script(self, tables: str) -> None:
         """Make the tables of a script, with types of this database for words in braces."""
-        for statement in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
+        words = _SQLITE_WORDS if self.is_sqlite else _SERVER_WORDS
+        for statement in tables.format_map(words).split(";"):
             if statement.strip():
                 self.execute(statement)
 
@@ -115,10 +117,6 @@ class Connection:
         if not self.is_sqlite:
             kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
             self.execute(f"SELECT {kind}({', '.join(map(str, (number, *more)))})")
-
-    def commit(self) -> None:
-        """Commit the transaction that is open on this connection."""
-        self.execute("COMMIT")
 
     def abandon(self) -> None:
         """Undo the transaction by closing the connection, without a statement.
@@ -141,24 +139,9 @@ _SERVER_HAS = (
 )
 
 
-def for_kind(tables: str, *, is_sqlite: bool) -> str:
-    """Replace the words in braces of an SQL script by the types of SQLite or PostgreSQL.
-
-    >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
-    'CREATE TABLE seen (body BYTEA)'
-    """
-    return tables.format_map(_SQLITE_WORDS if is_sqlite else _SERVER_WORDS)
-
-
 @cache
 def _for_server(statement: str) -> str:
     return _PLACE.sub(r"%(\1)s", statement.replace("%", "%%"))
-
-
-@cache
-def _insert(table: str, *columns: str) -> str:
-    names = ", ".join(f'"{column}"' for column in columns)
-    return f"INSERT INTO {table} ({names}) VALUES (:{', :'.join(columns)})"
 
 
 @cache
@@ -173,54 +156,43 @@ class Connections:
     def __init__(self, connect: Callable[[], Any], *, is_sqlite: bool) -> None:
         self._connect, self._is_sqlite = connect, is_sqlite
         self._idle: deque[Any] = deque()
+        #: Close all connections, except those that a parent process has opened.
+        self.close = partial(_close, self._idle, os.getpid())
         # Connections that nobody closes are closed when this object goes, and not whenever Python
         # may.
-        weakref.finalize(self, _close, self._idle, os.getpid()).atexit = False
+        weakref.finalize(self, self.close).atexit = False
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
         """Open a transaction with ``begin``: the block's end commits it, an exception undoes it."""
-        connection = None
+        kept, connection, broken = None, None, False
         with suppress(IndexError):
             kept = self._idle.pop()
+        while connection is None:
+            driver = self._connect() if kept is None else kept
+            connection = Connection(driver, is_sqlite=self._is_sqlite)
             try:
-                connection = self._begin(kept, begin)
-            except Exception:  # the server may have restarted since
-                if self._is_sqlite:
+                connection.execute(begin)
+            except BaseException as error:
+                connection.abandon()
+                if kept is None or self._is_sqlite or not isinstance(error, Exception):
                     raise
-        if connection is None:
-            connection = self._begin(self._connect(), begin)
+                kept = connection = None  # the server may have restarted since
         try:
             yield connection
-            connection.commit()
+            connection.execute("COMMIT")
         except BaseException:
             try:
                 connection.execute("ROLLBACK")
             except Exception:  # it is broken, or the database has ended the transaction
                 connection.abandon()
+                broken = True
+            raise
+        finally:
+            if not broken and len(self._idle) < _MOST_IDLE:
+                self._idle.append(driver)
             else:
-                self._keep(connection.driver)
-            raise
-        self._keep(connection.driver)
-
-    def close(self) -> None:
-        """Close all connections, except those that a parent process has opened."""
-        _close(self._idle, os.getpid())
-
-    def _begin(self, driver: Any, begin: str) -> Connection:
-        connection = Connection(driver, is_sqlite=self._is_sqlite)
-        try:
-            connection.execute(begin)
-        except BaseException:
-            connection.abandon()
-            raise
-        return connection
-
-    def _keep(self, driver: Any) -> None:
-        if len(self._idle) < _MOST_IDLE:
-            self._idle.append(driver)
-        else:
-            driver.close()
+                driver.close()
 
 
 def _close(idle: deque[Any], owner: int) -> None:

@@ -10,7 +10,6 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from counton.base.errors import (
 from counton.frame.sqlite_header import sqlite_header
 from counton.noise.key import give_name, sync_folder
 from counton.state import schema
-from counton.state.sql import Connection, for_kind
+from counton.state.sql import Connection
 from counton.state.whole_file import remove_left, try_lock
 
 
@@ -42,10 +41,15 @@ def files_of(path: Path) -> list[Path]:
 
 
 def connect(path: Path, timeout_seconds: float) -> Any:
-    """Open a connection to a file; transactions begin only by explicit statements."""
-    connection = open_file(
-        path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
-    )
+    """Open a connection to an existing state, even without the right to write in its folder;
+    transactions begin only by explicit statements.
+    """
+    more: Any = {"timeout": timeout_seconds, "isolation_level": None, "check_same_thread": False}
+    if may_be_written(path):
+        connection = sqlite3.connect(path, **more)
+    else:
+        mode = "mode=ro" if _has_log(path) else "immutable=1"
+        connection = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, **more)
     try:
         # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power
         # cut cannot take back what has been shown. NORMAL would sync only now and then.
@@ -57,14 +61,6 @@ def connect(path: Path, timeout_seconds: float) -> Any:
         connection.close()
         raise
     return connection
-
-
-def open_file(path: Path, **more: Any) -> Any:
-    """Open a connection to an existing state, even without the right to write in its folder."""
-    if may_be_written(path):
-        return sqlite3.connect(path, **more)
-    mode = "mode=ro" if _has_log(path) else "immutable=1"
-    return sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, **more)
 
 
 def may_be_written(path: Path) -> bool:
@@ -116,7 +112,7 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
         with os.fdopen(handle):  # closed before the copy has a name that others may lock
             before = moment_of(path)
             with (
-                closing(open_file(path, timeout=timeout)) as source,
+                closing(connect(path, timeout)) as source,
                 closing(sqlite3.connect(name)) as whole,
             ):
                 source.backup(whole)  # its log included, in one step, under one snapshot
@@ -143,7 +139,9 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def check(path: Path) -> None:
-    """Refuse a damaged or foreign file, which SQLite would notice too late or never."""
+    """Refuse a damaged or foreign file, which SQLite would notice too late or never; and one that
+    other users may read.
+    """
     try:
         header = sqlite_header(path)
         # The order matters: another process may merge its log meanwhile, and delete it after that.
@@ -163,8 +161,12 @@ def check(path: Path) -> None:
             f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
             f"a copy, or give another path"
         )
-    if header.application_id == schema.APPLICATION_ID:
-        check_only_name(path)  # SQLite's opening might merge a log
+    if header.application_id != schema.APPLICATION_ID:
+        raise RequestMismatch(
+            f"{path} is a SQLite file of another program (application_id {header.application_id}), "
+            "not a state: give another path"
+        )
+    check_only_name(path)  # SQLite's opening might merge a log
     # While a log waits to be merged the file may be short: its pages are in the log. SQLite itself
     # notices missing whole pages.
     if size % header.page_bytes and not log:
@@ -172,11 +174,7 @@ def check(path: Path) -> None:
             f"state {path} is truncated, because its {size} bytes are not a multiple of the page "
             f"size {header.page_bytes}; restore it from a copy"
         )
-
-
-def check_mode(path: Path) -> None:
-    """Refuse a state that other users may read. Keys follow the same rule."""
-    mode = stat.S_IMODE(path.stat().st_mode)
+    mode = stat.S_IMODE(path.stat().st_mode)  # keys follow the same rule
     if os.name == "posix" and mode & 0o077:
         raise StateUnavailable(
             f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
@@ -228,10 +226,13 @@ def create(path: Path) -> None:
     try:
         with os.fdopen(descriptor) as file:  # closed before the file gets the name others lock
             with closing(sqlite3.connect(name, isolation_level=None)) as connection:
-                connection.executescript(_script())
                 made = Connection(connection, is_sqlite=True)
-                made.insert("counton_database", schema.first_row())
-                connection.execute("PRAGMA journal_mode=WAL").close()  # the file keeps this mode
+                # Nobody sees the file before it is synced as a whole, and it keeps the last mode.
+                made.script("PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
+                made.script(f"PRAGMA application_id={schema.APPLICATION_ID}")
+                made.script(f"PRAGMA user_version={schema.FORMAT}; BEGIN")
+                schema.make(made)
+                made.script("COMMIT; PRAGMA journal_mode=WAL")
             os.fsync(file.fileno())
         give_name(Path(name), path)  # a file that a faster process made serves as well
     except (sqlite3.Error, OSError) as error:
@@ -242,19 +243,6 @@ def create(path: Path) -> None:
     finally:
         for left in files_of(Path(name)):
             left.unlink(missing_ok=True)
-
-
-@cache
-def _script() -> str:
-    """Return the SQL script that makes all tables."""
-    settings = (
-        "synchronous=OFF",  # nobody sees the file before it is synced as a whole
-        "journal_mode=OFF",
-        f"application_id={schema.APPLICATION_ID}",
-        f"user_version={schema.FORMAT}",
-    )
-    said = (f"PRAGMA {setting}" for setting in settings)
-    return ";".join([*said, "BEGIN", for_kind(schema.TABLES, is_sqlite=True), "COMMIT"])
 
 
 def is_state(path: Path) -> bool:
