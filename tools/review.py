@@ -99,7 +99,7 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("numbers/design.py", "numbers/noise_address.py", "numbers/node_law.py",
+        ("numbers/design.py", "numbers/node_law.py",
          "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
@@ -241,7 +241,6 @@ RECOMPUTED = (
     "privacy/calibration.py",
     "numbers/node_law.py",
     "numbers/design.py",
-    "numbers/noise_address.py",
     "numbers/counter.py",
     "noise/key.py",
     "noise/blocks.py",

@@ -13,14 +13,13 @@ import typer
 from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
-from counton.base.outside_input import open_plain
+from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
 from counton.cli.statistic_command import command_of
 from counton.frame.options import Option
 from counton.job.job import options_of
 from counton.job.jobfile import load
 from counton.job.stated_options import all_options
-from counton.noise.witness import WitnessFile
 from counton.run import Job
 from counton.statistics.report_members import tables_of
 
@@ -208,7 +207,7 @@ def test_saved_jobs_are_plain(place: Workplace, waits_for_nobody: None) -> None:
 def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobody: None) -> None:
     os.mkfifo(tmp_path / "w")
     with pytest.raises(OSError, match="no plain file"):
-        WitnessFile(tmp_path / "w").read()
+        read_plain(tmp_path / "w")
     with pytest.raises(OSError, match="no plain file"):
         open_plain("/dev/zero")
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from witnesses import without_witness
 
-from counton.numbers import noise_address
+from counton.numbers import design
 from tests.net import addresses, nights
 
 KNOWN: dict[str, list[str]] = json.loads(
@@ -45,8 +45,10 @@ def test_an_address_that_changes_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
     """Even where it says the same: a blank is another text, and so another noise."""
     name = "groups, epsilon"
     dumps = json.dumps
-    wider = SimpleNamespace(dumps=lambda *given, **_: dumps(*given, sort_keys=True))
-    monkeypatch.setattr(noise_address, "json", wider)
+    wider = SimpleNamespace(
+        dumps=lambda *given, **_: dumps(*given, sort_keys=True), loads=json.loads
+    )
+    monkeypatch.setattr(design, "json", wider)
     found = addresses.addresses(JOBS[name], tmp_path)
     assert [*map(json.loads, found)] == [*map(json.loads, KNOWN[name])]
     assert found != KNOWN[name]

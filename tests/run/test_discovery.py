@@ -390,7 +390,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
     monkeypatch.setattr(changes, "_CHUNK", 40)  # several transactions
-    write, left = journal.write_sources, [0, 3, 1]
+    write, left = journal.write_observed, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:
         left[-1] -= 1
@@ -398,12 +398,12 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
             raise OSError("no space left")
         write(*arguments)
 
-    monkeypatch.setattr(journal, "write_sources", fail)
+    monkeypatch.setattr(journal, "write_observed", fail)
     while left:
         with pytest.raises(OSError, match="no space"):
             table(asked(broken, rows))
         left.pop()
-    monkeypatch.setattr(journal, "write_sources", write)
+    monkeypatch.setattr(journal, "write_observed", write)
     assert table(asked(broken, rows)).equals(expected)
 
 

@@ -27,6 +27,7 @@ from counton.base.private import open_private
 from counton.released.release_facts import own_facts_of
 from counton.run import export, methods, publish, read, run
 from counton.state import Store, Stream, journal, verify
+from counton.state.state_witness import Witness
 from counton.statistics.discovery import Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
@@ -221,9 +222,9 @@ class KilledError(Exception):
     """A process ends."""
 
 
-@pytest.mark.parametrize("where", ["_commit", "_note"])
+@pytest.mark.parametrize("where", [(Stream, "_commit"), (Witness, "note")])
 def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: Any, **__: Any) -> None:
         raise KilledError
@@ -234,7 +235,7 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
     for night, rows in enumerate(some_nights(4), 1):
         own = night_of(folders[0], rows, night)
         with monkeypatch.context() as patched:
-            patched.setattr(Stream, where, killed)
+            patched.setattr(*where, killed)
             with pytest.raises(KilledError):
                 night_of(folders[1], rows, night)
         again = night_of(folders[1], rows, night)

@@ -16,7 +16,7 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.noise import Key
 from counton.noise.key import give_name
-from counton.noise.witness import WitnessFile
+from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import key_path, state_summary, verify
 from counton.state.state_witness import accept_old_copy
 from counton.strategies import Binary, KAry
@@ -118,7 +118,10 @@ class TestWitness:
         for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
             entry = {**facts, "stream": stream, "step": step, "digest": f"digest {step}"}
             assert witness.note(entry, lambda _: True) is None
-        found = {(one["stream"], one["step"]): one["past"] for one in witness.read()}
+        found = {
+            (one["stream"], one["step"]): one["past"]
+            for one in parse_entries(witness.path.read_bytes())
+        }
         assert found == {("a", 3): [[2, "digest 2"]], ("b", 9): [[1, "digest 1"]]}
 
     def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:

@@ -416,8 +416,12 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
     ):
         pass
     (known,) = (one for one in parse_entries(knows) if one["stream"] == "a")
-    with Store(file) as store, pytest.raises(OldCopy, match="has another release in state"):
-        latest_witness(store.database).check(Mark(known["key"], "a", 4), lambda _: None)
+    with (
+        Store(file) as store,
+        pytest.raises(OldCopy, match="has another release in state"),
+        store.database.transaction(write=False) as connection,
+    ):
+        latest_witness(store.database).check(connection, 0, Mark(known["key"], "a", 4))
     assert verify(file)[0].old_copy
 
 
@@ -566,7 +570,7 @@ def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
     monkeypatch.setattr(witness_module, "_lock", late)
     with pytest.raises(FileNotFoundError):
         old.note({**entry, "step": 2}, lambda _: True)
-    assert [known["step"] for known in new.read()] == [1, 1]
+    assert [known["step"] for known in parse_entries(new.path.read_bytes())] == [1, 1]
 
 
 def test_a_witness_that_moves_between_commit_and_note(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,15 +84,11 @@ class BlockSource(threading.local):
     """
 
     def __init__(self, subkey: bytes) -> None:
-        self._subkey = subkey
-        self._counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
-        self._cipher = bytearray(0)
-
-    @cached_property
-    def _encryptor(self) -> Any:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        return Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
+        self._encryptor: Any = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+        self._counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
+        self._cipher = bytearray(0)
 
     def _reserve(self, blocks: int) -> NDArray[np.uint64]:
         """Return scratch space for the counters of ``blocks`` blocks, shape (blocks, 2)."""

@@ -98,24 +98,20 @@ class NoiseField:
             )
         count = len(nodes)
         out = np.empty((count, *self.shape), np.int64)
-        if out.size:
-            if self.shape:
-                self._fill(
-                    level, Tile(nodes.start, count, self._first, self._size), out.reshape(count, -1)
-                )
-            else:
-                self._fill(level, Tile(0, 1, nodes.start, count), out.reshape(1, count))
-        return out
-
-    def _fill(self, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
+        if not out.size:
+            return out
         sampler = self._samplers.get(level)
         if sampler is None:
             sampler = self._samplers[level] = sampler_for(self.law(level))
+        tile, rows = Tile(0, 1, nodes.start, count), out.reshape(1, -1)
+        if self.shape:
+            tile, rows = Tile(nodes.start, count, self._first, self._size), out.reshape(count, -1)
         for part, place in tile.parts(SPAN):
-            window = out[place]
+            window = rows[place]
             if window.flags.c_contiguous:
                 sampler.fill(self._source, level, part, window)
             else:
                 scratch = np.empty(window.shape, np.int64)
                 sampler.fill(self._source, level, part, scratch)
                 window[...] = scratch
+        return out

@@ -16,11 +16,12 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from counton.base.errors import StateError, StateUnavailable
-from counton.base.outside_input import open_plain, read_plain
+from counton.base.outside_input import open_plain
 from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
 
 #: Identity under which a key has given noise, by the key's fingerprint and the user's name.
@@ -100,22 +101,11 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
     return before[0] if before else identity
 
 
+@dataclass(frozen=True)
 class WitnessFile:
     """A witness in a file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> Entries:
-        """Return the entries; none if there is no file.
-
-        Raises:
-            ValueError: the content is no list of entries.
-        """
-        try:
-            return parse_entries(read_plain(self.path))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+    path: Path
 
     def begin(self, entries: Entries) -> None:
         """Make the file with its folder, and merge ``entries`` into it.
@@ -128,7 +118,8 @@ class WitnessFile:
         if not folder.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(folder.parent)
-        self._change(lambda known: merge_entries(entries, known), make=True)
+        with _alone_with(self.path, merge_entries(entries, [])) as (descriptor, before):
+            _write(descriptor, before, _text(merge_entries(entries, parse_entries(before))))
 
     def move_to(self, new: WitnessFile) -> None:
         """Merge the entries into another file, and remove this one.
@@ -156,29 +147,13 @@ class WitnessFile:
             OSError: the place cannot be read or written.
             ValueError: the content is no list of entries.
         """
-        other: int | None = None
-
-        def change(known: Entries) -> Entries | None:
-            nonlocal other
-            same, others = _of(entry, known)
+        with _alone_with(self.path, [entry] if make else None) as (descriptor, before):
+            same, others = _of(entry, parse_entries(before))
             other = next((int(old["step"]) for old in same if not agrees(old)), None)
-            if other is not None or any(old["step"] > entry["step"] for old in same):
-                return None  # a contradiction, or another writer is further
-            return [*others, _with_past(entry, same)]
-
-        self._change(change, make=make)
+            further = any(old["step"] > entry["step"] for old in same)  # another writer's
+            if other is None and not further:
+                _write(descriptor, before, _text([*others, _with_past(entry, same)]))
         return other
-
-    def _change(self, change: Callable[[Entries], Entries | None], *, make: bool) -> None:
-        """Replace the entries by ``change(entries)`` under a lock; keep them if it is None."""
-        path = self.path
-        made = make and not path.exists()
-        if made and (first := change([])) and _begin(path, _text(first)):
-            return
-        with _alone_with(path) as (descriptor, before):
-            entries = change(parse_entries(before))
-            if entries is not None:
-                _write(descriptor, before, _text(entries))
 
     def reserve(self, entry: dict[str, Any]) -> None:
         """Check before a release that its entry can be written afterwards: space, mode and lock.
@@ -240,12 +215,15 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 
 
 @contextmanager
-def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Open and lock a witness file for one writer; yield its descriptor and content.
+def _alone_with(path: Path, first: Entries | None = None) -> Iterator[tuple[int, bytes]]:
+    """Open and lock a witness file for one writer; yield its descriptor and content. A missing file
+    is made with the entries ``first``.
 
     Raises:
         FileNotFoundError: there is none, or another process removed it before the lock.
     """
+    if first is not None and not path.exists():
+        _begin(path, _text(first))
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
@@ -254,8 +232,8 @@ def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
         yield descriptor, file.read()
 
 
-def _begin(path: Path, text: bytes) -> bool:
-    """Create a witness file with its first text; False if another process has created it."""
+def _begin(path: Path, text: bytes) -> None:
+    """Create a witness file with its first text, unless another process has created it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
@@ -264,12 +242,11 @@ def _begin(path: Path, text: bytes) -> bool:
         with suppress(FileNotFoundError):
             there = waiting.stat()
         if there is None or not os.path.samestat(there, os.fstat(descriptor)):
-            return False  # another process was faster, and may have made this file its witness
+            return  # another process was faster, and may have made this file its witness
         try:
-            if path.exists():
-                return False  # the other process was killed before it removed the name
-            _write(descriptor, b"", text)
-            return give_name(waiting, path)
+            if not path.exists():  # or the other process was killed before it removed the name
+                _write(descriptor, b"", text)
+                give_name(waiting, path)
         finally:
             waiting.unlink(missing_ok=True)
     finally:
@@ -305,14 +282,10 @@ def _is_entry(entry: Any) -> bool:
     return (
         all(isinstance(entry.get(word), str) for word in ("key", "state", "stream", "digest"))
         and isinstance(past, list)
-        and all(_is_of(one, int, str) for one in past)
+        and all(isinstance(one, list) and [*map(type, one)] == [int, str] for one in past)
         and isinstance(entry.get("forgotten", 0), int)
         and ("past" in entry) is ("forgotten" in entry)
     )
-
-
-def _is_of(values: Any, *kinds: type) -> bool:
-    return isinstance(values, list) and [*map(type, values)] == [*kinds]
 
 
 def _lock(descriptor: int) -> None:

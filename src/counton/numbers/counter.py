@@ -41,7 +41,8 @@ class OneAtATime:
     def __init__(self, what: str, *, elsewhere: str) -> None:
         self._what, self._elsewhere = what, elsewhere
         self._process = os.getpid()
-        self._lock = threading.RLock()
+        # The lock is reentrant, since a signal handler in its own thread would wait for ever.
+        self.lock = threading.RLock()
         self._taken = False
 
     @contextmanager
@@ -53,8 +54,7 @@ class OneAtATime:
                 f"{os.getpid()} uses it too, which would release other data with equal noise: let "
                 f"one process release, or {self._elsewhere}"
             )
-        # The lock is reentrant, since a signal handler in its own thread would wait for ever.
-        with self._lock:
+        with self.lock:
             if self._taken:
                 raise StreamConflict(
                     f"{self._what} is in the middle of a release, further up in this thread: "
@@ -238,7 +238,7 @@ class Counter:
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
             totals = self.design.contribution.grid_total(batch)
-            check_totals(self.design, self._progress(), totals, one=True)
+            check_totals(self.design, self._progress(), totals)
             values, done = self._compute(totals)
             value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
@@ -273,7 +273,7 @@ class Counter:
                 )
             if cells == there:
                 return
-            self._field = self.design.noise_field(check_key(key), cells)
+            self._field = self.design.noise_field(key, cells)
             self._lookahead = NoiseAhead(self.design.strategy, self._field)
             self._std_window, self._stds = range(0), np.empty(0)
             self._done = Private(self._progress().wider(cells))

@@ -137,17 +137,13 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
     return found
 
 
-def check_totals(
-    terms: Design, done: StreamProgress, totals: NDArray[np.int64], *, one: bool = False
-) -> None:
+def check_totals(terms: Design, done: StreamProgress, totals: NDArray[np.int64]) -> None:
     """Refuse totals of the next steps, ``(n, *shape)``, that cannot be released exactly."""
     shape = terms.step_shape if terms.counters is None else done.sums.shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
-        got = totals.shape[1:] if one else totals.shape
-        expected = shape if one else ("n", *shape)
         raise InvalidInput(
-            f"the input has shape {got}, but this stream takes {expected}: pass one total for each "
-            "cell"
+            f"the input of a step has shape {totals.shape[1:]}, but this stream takes {shape}: "
+            "pass one total for each cell, and a list of steps to release several"
         )
     horizon = last_served_step(terms.strategy)
     if horizon is not None and done.step + len(totals) > horizon:
@@ -275,17 +271,12 @@ class Checkpoint(NamedTuple):
         return StreamProgress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
 
 
-def write_state(form: str, fields: dict[str, Any]) -> bytes:
-    """Return JSON values as bytes, after a line with the format's name and a checksum.
+def with_checksum(form: str, *parts: bytes) -> bytes:
+    """Join parts, after a line with the format's name and their checksum.
 
-    >>> read_state(write_state("notes-1", {"step": 3}), "notes-1")
+    >>> read_state(with_checksum("notes-1", b'{"step": ', b"3}"), "notes-1")
     {'step': 3}
     """
-    return _with_checksum(form, json.dumps(fields, sort_keys=True).encode())
-
-
-def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """Join parts, after a line with the format's name and their checksum."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -315,6 +306,7 @@ def _body_of(saved: bytes, form: str, source: str) -> bytes:
 
 
 def read_state(saved: bytes, form: str) -> dict[str, Any]:
+    """Return the JSON values of a saved state."""
     body = _body_of(saved, form, "Running.checkpoint()")
     try:
         fields = json.loads(body)
@@ -332,7 +324,7 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
     said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
     head = f"{json.dumps(said)}\n{terms}\n".encode()
-    return _with_checksum(_FORMAT, head, *packed.values())
+    return with_checksum(_FORMAT, head, *packed.values())
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:

@@ -24,7 +24,6 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
-from counton.numbers.noise_address import noise_address
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, guarantee_from_dict, value_grid
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
@@ -277,20 +276,28 @@ class Design(Generic[S]):
 
     @property
     def _address(self) -> str:
-        """Text that decides the noise under a key; see `noise_address`."""
-        return noise_address(
-            format=self._format,
-            guarantee=self.guarantee.to_dict(),
-            contribution=self.contribution.to_dict(),
-            law=law_to_dict(self.law),
-            name=self.name,
-            strategy=self.strategy.saved_name,
-            # They hold digests of large arrays, which the state keeps whole.
-            parameters=self.strategy.parameters,
-            shape=self.shape,
-            counters=None if self.counters is None else self.counters.to_dict(),
-            statistic=self.statistic,
-        )
+        """Text that decides, with the key, all noise of the stream.
+
+        It is built from facts alone, and from no job: forms of jobs and files may change, and the
+        noise stays. `tests/net` has the addresses of forty jobs, byte by byte.
+        """
+        contribution = self.contribution.to_dict()
+        address: dict[str, Any] = {
+            "format": self._format,
+            "guarantee": self.guarantee.to_dict(),
+            # The name of the unit must not change the noise.
+            "contribution": {fact: value for fact, value in contribution.items() if fact != "unit"},
+            "law": law_to_dict(self.law),
+            "stream": self.name,
+            # Parameters hold digests of large arrays, which the state keeps whole.
+            "strategy": {"strategy": self.strategy.saved_name, **self.strategy.parameters},
+            "shape": [*self.shape],
+        }
+        if self.counters is not None:
+            address["counters"] = self.counters.to_dict()
+        if self.statistic is not None:
+            address["statistic"] = dict(self.statistic)
+        return json.dumps(address, sort_keys=True, separators=(",", ":"))
 
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values with noise in data units; `from_dict` reads it too."""

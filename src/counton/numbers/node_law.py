@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
@@ -23,9 +22,6 @@ from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 from counton.strategies.strategy import check_law
 
-if TYPE_CHECKING:
-    pass
-
 #: Below the first number of steps (of versions of windows, where windows are revised), no level has
 #: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
 #: last step's own nodes by less than the second number.
@@ -43,7 +39,6 @@ def sensitivity_of(
     >>> sensitivity_of(Binary(16), Contribution.add_remove(steps=3))
     Sensitivity(l1=13, l2_squared=33, entries=None)
     """
-    _check_strategy(strategy)
     if contribution.pattern is not None:
         return pattern_sensitivity(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
@@ -66,7 +61,11 @@ def sensitivity_of(
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """Return the guarantee that a stream satisfies: an expiring one gets the growth and delay."""
-    _check_strategy(strategy)
+    if not isinstance(strategy, StreamStrategy):
+        raise InvalidInput(
+            f"strategy is {quote(strategy)}; pass a strategy such as KAry.best(8760), or "
+            "counton.plan(...).best.strategy"
+        )
     check_guarantee(guarantee)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         return guarantee.bound_to(strategy)
@@ -160,12 +159,4 @@ def check_contribution(contribution: Contribution) -> None:
         raise InvalidInput(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "
             f"such as Contribution.add_remove()"
-        )
-
-
-def _check_strategy(strategy: StreamStrategy) -> None:
-    if not isinstance(strategy, StreamStrategy):
-        raise InvalidInput(
-            f"strategy is {quote(strategy)}; pass a strategy such as KAry.best(8760), or "
-            "counton.plan(...).best.strategy"
         )

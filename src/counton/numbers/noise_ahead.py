@@ -119,7 +119,6 @@ class NoiseAhead:
             if noise is None:
                 window = self._up_to_horizon(step, 1 if self._store is None else kept)
                 noise = self._compute(window, cells)
-                self._keep(window, cells, noise)
             yield cells, noise[0]
 
     def parts(self, steps: range) -> Iterator[Integers]:
@@ -153,10 +152,7 @@ class NoiseAhead:
         else:
             self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
             more = self._ahead
-        window = self._up_to_horizon(steps.start, max(len(steps), more))
-        noise = self._compute(window, cells)
-        self._keep(window, cells, noise)
-        return noise
+        return self._compute(self._up_to_horizon(steps.start, max(len(steps), more)), cells)
 
     def _up_to_horizon(self, start: int, steps: int) -> range:
         longest = last_served_step(self._strategy)
@@ -164,18 +160,26 @@ class NoiseAhead:
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
-        """Compute the noise of a window and of consecutive cells: ``(len(window), cells)``."""
-        count = cells.stop - cells.start
-        if count == self._size and not (self._alone and not self._strategy.facts.local):
-            return self._reader.noise(window).reshape(len(window), count)
-        if not self.field.shape:
-            return self._reader.noise(window).reshape(len(window), 1)
-        noise = np.empty((len(window), count), np.int64)
-        width = count if self._strategy.facts.local else max(1, _DRAWN // window.stop)
-        for at in range(0, count, width):
-            some = min(width, count - at)
-            part = self.field.part(cells.start + at, some)
-            noise[:, at : at + some] = self._strategy.noise(part, window)
+        """Compute the noise of a window and of consecutive cells: ``(len(window), cells)``; store
+        it.
+        """
+        count, local = cells.stop - cells.start, self._strategy.facts.local
+        if not self.field.shape or (count == self._size and (local or not self._alone)):
+            noise = self._reader.noise(window).reshape(len(window), count)
+        else:
+            noise = np.empty((len(window), count), np.int64)
+            width = count if local else max(1, _DRAWN // window.stop)
+            for at in range(0, count, width):
+                some = min(width, count - at)
+                part = self.field.part(cells.start + at, some)
+                noise[:, at : at + some] = self._strategy.noise(part, window)
+        if self._store is not None:
+            rows, size = [], max(1, _ROW // count)
+            for at in range(0, len(window), size):
+                kept = noise[at : at + size]
+                row = SealedNoise(window[at], len(kept), cells.start, count, pack(kept), b"")
+                rows.append(row._replace(seal=self.field.seal(row.message)))
+            self._store.replace(cells.start, rows)
         return noise
 
     # -------------------------------------------------------------------- between processes
@@ -202,14 +206,3 @@ class NoiseAhead:
             parts.append(unpack(row.noise, (row.steps, row.cells))[step - row.step :])
             step = row.step + row.steps
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _keep(self, window: range, cells: slice, noise: Integers) -> None:
-        if self._store is None:
-            return
-        count = cells.stop - cells.start
-        rows, size = [], max(1, _ROW // count)
-        for at in range(0, len(window), size):
-            part = noise[at : at + size]
-            row = SealedNoise(window[at], len(part), cells.start, count, pack(part), b"")
-            rows.append(row._replace(seal=self.field.seal(row.message)))
-        self._store.replace(cells.start, rows)

@@ -56,15 +56,15 @@ class Closing:
 
 
 class DatabaseAddress(NamedTuple):
-    """Address of a SQLite file, or URL of a server, with its password."""
+    """Address of a SQLite file, or URL of a server, with its password.
+
+    Attributes:
+        label: the address of the database for messages, without its passwords.
+    """
 
     file: Path | None
-    url: str = ""
-
-    @property
-    def label(self) -> str:
-        """The address of the database for messages, without its passwords."""
-        return hide_secrets(self.url) if self.file is None else str(self.file)
+    url: str
+    label: str
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
         """Return an opener of connections whose transactions wait ``timeout_seconds`` for locks."""
@@ -143,21 +143,19 @@ class Database:
         self._connections = self.address.connections(
             self.lock_timeout_seconds, pause if short_transactions else ""
         )
+        #: Close all connections to the state's database.
+        self.close = self._connections.close
         try:
             if create and not self.is_sqlite:
                 with self.transaction(write=True) as connection:
                     # If two processes "create if missing" at once, one of them fails.
                     connection.lock(schema.APPLICATION_ID)
                     if not self._has_tables(connection):
-                        schema.make(connection)
+                        connection.script(schema.TABLES)
             self._look_at_format()
         except BaseException:
             self.close()
             raise
-
-    def close(self) -> None:
-        """Close all connections to the state's database."""
-        self._connections.close()
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -308,7 +306,8 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     kind, separator, rest = text.partition("://")
     name, write = text, "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     if kind in ("postgresql", "postgresql+psycopg") and separator:
-        return DatabaseAddress(None, f"postgresql://{rest}")
+        url = f"postgresql://{rest}"
+        return DatabaseAddress(None, url, hide_secrets(url))
     if separator:
         host, _, place = rest.partition("/")
         if not re.fullmatch(r"[\w+]+", kind) or (kind == "sqlite" and host):
@@ -326,4 +325,5 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
             f"{called} {text} would exist in memory only, but a state must outlive its process: "
             "give the path of a file; for a trial, a file in a temporary folder"
         )
-    return DatabaseAddress(Path(os.path.realpath(name)))
+    path = os.path.realpath(name)
+    return DatabaseAddress(Path(path), "", path)

@@ -350,7 +350,10 @@ class Inbox(Closing):
         Raises:
             StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.
         """
-        mine = self._refuse_taken(connection, fold)
+        mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
+        found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
+        if _digest(row.digest for row in found) != fold.digest:
+            raise _taken_by_another(fold)
         if keep_aside and fold.has_aside:
             for row in [*connection.rows(f"SELECT * {_FOLDED}", **mine)]:
                 if row.aside != _NONE:
@@ -358,16 +361,6 @@ class Inbox(Closing):
                     connection.insert("counton_inbox_aside", kept)
         if connection.run(f"DELETE {_FOLDED}", **mine) != len(fold.batches):
             raise _taken_by_another(fold)  # another process took them meanwhile
-
-    def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Refuse a fold that was changed or counted meanwhile; return the parameters that select
-        it.
-        """
-        mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
-        found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
-        if _digest(row.digest for row in found) != fold.digest:
-            raise _taken_by_another(fold)
-        return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
         """Return number and unreadable rows of counted batches that no file holds yet."""
@@ -482,18 +475,14 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
     aside = _NONE
     if batch.aside is not None:
         aside = json.dumps(list(open_private(batch.aside)), default=str)
+    # Of contents, id and arrival: rows resent after a deletion count anew.
+    entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
     return {
         "stream_id": stream,
-        "digest": _batch_digest(batch.arrived, batch.id, batch.digest),
+        "digest": hashlib.sha256(entry + batch.id.encode() + batch.digest).digest(),
         "fold": None,
         "rows": batch.rows,
         "body": open_private(batch.body),
         "aside": aside,
         "arrived": batch.arrived,
     }
-
-
-def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
-    """Return a digest of contents, id and arrival: rows resent after a deletion count anew."""
-    entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
-    return hashlib.sha256(entry + id.encode() + digest).digest()

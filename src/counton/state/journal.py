@@ -37,28 +37,22 @@ _APART, _RUNS = 100, 50
 _DIGEST = 6
 
 
-class Digester:
-    """A function that computes keyed digests (BLAKE2b) of a stream's inputs.
+def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
+    """Return the joined keyed digests (BLAKE2b) of exact inputs, shape (steps, *shape).
 
     The key is needed because a count is easily guessed, so a plain hash would reveal it. The step
     is part of the digest, because otherwise one could see that two steps have equal counts.
 
-    >>> len(Digester(bytes(32))(range(1, 3), np.array([5, 7])))
+    >>> len(input_digests(bytes(32), range(1, 3), np.array([5, 7])))
     12
     """
-
-    def __init__(self, subkey: bytes) -> None:
-        self._subkey = subkey
-
-    def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the joined keyed digests of exact inputs, shape (steps, *shape)."""
-        rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
-        found = []
-        for step, row in zip(steps, rows, strict=True):
-            digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
-            digest.update(row.view(np.uint8).data)
-            found.append(digest.digest())
-        return b"".join(found)
+    rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
+    found = []
+    for step, row in zip(steps, rows, strict=True):
+        digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
+        digest.update(row.view(np.uint8).data)
+        found.append(digest.digest())
+    return b"".join(found)
 
 
 @name_alone
@@ -75,7 +69,7 @@ def release_rows(
     releases: Releases,
     std: NDArray[np.float64],
     xs: NDArray[np.int64],
-    digest: Digester,
+    subkey: bytes,
 ) -> Iterator[dict[str, Any]]:
     """Yield the journal's rows of released steps: ``std`` of each step, exact inputs ``xs``."""
     count, first, values = len(releases.steps), releases.steps.start, releases.values
@@ -88,7 +82,7 @@ def release_rows(
             "stream_id": stream_id,
             "step": steps[-1],
             "steps": len(steps),
-            "input_digests": digest(steps, xs[part]),
+            "input_digests": input_digests(subkey, steps, xs[part]),
             "unit": unit,
             "estimates": pack(values[part], read),
             "std": float(std[part][-1]),
@@ -255,9 +249,9 @@ def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[
             yield steps, unpack(row.estimates, (row.steps, -1)).shape[1]
 
 
-def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
+def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], subkey: bytes) -> None:
     """Raise an error for the first step from ``start`` on with another input in ``xs``."""
-    step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
+    step = first_other(digests, start, input_digests(subkey, range(start, start + len(xs)), xs))
     if step is not None:
         raise ReplayMismatch(
             f"step {step} was released from another input before: releasing both would reveal "
@@ -338,8 +332,14 @@ class WindowTotals(NamedTuple):
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
 
 
-def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """Group windows' totals by array shape: one database row holds one shape."""
+def write_observed(
+    connection: Connection, stream_id: int, observed: Mapping[int, ArrayLike], at: int
+) -> None:
+    """Replace the stored totals of windows, in a transaction that begins at step ``at``.
+
+    Steps that the transaction releases count all rows read in windows up to the last of them. One
+    database row holds totals of one array shape.
+    """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -351,22 +351,10 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
         steps, arrays = by_shape.setdefault(array.shape, ([], []))
         steps.append(int(step))
         arrays.append(array)
-    return [
-        WindowTotals(
-            stream_id,
-            np.array(steps, np.int64),
-            arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64),  # no copy of one
-        )
-        for steps, arrays in by_shape.values()
-    ]
-
-
-def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Replace the stored totals of these windows, in a transaction that begins at step ``at``.
-
-    Steps that the transaction releases count all rows read in windows up to the last of them.
-    """
-    for seen in new:
+    for steps, arrays in by_shape.values():
+        # No copy of a single window's totals.
+        totals = arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64)
+        seen = WindowTotals(stream_id, np.array(steps, np.int64), totals)
         _forget_other_shapes(connection, seen)
         for first, block in seen.blocks():
             place = {"stream": block.stream_id, "step": first, "shape": block.shape}

@@ -14,14 +14,14 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
-from counton.noise.key import check_key, give_name, is_same_file, refuse_key_as_place
-from counton.state.database import Database, parse_address, state_file
+from counton.noise.key import give_name, is_same_file, refuse_key_as_place
+from counton.state.database import Database, DatabaseAddress, parse_address
 from counton.state.sqlite_file import NoState, files_of
 from counton.state.state_witness import address_of, default_folder, latest_witness, refuse_used
 
@@ -42,7 +42,7 @@ def key_path(state: State) -> Path:
     >>> key_path("visits.db").name
     'visits.db.key'
     """
-    return beside(*place_of(state))
+    return beside(parse_address(state))
 
 
 def state_files(state: State, key: Kept = None) -> list[Path]:
@@ -54,19 +54,19 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key']
     """
-    file, path = state_file(state), file_of(key)
+    file, path = parse_address(state).file, file_of(key)
     kept = [] if file is None else [*files_of(file), Path(f"{file}.key")]
     return kept if path is None else [*kept, path]
 
 
-def beside(file: Path | None, label: str) -> Path:
+def beside(state: DatabaseAddress) -> Path:
     """Return the path of the key file beside a state's file; refuse a state on a server."""
-    if file is None:
+    if state.file is None:
         raise WrongKey(
-            f"state {label} is on a server, so no key file lies beside it: give {field('key')}, "
-            "the place of the key"
+            f"state {state.label} is on a server, so no key file lies beside it: give "
+            f"{field('key')}, the place of the key"
         )
-    return Path(f"{file}.key")
+    return Path(f"{state.file}.key")
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
@@ -75,7 +75,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
     if isinstance(key, Key):
         found = key
     elif key is None:
-        found = _load(beside(database.path, database.label), fingerprint)
+        found = _load(beside(database.address), fingerprint)
     else:
         path = file_of(key)
         found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
@@ -161,22 +161,6 @@ def waiting(path: Path, fingerprint: str) -> Path:
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
-def place_of(state: State | Database) -> tuple[Path | None, str]:
-    """Return the path of a state's file (None on a server), and the state's name for messages."""
-    if isinstance(state, Database):
-        return state.path, state.label
-    address = parse_address(state)
-    return address.file, address.label
-
-
-def database_at(state: State) -> Database | None:
-    """Open a state; return None if there is none yet."""
-    try:
-        return Database(state)
-    except NoState:
-        return None
-
-
 @contextmanager
 def for_creation(
     state: State | Database, key: Kept, place: State | None = None
@@ -201,15 +185,16 @@ def for_creation(
         InvalidInput: the key file is one of the state's files.
     """
     database = state if isinstance(state, Database) else None
-    path, label = place_of(state)
+    address = state.address if isinstance(state, Database) else parse_address(state)
     try:
         file = file_of(key)
-        check_places(path, file)
+        check_places(address.file, file)
         if key is None:
-            file = beside(path, label)
+            file = beside(address)
         if not isinstance(state, Database):
-            database = database_at(state)
-        raw = check_key(key) if isinstance(key, Key) else None
+            with suppress(NoState):
+                database = Database(state)
+        raw = key if isinstance(key, Key) else None
         folder = default_folder() if place is None else address_of(place)
         used: list[Any] = []
         if database is not None:
@@ -223,7 +208,7 @@ def for_creation(
         refuse_used(
             folder,
             None if database is None else database.identity,
-            label,
+            address.label,
             lost=not used and not new,
             fingerprint=None if raw is None or raw.file is None else raw.fingerprint,
         )
@@ -237,10 +222,10 @@ def for_creation(
         found = elsewhere(str(key)) if file is None else Key.load(file)
         if key is None and not any(fits(found, *one) for one in used):
             raise WrongKey(
-                f"key file {file} exists, but state {label} has released nothing with it, so its "
-                "state may be lost, or the key copied. A key that is used again on changed data "
-                "would reveal the change: restore the state of this key, or move the key away, and "
-                "a new one is made; if you made the key for this state, name it: "
+                f"key file {file} exists, but state {address.label} has released nothing with it, "
+                "so its state may be lost, or the key copied. A key that is used again on changed "
+                "data would reveal the change: restore the state of this key, or move the key "
+                "away, and a new one is made; if you made the key for this state, name it: "
                 f"{field('key', file)}"
             )
         yield found.with_salt(), database

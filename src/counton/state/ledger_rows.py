@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from textwrap import shorten
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
@@ -285,17 +286,26 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
 
 
 def enter(
-    connection: Connection, entry: Spend, contribution: Contribution, details: Mapping[str, Any]
+    connection: Connection,
+    entry: Spend,
+    contribution: Contribution | None = None,
+    details: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Enter the guarantee of a new stream or table in the ledger.
+    """Enter the guarantee of a new stream or table in the ledger, or what another program has
+    spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: the guarantee cannot be counted against the limit; or the followed stream has
-            steps left, or a unit counts in both streams.
+        InvalidInput: another entry has this name; the guarantee cannot be counted against the
+            limit; or the followed stream has steps left, or a unit counts in both streams.
     """
-    _refuse_name_of_another(connection, entry.name)
+    if any(one.name == entry.name for one in entries(connection)):
+        raise InvalidInput(
+            f"the ledger has an entry {entry.name!r} already, and entries are never removed: give "
+            "another name"
+        )
     if entry.follows is not None:
+        assert contribution is not None
         refuse_not_following(entry, entries(connection))
         _refuse_several_steps(entry.name, contribution, details)
         # Unless its last step is released, the earlier stream could go on, here or in a copy of the
@@ -314,37 +324,12 @@ def enter(
                 f"first, or leave {field('follows', entry.follows)} out, and their guarantees add "
                 "up"
             )
-    _insert(connection, entry)
-
-
-def add(connection: Connection, entry: Spend) -> None:
-    """Enter what a program other than counton has spent.
-
-    Raises:
-        BudgetExceeded: the limit does not allow it.
-        InvalidInput: another entry has this name; this kind of guarantee cannot be counted against
-            the limit.
-    """
-    lock(connection)
-    _refuse_name_of_another(connection, entry.name)
-    _insert(connection, entry)
-
-
-def _refuse_name_of_another(connection: Connection, name: str) -> None:
-    if any(one.name == name for one in entries(connection)):
-        raise InvalidInput(
-            f"the ledger has an entry {name!r} already, and entries are never removed: give "
-            "another name"
-        )
-
-
-def _insert(connection: Connection, entry: Spend) -> None:
     present = with_entry(connection, entry)
     if present is not None:
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
-    said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    connection.insert("counton_ledger", {**said, "guarantee": promise, **stamp("entered")})
+    kept = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
+    connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
 
 
 def _refuse_several_steps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,7 @@ from counton.base.private import Private, open_private
 from counton.numbers import Design, Releases
 from counton.state import journal, records
 from counton.state import keys as keyfile
-from counton.state import stream_facts as facts
-from counton.state.database import Database, reading
-from counton.state.sql import Connection
+from counton.state.database import Database
 from counton.state.state_witness import latest_witness, let_show, position_of
 
 if TYPE_CHECKING:
@@ -55,27 +52,15 @@ class JournalReader:
         key: keyfile.Kept,
     ) -> None:
         """Build a reader from a stream's database row."""
+        #: Name of the stream in its database, and public fingerprint of the stream's key.
+        self.name, self.key_fingerprint = str(row.name), str(row.key_fingerprint)
         self._database, self._row, self._kept = database, row, key
         self._design, self._details, self._shown = design, dict(details), False
 
-    @classmethod
-    def find(
-        cls, connection: Connection, database: Database, name: str, key: keyfile.Kept
-    ) -> JournalReader | None:
-        """Return a reader of the stream with this name; None if there is no such stream."""
-        records.check_text_name(name)
-        row = records.public_row(connection, name)
-        if row is None:
-            return None
-        with reading(f"the terms of stream {row.name!r}"):
-            design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
-            details = facts.read(connection, row.id, row.details)
-        return cls(database, row, design, details, key)
-
     @property
-    def name(self) -> str:
-        """Name of the stream in its database."""
-        return str(self._row.name)
+    def database(self) -> Database:
+        """The open database that holds the stream's state."""
+        return self._database
 
     @property
     def details(self) -> dict[str, Any]:
@@ -91,11 +76,6 @@ class JournalReader:
     def step(self) -> int:
         """Number of released steps when the reader was made."""
         return int(self._row.step)
-
-    @property
-    def key_fingerprint(self) -> str:
-        """Public fingerprint of the stream's key."""
-        return str(self._row.key_fingerprint)
 
     @cached_property
     def statistic(self) -> Statistic | None:
@@ -124,13 +104,19 @@ class JournalReader:
         Raises:
             InvalidInput: the steps are not all released.
         """
-        self._let_show()
-        terms = self.design
-        steps = released_steps(terms, self.step, start, stop)
-        with self._looking() as connection:
-            return journal.read_packed(
-                connection, self._row.id, steps.start, steps.stop, saved_shape(terms)
+        if not self._shown:
+            let_show(self._database, self.name)
+            self._shown = True
+        terms, step = self.design, self.step
+        start = check_integer("start", start, 0)
+        stop = step + 1 if stop is None else check_integer("stop", stop, 0)
+        if not 1 <= start <= stop <= step + 1:
+            raise InvalidInput(
+                f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+                f"released steps 1 to {step}: ask only for these"
             )
+        with self.database.transaction(write=False) as connection:
+            return journal.read_packed(connection, self._row.id, start, stop, saved_shape(terms))
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
@@ -169,7 +155,7 @@ class JournalReader:
         return Private(self._blocks(None if also is None else open_private(also)))
 
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
-        with self._looking() as connection:
+        with self.database.transaction(write=False) as connection:
             for seen in journal.read_observed(connection, self._row.id, self.step, also):
                 yield seen.steps, seen.totals
 
@@ -180,14 +166,14 @@ class JournalReader:
     def _marks(self, kind: str) -> Iterator[MarkSet]:
         from counton.state import seen as marks
 
-        with self._looking() as connection:
+        with self.database.transaction(write=False) as connection:
             yield from marks.read(connection, self._row.id, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import seen as marks
 
-        with self._looking() as connection:
+        with self.database.transaction(write=False) as connection:
             return Private(marks.read_labels(connection, self._row.id))
 
     def secret(self) -> Secret | None:
@@ -200,7 +186,7 @@ class JournalReader:
         from counton.state import seen as marks
 
         subkey = marks.subkey(self._key, self.design.name)
-        with self._looking() as connection:
+        with self.database.transaction(write=False) as connection:
             return marks.read_secret(connection, self._row.id, subkey)
 
     def has_source(self, digest: str) -> bool:
@@ -209,7 +195,7 @@ class JournalReader:
         Raises:
             WrongKey: the key is not the stream's.
         """
-        with self._looking() as connection:
+        with self.database.transaction(write=False) as connection:
             return journal.has_source(connection, self._row.id, digest, self._source_key)
 
     @property
@@ -242,15 +228,6 @@ class JournalReader:
         """The stream's key for digests of counted files."""
         return self._key.derive(b"sources", self._row.name.encode())
 
-    def _looking(self) -> Any:
-        """Open a transaction of the state that writes nothing."""
-        return self._database.transaction(write=False)
-
-    def _let_show(self) -> None:
-        if not self._shown:
-            let_show(self._database, self.design.name)
-            self._shown = True
-
     def _no_statistic(self, what: str) -> InvalidInput:
         return InvalidInput(
             f"stream {self.design.name!r} has counts and no statistic, so it has no {what}: ask "
@@ -261,24 +238,3 @@ class JournalReader:
 def saved_shape(terms: Design) -> tuple[int, ...]:
     """Return the shape of one step in the journal; -1 means any length."""
     return terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
-
-
-def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
-    """Return steps ``start..stop-1`` (None: ``step``); refuse steps that are not released."""
-    start = check_integer("start", start, 0)
-    stop = step + 1 if stop is None else check_integer("stop", stop, 0)
-    if not 1 <= start <= stop <= step + 1:
-        raise InvalidInput(
-            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has released "
-            f"steps 1 to {step}: ask only for these"
-        )
-    return range(start, stop)
-
-
-def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
-    """Return a reader of a stream of an open state; refuse a name that no stream has."""
-    with database.transaction(write=False) as connection:
-        found = JournalReader.find(connection, database, name, key)
-        if found is None:
-            raise records.no_such_stream(connection, database, name)
-        return found

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
 from counton.noise import Key
-from counton.noise.key import check_key
 from counton.numbers import Counter, Design
 from counton.numbers.counter_state import read_checkpoint
 from counton.numbers.design import check_name
@@ -30,7 +29,7 @@ from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.sql import Connection
-from counton.state.stream_facts import Facts, record_in, to_json
+from counton.state.stream_facts import Facts, record_in
 from counton.strategies import StreamStrategy
 
 #: Public columns of a stream's row: a reader of releases may have no right to see the sums.
@@ -101,13 +100,15 @@ def enter(
         )
     # This precedes the first release, and no noise depends on the name of a unit.
     counter.design = with_unit(units.known_in(connection), counter.design, details.text)
-    spend = spend_of(counter.design, details.text, follows)
-    ledger.enter(connection, spend, counter.design.contribution, details.values())
+    terms = counter.design
+    unit, relation = unit_in_ledger(terms, details.text), terms.contribution.relation
+    spend = Spend(name, terms.guarantee, unit, relation, follows)
+    ledger.enter(connection, spend, terms.contribution, details.values())
     connection.insert(
         "counton_streams",
         {
             "name": name,
-            "terms": to_json(counter.design.to_dict(), "terms"),
+            "terms": terms.text,
             "details": details.text,
             "key_fingerprint": key.fingerprint,
             "key_salt": key.salt,
@@ -115,7 +116,7 @@ def enter(
             "step": 0,
             "writer_epoch": 1,
             "checkpoint": counter.checkpoint(),
-            "seal": Seal(key, name).of(0, details.text, _NO_MEMORY),
+            "seal": seal_of(key, name, 0, details.text, _NO_MEMORY),
             "forgotten": 0,
             "arrived": 0,
             "late": 0,
@@ -124,12 +125,6 @@ def enter(
     row: Any = find(connection, name)
     details.write(connection, row.id)
     return row
-
-
-def spend_of(terms: Design, details: str, follows: str | None = None) -> Spend:
-    """Build the ledger's entry of a new stream."""
-    unit, relation = unit_in_ledger(terms, details), terms.contribution.relation
-    return Spend(terms.name, terms.guarantee, unit, relation, follows)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
@@ -158,31 +153,26 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
-class Seal:
-    """A keyed digest (HMAC) that shows whether somebody without the key changed a stream's public
-    facts, or deleted its record of counted users, ids and files.
+def seal_of(key: Key, name: str, step: int, details: str, remembered: str) -> bytes:
+    """Return one keyed digest (HMAC) of a stream's last step, public facts and `memory_digest`.
 
-    The facts decide which column is the group, where windows begin, and how many events of a user
-    count. Without the record, users, ids or files could count twice. The digest does not cover the
-    end of a stream and the words of its withdrawal, because a stream can be ended without its key.
+    It shows whether somebody without the key changed the facts, or deleted the record of counted
+    users, ids and files. The facts decide which column is the group, where windows begin, and how
+    many events of a user count. Without the record, users, ids or files could count twice. The
+    digest does not cover the end of a stream and the words of its withdrawal, because a stream can
+    be ended without its key.
     """
+    text = json.dumps([step, _public_digest(details), remembered])
+    return hmac.digest(key.derive(b"seal", name.encode()), text.encode(), "sha256")
 
-    def __init__(self, key: Key, name: str) -> None:
-        self._subkey = key.derive(b"seal", name.encode())
 
-    def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return one keyed digest of last step, public facts and `memory_digest`."""
-        text = json.dumps([step, _public_digest(details), remembered])
-        return hmac.digest(self._subkey, text.encode(), "sha256")
-
-    def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Write the stream's seal as the last act of a transaction; return the `memory_digest` in
-        it.
-        """
-        remembered = memory_digest(connection, stream_id)
-        said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
-        connection.run(said, stream=stream_id, sealed=self.of(step, details, remembered))
-        return remembered
+def write_seal(connection: Connection, row: Any, key: Key, step: int, details: str) -> str:
+    """Write a stream's seal as the last act of a transaction; return its `memory_digest`."""
+    remembered = memory_digest(connection, row.id)
+    sealed = seal_of(key, row.name, step, details, remembered)
+    said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
+    connection.run(said, stream=row.id, sealed=sealed)
+    return remembered
 
 
 @lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
@@ -214,7 +204,7 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
     """Refuse public facts, records of users, ids and files, or labels changed without the key."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
-        right = Seal(key, row.name).of(row.step, row.details, known)
+        right = seal_of(key, row.name, row.step, row.details, known)
         public.refuse_altered(connection, row.id, row.details)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
@@ -283,7 +273,6 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
 
 def check_key_of(row: Any, key: Key) -> None:
     """Refuse a key whose fingerprint is not the stream's."""
-    check_key(key)
     if row.key_fingerprint != key.fingerprint:
         raise WrongKey(
             f"stream {row.name!r} was created with the key {row.key_fingerprint}, but the given "

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Final
-
-from counton.state.sql import Connection
 
 #: Version of the tables below and of the bytes in their blobs.
 FORMAT: Final = 19
@@ -26,10 +23,11 @@ TABLES: Final = (
     id INTEGER PRIMARY KEY, format INTEGER NOT NULL, budget_limit TEXT,
     identity VARCHAR(32) NOT NULL, witness TEXT NOT NULL
 );"""
+    f"INSERT INTO counton_database VALUES (1, {FORMAT}, NULL, {{identity}}, '');"
     # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt is
     # set if other states may use the key: Key.with_salt. The epoch grows with each opening for
     # writing. Secret: the checkpoint, exact sums; how many rows have come for its windows, and how
-    # many of them after the release of their window. The seal is a keyed digest: records.Seal.
+    # many of them after the release of their window. The seal is a keyed digest: records.seal_of.
     # Forgotten counts how many times people were forgotten.
     """CREATE TABLE counton_streams (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE,
@@ -133,11 +131,3 @@ CREATE TABLE counton_turns (
     id BIGINT PRIMARY KEY, holder VARCHAR(32) NOT NULL, until TIMESTAMP WITH TIME ZONE NOT NULL
 )
 """
-
-
-def make(connection: Connection) -> None:
-    """Make the tables of a new state, with the only row of ``counton_database``."""
-    connection.script(TABLES)
-    drawn = secrets.token_hex(16)
-    row = {"id": 1, "format": FORMAT, "identity": drawn, "witness": ""}
-    connection.insert("counton_database", row)

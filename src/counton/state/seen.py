@@ -304,10 +304,10 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
 def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -> int | None:
     """Return the first cell of a block of labels altered without the key; None if there is none.
 
-    Labels of earlier versions have no digest. None can be removed: the seal covers the sizes.
+    No block can be removed: the seal covers the sizes.
     """
     for labels, first, digest in _label_parts(connection, stream_id):
-        if digest and not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):
+        if not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):
             return first
     return None
 

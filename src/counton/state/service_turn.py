@@ -18,7 +18,6 @@ from contextlib import suppress
 from counton.base.errors import CountonError, StreamConflict
 from counton.state import schema
 from counton.state.database import Closing, Database
-from counton.state.sql import Connection
 from counton.state.whole_file import try_lock
 
 #: Seconds after which an unrenewed turn is over.
@@ -43,13 +42,10 @@ class Turn(Closing):
         self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
     ) -> None:
         self._database, self._lasts = Database(state, short_transactions=True), lasts
-        self._names = frozenset(names)
+        self._names = frozenset[str]()
         self._me, self._handle = secrets.token_hex(16), -1
-        if self.alone:
-            return
         try:
-            with self._database.transaction(write=True) as connection:
-                self._enter(connection)
+            self.add(*names)
         except BaseException:
             self._database.close()
             raise
@@ -59,23 +55,20 @@ class Turn(Closing):
         """True if the state is a SQLite file, which only one service at a time may serve."""
         return self._database.is_sqlite
 
-    def add(self, name: str) -> None:
-        """Begin to compete for the turn (the right to count and release) at one more stream."""
-        self._names |= {name}
-        if not self.alone:
-            with self._database.transaction(write=True) as connection:
-                self._enter(connection)
-
-    def _enter(self, connection: Connection) -> None:
-        """Make the database row of each stream's turn, and read the streams' row ids."""
-        connection.lock(_MAKING)
-        if not connection.has("counton_turns"):
-            connection.script(schema.TURNS)
-        found = connection.rows("SELECT id, name FROM counton_streams")
-        self._streams = {row.id: row.name for row in found if row.name in self._names}
-        new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
-        for id in self._streams:
-            connection.run(new, id=id)
+    def add(self, *names: str) -> None:
+        """Begin to compete for the turn (the right to count and release) at more streams."""
+        self._names |= {*names}
+        if self.alone:
+            return
+        with self._database.transaction(write=True) as connection:
+            connection.lock(_MAKING)
+            if not connection.has("counton_turns"):
+                connection.script(schema.TURNS)
+            found = connection.rows("SELECT id, name FROM counton_streams")
+            self._streams = {row.id: row.name for row in found if row.name in self._names}
+            new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
+            for id in self._streams:
+                connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
         """Take or renew every turn (right to count and release) that this process can have, and

@@ -8,21 +8,22 @@ import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
 _PLACE = re.compile(r"(?<!:):(\w+)")
 #: Most connections kept open between transactions.
 _MOST_IDLE = 5
-#: Column types of keys, bytes and numbers in the two kinds of database.
+#: Column types, and a random identifier, in the two kinds of database.
 _OF_STREAM = "stream_id BIGINT NOT NULL REFERENCES counton_streams (id)"
 _SQLITE_WORDS = {
     "serial": "INTEGER", "bytes": "BLOB", "number": "NUMERIC", "key": "WITHOUT ROWID",
-    "of_stream": _OF_STREAM,
+    "of_stream": _OF_STREAM, "identity": "lower(hex(randomblob(16)))",
 }  # fmt: skip
 _SERVER_WORDS = {
     "serial": "BIGSERIAL", "bytes": "BYTEA", "number": "DOUBLE PRECISION", "key": "",
-    "of_stream": _OF_STREAM,
+    "of_stream": _OF_STREAM, "identity": "replace(gen_random_uuid()::text, '-', '')",
 }  # fmt: skip
 
 
@@ -30,6 +31,7 @@ class MissingRow(Exception):
     """A row that must exist is missing."""
 
 
+@dataclass(eq=False, repr=False)
 class Connection:
     """A database connection within an open transaction.
 
@@ -45,9 +47,9 @@ class Connection:
     >>> driver.close()
     """
 
-    def __init__(self, driver: Any, *, is_sqlite: bool) -> None:
-        self.driver, self.is_sqlite = driver, is_sqlite
-        self._cursors = weakref.WeakSet[Any]()
+    driver: Any
+    is_sqlite: bool
+    _cursors: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet, init=False)
 
     def execute(self, statement: str, *rows: Mapping[str, Any]) -> Any:
         """Run a statement, once for each row of values by name; return its cursor."""

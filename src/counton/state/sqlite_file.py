@@ -231,7 +231,7 @@ def create(path: Path) -> None:
                 made.script("PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
                 made.script(f"PRAGMA application_id={schema.APPLICATION_ID}")
                 made.script(f"PRAGMA user_version={schema.FORMAT}; BEGIN")
-                schema.make(made)
+                made.script(schema.TABLES)
                 made.script("COMMIT; PRAGMA journal_mode=WAL")
             os.fsync(file.fileno())
         give_name(Path(name), path)  # a file that a faster process made serves as well

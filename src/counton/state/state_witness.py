@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +104,7 @@ class Witness:
 
     Attributes:
         folder: the folder that the state remembers; "" before the first stream.
+        file: the file in which every release is recorded; None if the user wants no witness.
         entries: entries of streams, each with the path of its file, the latest steps first.
 
     Raises:
@@ -127,8 +127,9 @@ class Witness:
         taken = found.get(self._named, [])
         #: Whether the file should exist and does not, nor in the folder that the run names.
         self.missing = kept == [] and (not taken or any(one.get("moving") for one in taken))
-        self._at = self.folder if kept != [] or self.missing else self._named
-        self._here = found.get(self._at, [])
+        at = self.folder if kept != [] or self.missing else self._named
+        self._here = found.get(at, [])
+        self.file = None if at in ("", NONE) else self._file(at)
         self.entries = [
             {**entry, "where": str(self._file(folder).path)}
             for folder, known in found.items()
@@ -140,17 +141,14 @@ class Witness:
     def _file(self, folder: str) -> WitnessFile:
         return WitnessFile(Path(folder) / f"{self._database.identity}.witness")
 
-    @property
-    def file(self) -> WitnessFile | None:
-        """The file in which every release is recorded; None if the user wants no witness."""
-        return None if self._at in ("", NONE) else self._file(self._at)
-
     def _read(self, file: WitnessFile) -> Entries:
         try:
-            entries = file.read()
+            entries = parse_entries(read_plain(file.path))
             if any("past" not in entry for entry in entries):
                 raise ValueError("an entry does not tell the stream's earlier releases")
             return entries
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         except _FAILS as error:
             raise StateError(
                 f"the witness {file.path} of state {self._label} cannot be read ({_why(error)}). "
@@ -180,12 +178,13 @@ class Witness:
             raise self._unwritten("", "the user has no home", _NOTHING_RELEASED)
         if folder == self.folder and not (accept and folder != NONE):
             return
-        if folder != NONE:
+        new = None if folder == NONE else self._file(folder)
+        if new is not None:
             ledger.lock(connection)
-            old = None if self.missing or folder == self._at else self.file
-            self._begin(connection, old, self._file(folder), accept or self.folder == NONE)
+            old = None if self.missing or self.file == new else self.file
+            self._begin(connection, old, new, accept or self.folder == NONE)
         connection.run("UPDATE counton_database SET witness = :folder", folder=folder)
-        self.folder = self._at = folder
+        self.folder, self.file = folder, new
 
     def _begin(
         self, connection: Connection, old: WitnessFile | None, new: WitnessFile, rows: bool
@@ -256,7 +255,7 @@ class Witness:
             self._refuse_unknown(Mark.of(row))
 
     def _refuse_unknown(self, at: Mark) -> None:
-        if at.step and self.folder != NONE and not self.knows(at):
+        if at.step and self.folder != NONE and not self._of(at):
             where = self._file(self.folder).path
             raise OldCopy(
                 f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and {where} "
@@ -267,27 +266,29 @@ class Witness:
             )
 
     def check(
-        self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
+        self,
+        connection: Connection,
+        stream_id: int,
+        at: Mark,
+        *,
+        forgetting: bool = False,
+        accept: bool = False,
     ) -> None:
         """Refuse a stream that is or may be an old copy: the witness, the record outside the state,
         is missing, knows nothing of the stream, or has releases or deletions of people that the
         stream lacks.
 
         Args:
+            connection: a transaction of the state.
+            stream_id: id of the stream's database row.
             at: the stream's progress as the state has it.
-            digest: function that returns the digest of a step's release, or None if the state has
-                none.
             forgetting: the caller is going to delete a person's data; missing deletions are then
                 allowed.
+            accept: the user says that the state is the newest: only what the witness knows counts.
         """
-        self.refuse_missing()
-        self._refuse_unknown(at)
-        self.compare(at, digest, forgetting=forgetting)
-
-    def compare(
-        self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
-    ) -> None:
-        """Refuse an old copy as `check` does, but not what the witness does not know."""
+        if not accept:
+            self.refuse_missing()
+            self._refuse_unknown(at)
         for entry in self._of(at):
             if entry["step"] > at.step:
                 raise OldCopy(
@@ -298,8 +299,9 @@ class Witness:
                     "copy; or, if it is lost, end this stream and begin another one "
                     f"({field('name')})"
                 )
-            if entry["step"] and digest(entry["step"]) != entry["digest"]:
-                raise self._other_release(at.name, entry["step"], entry["where"])
+            step = entry["step"]
+            if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
+                raise self._other_release(at.name, step, entry["where"])
             if not forgetting and entry["forgotten"] > at.forgotten:
                 more = entry["forgotten"] - at.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
@@ -313,10 +315,6 @@ class Witness:
     def _of(self, at: Mark) -> Entries:
         """Return the witness's entries of one stream, the latest steps first."""
         return [one for one in self.entries if (one["key"], one["stream"]) == at[:2]]
-
-    def knows(self, at: Mark) -> bool:
-        """Return True if the witness has an entry for the stream of ``at``."""
-        return bool(self._of(at))
 
     def may_show(self, at: Mark, digest: str) -> bool:
         """Return True if a stream's last release still has to be recorded in the witness, the
@@ -550,13 +548,8 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
             f"state {database.label} has no stream {name!r} any more; restore the state that was "
             "used before"
         )
-    witness.check(Mark.of(row), digests_in(connection, row.id))
+    witness.check(connection, row.id, Mark.of(row))
     return row
-
-
-def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Return a function from a step to the journal's digest of its release or None."""
-    return cache(partial(journal.digest_at, connection, stream_id))
 
 
 def let_show(database: Database, name: str) -> None:
@@ -605,9 +598,9 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
             known = Witness(database, connection, witness)
             rows = [records.public_row(connection, name) for name in records.names(connection)]
             for row in rows:
-                known.compare(Mark.of(row), digests_in(connection, row.id))
+                known.check(connection, row.id, Mark.of(row), accept=True)
             known.keep(connection, accept=True)
-        return tuple(row.name for row in rows if row.step and not known.knows(Mark.of(row)))
+        return tuple(row.name for row in rows if row.step and not known._of(Mark.of(row)))
     finally:
         database.close()
 

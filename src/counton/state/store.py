@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, LimitChange
-from counton.state.reader import JournalReader, reader_of
+from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.state_witness import Position, latest_witness, let_show, position_of
 from counton.state.unit_names import SpentUnit, known_in
@@ -58,8 +59,15 @@ class Store(Closing):
 
     def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
         """Return a reader of a stream; None if there is no such stream."""
+        records.check_text_name(name)
         with self.database.transaction(write=False) as connection:
-            return JournalReader.find(connection, self.database, name, key)
+            row = records.public_row(connection, name)
+            if row is None:
+                return None
+            with reading(f"the terms of stream {name!r}"):
+                design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
+                details = facts.read(connection, row.id, row.details)
+        return JournalReader(self.database, row, design, details, key)
 
     def position(self, name: str) -> Position:
         """Return a stream's number of released steps, and its writer epoch, a number that each
@@ -84,7 +92,10 @@ class Store(Closing):
         Raises:
             StateError: there is no such stream, or its design cannot be read.
         """
-        return reader_of(self.database, name, key)
+        found = self.find(name, key)
+        if found is None:
+            raise self._read(partial(records.no_such_stream, database=self.database, name=name))
+        return found
 
     def arrivals(self, name: str) -> Private[Arrivals]:
         """Return how many rows came, and how many after their window's release. Operator only."""
@@ -292,7 +303,8 @@ class Store(Closing):
                 f"{field('unit', unit)} is not the name of a unit: give a word such as 'reader'"
             )
         with self.database.transaction(write=True) as connection:
-            books.add(connection, Spend(name, guarantee, unit, relation))
+            books.lock(connection)
+            books.enter(connection, Spend(name, guarantee, unit, relation))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
         """Return the ledger as it would be after `set_limit` with this limit; nothing is written.

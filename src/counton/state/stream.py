@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -36,8 +36,7 @@ from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.reader import JournalReader, saved_shape
-from counton.state.sql import Connection
-from counton.state.state_witness import Mark, Witness, digests_in
+from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
 from counton.statistics.event_steps import ends_of
@@ -108,7 +107,7 @@ class Stream(JournalReader, Closing):
         details: Mapping[str, Any],
         key: Key,
         witness: Witness,
-        counter: Counter | None = None,
+        counter: Counter,
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
@@ -117,22 +116,17 @@ class Stream(JournalReader, Closing):
         self._step, self._forgotten = int(row.step), int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = 0, 0  # known to the witness: last step, times people were forgotten
-        self._seal = records.Seal(key, row.name)
+        self._noted = Mark(row.key_fingerprint, row.name, 0)  # known to the witness
         # The seal's facts; the amount of memory is counted when it is first needed.
         self._sealed_details, self._remembered = str(row.details), ""
-        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
-        self._lock = threading.RLock()
         self._closed = False
-        began = counter is not None
-        made = records.revive(row, key, strategy) if counter is None else counter
-        super().__init__(database, row, made.design, details, key)
-        self._key = key
-        self._ready: Counter | None = made
+        super().__init__(database, row, counter.design, details, key)
+        self._shown = True  # `database` lets the last release be shown
+        self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
-        if not began:
-            self._settle()
+        self._settle()
 
     @classmethod
     def create(
@@ -283,19 +277,20 @@ class Stream(JournalReader, Closing):
                         "the state was altered; restore it from a copy"
                     )
                 known = Witness(database, connection, witness)
-                known.check(Mark.of(row), digests_in(connection, row.id), forgetting=forgetting)
+                known.check(connection, row.id, Mark.of(row), forgetting=forgetting)
                 records.check_seal(connection, row, held)
                 records.check_digest(connection, row, held)
                 known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
                     details = public.read(connection, row.id, row.details)
-                made = cls(database, row, details, held, known, None, strategy)
+                counter = records.revive(row, held, strategy)
+                made = cls(database, row, details, held, known, counter, strategy)
             unless_made.pop_all()
             return made
 
     @property
+    @override
     def database(self) -> Database:
-        """The open database that holds the stream's state."""
         self._open()
         return self._database
 
@@ -360,7 +355,7 @@ class Stream(JournalReader, Closing):
             ReplayMismatch: a released step had another input.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        with self._turn.take(), self._lock:
+        with self._turn.take():
             array = number_array(xs, "inputs", _SHAPED)
             totals = self._counter().design.contribution.grid_total(array)
             return self._release(Addition(totals), first_step)
@@ -381,13 +376,11 @@ class Stream(JournalReader, Closing):
             ReplayMismatch: a file was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        with self._turn.take(), self._lock:
+        with self._turn.take():
             given = open_private(addition)
             if given.inputs is not None:
                 return self._release(given, None, also)
             self._commit(self._counter(), [], given, also)
-            if given.remembered is not None and given.remembered.forgets:
-                self._forgotten += 1
             self._settle()
             return None
 
@@ -429,7 +422,7 @@ class Stream(JournalReader, Closing):
         ...     stream.step, again["mean"] == first["mean"]
         (1, True)
         """
-        with self._turn.take(), self._lock:
+        with self._turn.take():
             steps = self._release(Addition(self._changes(events, stops)), first_step).steps
             return self.readings(steps.start, steps.stop)
 
@@ -458,7 +451,7 @@ class Stream(JournalReader, Closing):
                 released.
             ReplayMismatch: a step was released with other events.
         """
-        with self._turn.take(), self._lock:
+        with self._turn.take():
             changes = self._changes(events, stops)
             if len(changes) > self._step:
                 raise InvalidInput(
@@ -491,11 +484,17 @@ class Stream(JournalReader, Closing):
             StreamConflict: another process took the stream over, or holds the lock.
         """
         facts = Facts.of(dict(details))
-        with self._turn.take(), self._lock:
+        with self._turn.take():
             with self.database.transaction(write=True) as connection:
-                self._change(connection, "details", facts.text)
+                said = (
+                    "UPDATE counton_streams SET details = :details"
+                    " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
+                )
+                own = {"stream": self._row.id, "epoch": self._epoch, "step": self._step}
+                if connection.run(said, **own, details=facts.text) != 1:
+                    raise self._taken_over()
                 facts.write(connection, self._row.id, self._sealed_details)
-                self._seal.write(connection, self._row.id, self._step, facts.text)
+                records.write_seal(connection, self._row, self._key, self._step, facts.text)
             self._sealed_details, self._details = facts.text, facts.values()
 
     def reading(self, step: int | None = None) -> Reading:
@@ -528,31 +527,18 @@ class Stream(JournalReader, Closing):
             InvalidInput: the step is not released, or x is outside what is allowed.
             ReplayMismatch: x differs from the step's input.
         """
-        if not 1 <= check_integer("step", step, 0) <= self._step:
-            raise InvalidInput(
-                f"step {step} is not released yet; stream {self.name!r} has released steps 1 to "
-                f"{self._step}: use release"
-            )
-        return self.release(x, step=step)
+        remedy = "later steps are not released yet; use release"
+        return self.release(x, step=check_integer("step", step, 1, self._step, remedy))
 
     def close(self) -> None:
         """Close the stream's database. Everything released is already in it."""
-        with self._lock:
+        with self._turn.lock:
             if not self._closed:
                 self._database.close()
             self._closed = True
 
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self._step})"
-
-    @override
-    def _looking(self) -> Any:
-        self._open()
-        return super()._looking()
-
-    @override
-    def _let_show(self) -> None:
-        self._open()
 
     def _open(self) -> None:
         """Refuse a closed stream; record its last release in the witness before it is shown."""
@@ -564,27 +550,25 @@ class Stream(JournalReader, Closing):
         self._settle()
 
     def _mark(self, step: int) -> Mark:
-        return Mark(self._key.fingerprint, self.name, step, self._forgotten)
+        return Mark(self.key_fingerprint, self.name, step, self._forgotten)
 
-    def _settle(self) -> None:
-        """Record the last release in the witness, where a killed process left it out."""
-        step = self._step
-        if self._noted == (step, self._forgotten):
+    def _settle(self, digest: str | None = None) -> None:
+        """Record the last release, of this digest, in the witness; None: if a killed process left
+        it out.
+        """
+        step, at = self._step, self._mark(self._step)
+        if self._noted == at:
             return
-        if self._witness.is_behind(self._mark(step)):
+        if digest is None and self._witness.is_behind(at):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
-            if digest is not None:
-                self._note(step, digest)
-        self._noted = step, self._forgotten
-
-    def _note(self, step: int, digest: str) -> None:
-        self._witness.note(self._mark(step), digest, self._row.id)
-        self._noted = step, self._forgotten
+        if digest is not None:
+            self._witness.note(at, digest, self._row.id)
+        self._noted = at
 
     def _counter(self) -> Counter:
         """Return the counter at the last commit, rebuilt after a failed release."""
-        with self._lock:
+        with self._turn.lock:
             self._open()
             if self._ready is None:
                 with self._database.transaction(write=False) as connection:
@@ -604,19 +588,17 @@ class Stream(JournalReader, Closing):
     ) -> Releases:
         """Release the new steps of an addition; answer released ones from the journal."""
         counter, grid = self._counter(), cast("NDArray[np.int64]", addition.inputs)
-        shape = counter.shape if counter.design.counters is None else grid.shape[1:]
-        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(counter.shape):
+        one = counter.design.step_shape
+        shape = one if counter.design.counters is None else grid.shape[1:]
+        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(one):
             raise InvalidInput(
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
-                f"{('n', *counter.shape)}: {_SHAPED}"
+                f"{('n', *one)}: {_SHAPED}"
             )
-        first = self._step + 1 if first_step is None else first_step
-        first = check_integer("first step", first, 0)
-        if not 1 <= first <= self._step + 1:
-            raise InvalidInput(
-                f"first step is {first}; it must be from 1 to {self._step + 1}, the next step of "
-                f"stream {self.name!r}: release the steps before it first"
-            )
+        following = self._step + 1
+        remedy = f"release the steps of stream {self.name!r} before it first"
+        first = following if first_step is None else first_step
+        first = check_integer("first step", first, 1, following, remedy)
         known = min(len(grid), self._step + 1 - first)
         if not known:
             return self._advance(counter, grid, addition, also)
@@ -629,7 +611,7 @@ class Stream(JournalReader, Closing):
                 f"steps {first} to {stop - 1} were released from inputs of another shape than "
                 f"{old.shape[1:]}: give the inputs of the first call again"
             )
-        journal.check_inputs(entries.input_digests, first, old, self._digest)
+        journal.check_inputs(entries.input_digests, first, old, self._digest_key)
         answer = entries.values
         if known < len(grid):
             fresh = self._advance(counter, grid[known:], addition, also)
@@ -657,7 +639,7 @@ class Stream(JournalReader, Closing):
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)
             releases = counter.release_exact(grid)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
-            rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
+            rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
             digest = ""
             if rows:
                 digest = records.release_digest(
@@ -672,21 +654,9 @@ class Stream(JournalReader, Closing):
             raise
         self._ready, self._step = counter, counter.step
         if len(releases):
-            self._note(self._step, digest)
+            self._settle(digest)
             self._last_std = {self._step: float(std[-1])}
         return releases
-
-    def _check_copy(self, connection: Connection, now: int) -> None:
-        """Refuse steps up to ``now`` that another copy of the state may have released.
-
-        Raises:
-            StateError: the witness has recorded more than this state has, or cannot be written.
-        """
-        at = self._mark(self._step)
-        if not self._step:
-            self._witness.refuse_forgotten(connection, beginning=self.name)
-        self._witness.check(at, digests_in(connection, self._row.id))
-        self._witness.reserve(self._mark(now))
 
     def _commit(
         self,
@@ -695,60 +665,61 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit releases, and all that is stored with them, in one transaction."""
+        """Commit releases, and all that is stored with them, in one transaction.
+
+        Raises:
+            StateError: another copy of the state may have released these steps: the witness has
+                recorded more than this state has, or cannot be written.
+        """
         number, step = self._row.id, counter.step
-        observed = journal.observed_rows(number, addition.observed)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
         arrivals = addition.arrivals or self._arrivals
         remembers = bool(sources) or labels is not None or remembered is not None
+        forgotten = self._forgotten + (remembered is not None and remembered.forgets)
         with self._database.transaction(write=True) as connection:
             kept = self._remembered
             if not (kept or remembers):  # otherwise it is sealed below
                 kept = records.memory_digest(connection, number)
             advanced = connection.run(
                 "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed,"
-                " arrived = :arrived, late = :late"
+                " forgotten = :forgotten, arrived = :arrived, late = :late"
                 " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
                 stream=number,
                 epoch=self._epoch,
                 before=self._step,
                 now=step,
                 saved=counter.checkpoint(),
-                sealed=self._seal.of(step, self._sealed_details, kept),
+                forgotten=forgotten,
+                sealed=records.seal_of(self._key, self.name, step, self._sealed_details, kept),
                 **arrivals._asdict(),
             )
             if advanced != 1:
                 raise self._taken_over()
             self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
-                self._check_copy(connection, step)
+                if not self._step:
+                    self._witness.refuse_forgotten(connection, beginning=self.name)
+                self._witness.check(connection, number, self._mark(self._step))
+                self._witness.reserve(self._mark(step))
                 connection.insert("counton_journal", *rows)
-            journal.write_observed(connection, observed, self._step)
-            journal.write_sources(connection, number, sources, step, self._source_key)
+            journal.write_observed(connection, number, addition.observed, self._step)
             if also is not None:
                 also(connection)
             if remembers:
                 from counton.state import seen as marks  # only for rows with users or ids
+
+                journal.write_sources(connection, number, sources, step, self._source_key)
             if labels is not None:
                 marks.write_labels(connection, number, *labels, self._key, self.name)
             if remembered is not None:
                 marks.write(connection, number, remembered, marks.subkey(self._key, self.name))
                 if remembered.forgets:
                     self._witness.reserve(self._mark(self._step))
-                    self._change(connection, "forgotten", self._forgotten + 1)
             if remembers:
-                kept = self._seal.write(connection, number, step, self._sealed_details)
-        self._remembered, self._arrivals = kept, arrivals
-
-    def _change(self, connection: Connection, column: str, value: Any) -> None:
-        """Change a column of the stream's row; refuse if another process is the writer now."""
-        said = (
-            f"UPDATE counton_streams SET {column} = :value"
-            " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
-        )
-        own = {"stream": self._row.id, "epoch": self._epoch, "step": self._step}
-        if connection.run(said, **own, value=value) != 1:
-            raise self._taken_over()
+                kept = records.write_seal(
+                    connection, self._row, self._key, step, self._sealed_details
+                )
+        self._remembered, self._arrivals, self._forgotten = kept, arrivals, forgotten
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
@@ -782,23 +753,24 @@ _FIND = (
 )
 
 
+@dataclass(frozen=True)
 class NoiseTable:
     """Encrypted noise of a stream's next steps; rows may be deleted: it can be drawn again."""
 
-    def __init__(self, database: Database, stream_id: int) -> None:
-        self._database, self._stream_id = database, stream_id
+    database: Database
+    stream_id: int
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
         """Return the newest noise of the block at ``cell`` from ``step`` or before, or None."""
-        with suppress(CountonError), self._database.transaction(write=False) as connection:
-            row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
+        with suppress(CountonError), self.database.transaction(write=False) as connection:
+            row = connection.first(_FIND, stream=self.stream_id, cell=cell, step=step)
             if row is not None:
                 return SealedNoise._make(row)
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
         """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
-        mine = {"stream_id": self._stream_id}
-        with suppress(CountonError), self._database.transaction(write=True) as connection:
-            connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)
+        mine = {"stream_id": self.stream_id}
+        with suppress(CountonError), self.database.transaction(write=True) as connection:
+            connection.run(f"DELETE {_OF_CELL}", stream=self.stream_id, cell=cell)
             connection.insert("counton_noise", *(row._asdict() | mine for row in rows))

@@ -41,7 +41,12 @@ class Facts(NamedTuple):
             kept[_NAMES] = {
                 name: {"count": len(value), "digest": value.digest} for name, value in names.items()
             }
-        return cls(to_json(kept, "details"), names)
+        try:
+            return cls(json.dumps(kept, sort_keys=True, allow_nan=False), names)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"details must consist of JSON values ({error}): convert them"
+            ) from None
 
     def values(self) -> dict[str, Any]:
         """Return the public facts from which this object was made."""
@@ -105,11 +110,3 @@ def _blocks(
             "with: the state was altered; restore it from a copy"
         )
     return blocks
-
-
-def to_json(value: Mapping[str, Any], name: str) -> str:
-    """Return the value ``name`` as JSON, equal for equal values; refuse what JSON lacks."""
-    try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must consist of JSON values ({error}): convert them") from None

@@ -240,7 +240,7 @@ class _Recomputation:
         self._database, self._row, self._key = database, row, key
         with reading(f"the terms of stream {row.name!r}"):
             self._terms = Design.from_dict(json.loads(row.terms))
-        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._checks: list[str] = []
         self._problems: list[str] = []
 
@@ -370,9 +370,7 @@ class _Recomputation:
 
     def _read_values(self, steps: range) -> journal.Entries:
         """Return the journal's values of these steps, shape (steps, *shape of a step)."""
-        return self._read(steps, saved_shape(self._terms))
-
-    def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
+        shape = saved_shape(self._terms)
         with self._database.transaction(write=False) as connection:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
@@ -382,7 +380,7 @@ class _Recomputation:
             return
         steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
         entries = self._read_values(steps)
-        digests = self._digest(steps, inputs)
+        digests = journal.input_digests(self._digest_key, steps, inputs)
         step = journal.first_other(entries.input_digests, steps.start, digests)
         if step is not None:
             raise StateError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,7 +26,7 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers import Counter, Design
 from counton.numbers.counter import OneAtATime
-from counton.numbers.counter_state import read_state, write_state
+from counton.numbers.counter_state import read_state, with_checksum
 from counton.numbers.design import check_shape, design_for, largest_sum
 from counton.numbers.node_law import check_addresses
 from counton.privacy import Contribution, Guarantee
@@ -337,18 +338,16 @@ class Running:
         """
         self._check_whole(None if self._counter is None else self._counter.step)
         counter = None if self._counter is None else self._counter.checkpoint().decode("latin-1")
-        return write_state(
-            _FORMAT,
-            {
-                "statistic": statistic_to_dict(self.statistic),
-                "batched": self.batched,
-                "step": self._step,
-                "exact": b64encode(self._exact.save()).decode("ascii"),
-                "counter": counter,
-                "terms": self.design.to_dict(),
-                "key_fingerprint": self.key_fingerprint,
-            },
-        )
+        fields = {
+            "statistic": statistic_to_dict(self.statistic),
+            "batched": self.batched,
+            "step": self._step,
+            "exact": b64encode(self._exact.save()).decode("ascii"),
+            "counter": counter,
+            "terms": self.design.to_dict(),
+            "key_fingerprint": self.key_fingerprint,
+        }
+        return with_checksum(_FORMAT, json.dumps(fields, sort_keys=True).encode())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
