@@ -82,11 +82,6 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
     return found if salt is None or found.fingerprint == fingerprint else found.with_salt(salt)
 
 
-def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Return True if a key has this fingerprint, either unchanged or after the salt is applied."""
-    return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
-
-
 def file_of(key: Kept) -> Path | None:
     """Return the file named for a key; None if the key is in no file."""
     if key is None or isinstance(key, Key):
@@ -220,7 +215,11 @@ def for_creation(
                 yield fresh, database
             return
         found = elsewhere(str(key)) if file is None else Key.load(file)
-        if key is None and not any(fits(found, *one) for one in used):
+        known = (  # either unchanged, or after the stream's salt is applied
+            kept in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
+            for kept, salt in used
+        )
+        if key is None and not any(known):
             raise WrongKey(
                 f"key file {file} exists, but state {address.label} has released nothing with it, "
                 "so its state may be lost, or the key copied. A key that is used again on changed "

@@ -201,8 +201,7 @@ class Witness:
             )
             found = connection.rows(said)
             entries = [*(self._entry(Mark.of(one), one.digest or "") for one in found), *entries]
-        texts = {"key": _BEGINNING, "state": self._label, "stream": "", "digest": "", "step": 0}
-        first = {**texts, "past": [], "forgotten": 0}
+        first = self._entry(Mark(_BEGINNING, "", 0), "")
         try:
             new.begin([{**first, "moving": old is not None}, *reversed(entries)])
             if old is not None:

@@ -291,7 +291,12 @@ class Stream(JournalReader, Closing):
     @property
     @override
     def database(self) -> Database:
-        self._open()
+        if self._closed:
+            raise StateError(
+                f"this object of stream {self.name!r} is closed: open the stream again with "
+                "Stream.open"
+            )
+        self._settle()  # the last release is recorded before it is shown
         return self._database
 
     @property
@@ -540,15 +545,6 @@ class Stream(JournalReader, Closing):
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self._step})"
 
-    def _open(self) -> None:
-        """Refuse a closed stream; record its last release in the witness before it is shown."""
-        if self._closed:
-            raise StateError(
-                f"this object of stream {self.name!r} is closed: open the stream again with "
-                "Stream.open"
-            )
-        self._settle()
-
     def _mark(self, step: int) -> Mark:
         return Mark(self.key_fingerprint, self.name, step, self._forgotten)
 
@@ -569,9 +565,9 @@ class Stream(JournalReader, Closing):
     def _counter(self) -> Counter:
         """Return the counter at the last commit, rebuilt after a failed release."""
         with self._turn.lock:
-            self._open()
+            database = self.database
             if self._ready is None:
-                with self._database.transaction(write=False) as connection:
+                with database.transaction(write=False) as connection:
                     row = records.find(connection, self.name)
                 if row.writer_epoch != self._epoch:
                     raise self._taken_over()
