@@ -144,6 +144,12 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         second = [(1, "b", "v"), (2, "a", "u")]
         assert now(people_job(state, second, 2, recounts=recounts)) == wanted
         content = kept(state)
+        with run(people_job(tmp_path / f"{recounts} again.db", first, 1, recounts=recounts)):
+            pass
+        again = people_job(tmp_path / f"{recounts} again.db", second, 2, recounts=recounts)
+        with run(again) as outcome:
+            told = outcome.for_operator()
+            assert (told.gone, told.taken_back) == ((0, 1) if recounts else (1, 0))
         last = [(2, "b", "u"), (2, "a", "w")]
         assert now(people_job(state, last, 2, recounts=recounts)) == wanted
         assert kept(state) == content  # nothing of an input that releases nothing

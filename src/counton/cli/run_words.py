@@ -84,6 +84,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         ("rows that an earlier run had counted, not counted again", counts.known),
         (closed, counts.closed),
         ("rows of windows that this input does not cover, left out of this run", counts.outside),
+        ("rows that were counted and are gone, taken out of open windows", counts.taken_back),
         (_SHUT, counts.shut),
         gone,
     ]

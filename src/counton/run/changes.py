@@ -75,6 +75,7 @@ class Counts:
         closed: new rows that came after their window was final, counted nowhere.
         gone: rows counted earlier that have vanished from a file of all events (each such file
             repeats all events since the first window); they stay counted.
+        taken_back: rows of people that were counted earlier, are gone, and count no more.
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
         outside: rows of windows that the input does not cover, counted nowhere.
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
@@ -98,6 +99,7 @@ class Counts:
     known: int = 0
     closed: int = 0
     gone: int = 0
+    taken_back: int = 0
     shut: int = 0
     outside: int = 0
     late_by: int = 0

@@ -181,6 +181,7 @@ class ChosenRows:
         gone: number of counted rows that are missing from a file of all events (each such file
             repeats all events since the first window).
         closed: number of rows that came after their period or window was closed.
+        taken_back: number of counted rows that are missing and count no more.
     """
 
     cells: pl.DataFrame
@@ -190,6 +191,7 @@ class ChosenRows:
     known: int
     closed: int
     gone: int = 0
+    taken_back: int = 0
 
 
 class ContributionBounder:
@@ -270,6 +272,7 @@ class ContributionBounder:
         parts = chain(self._choose(before, found), back)
         cells = added_up(parts, self._groups, self._definition.sums.rule, pl.col("number"))
         gone = sum(one.lacking for one in slots.values())
+        taken = sum(len(one.taken_back.digests) for one in slots.values())
         if self._counting.users and not self._by_id and not self._append and inside is None:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [marks.merge(parts) for parts in found.users.values()]
@@ -280,7 +283,7 @@ class ContributionBounder:
             users += [one.fill(None) for one in slots.values() if len(one.taken_back.digests)]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
         ids = marks.merge([nothing, *found.ids])
-        told = found.over, found.known, found.closed, gone
+        told = found.over, found.known, found.closed, gone, taken
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _read_slots(self, of_users: dict[int, marks.MarkSet], inside: range) -> dict[int, Slots]:
@@ -443,9 +446,7 @@ class ContributionBounder:
         assert rows.id is not None
         order = by_key(rows.id)
         ordered = rows.at(order)
-        begins, sizes = runs(ordered.id)
-        unit = np.repeat(np.arange(len(begins)), sizes)
-        once = first_rows(ordered, unit, self._named, ADDED)
+        once = first_rows(ordered, _numbers(ordered.id), self._named, ADDED)
         kept = np.sort(order[once])
         return rows.at(kept), period[kept]
 

@@ -185,6 +185,7 @@ class AddedRows:
             outside=outside // each,
             late=intake.late_rows // each,
             gone=gone if repeats_all_rows(job) else 0,
+            taken_back=0 if chosen is None else chosen.taken_back,
             shut=intake.shut // each,
             differing=[
                 WindowRows._make((one.step, *(many // each for many in one[1:-1]), one.counts))
