@@ -90,17 +90,18 @@ class CsvForm(NamedTuple):
     @classmethod
     def read(
         cls,
-        separator: str = ",",
-        decimal: str = ".",
+        separator: str | None = None,
+        decimal: str | None = None,
         comment: str | None = None,
-        quotes: str = "doubled",
+        quotes: str | None = None,
     ) -> CsvForm:
-        """Return the form that a job's options state.
+        """Return the form that a job's options state; None stands for the default.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
         """
-        between = "\t" if separator == "tab" else separator
+        decimal, quotes = decimal or ".", quotes or "doubled"
+        between = "\t" if separator == "tab" else separator or ","
         if between not in SEPARATORS:
             raise InvalidInput(
                 f"{field('separator')} is {separator!r}; columns may be separated by , ; | or tab: "

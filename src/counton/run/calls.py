@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
 from counton.base.exact import quote
-from counton.frame.options import MissingOptions, refuse_unknown
+from counton.frame.options import MissingOptions, refuse_unknown, with_keywords
 from counton.job.job import Events, Job, options_of
 from counton.job.keywords import JobFields, StatisticName
-from counton.job.signatures import with_job_fields
 from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
 
 
-@with_job_fields
+@with_keywords(JobFields, {name: option.default for name, option in options_of(Job).items()})
 def release(
     what: StatisticName | Statistic,
     /,

@@ -120,7 +120,6 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP) and isinstance(kept.strategy, Expiring):
         guarantee = guarantee.bound_to(kept.strategy)
     stated = {name: job.option(name) for name in DEFINING if name != "domain"}
-    keeps = dict(kept.record)
     if job.times.start is not None:
         start = parse_time(job.times.start, job.times.timezone or kept.cut.timezone)
         stated["start"] = kept.cut.local(start).isoformat()
@@ -135,7 +134,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         "unknown": (unknown if discovers else None, policy),
         "statistic": (statistic, kept.inner),
         "columns": (columns, ", ".join(kept.columns.own.names) or None),
-        **{name: (value, keeps.get(name)) for name, value in stated.items()},
+        **{name: (value, kept.record.get(name)) for name, value in stated.items()},
         "domain": (_other_groups(job, kept), kept.declared_groups),
         "guarantee": (guarantee, kept.guarantee),
     }

@@ -321,9 +321,7 @@ def open_source(
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
         told = job.format
-        form = CsvForm.read(
-            told.separator or ",", told.decimal or ".", told.comment, told.quotes or "doubled"
-        )
+        form = CsvForm.read(told.separator, told.decimal, told.comment, told.quotes)
         source = open_rows(job.events, told.file_format, form)
     if job.groups.domain is None:
         return source

@@ -142,7 +142,6 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
     unit = unit_word(units, kind, unit, kind)
-    asked = StreamRequest(job, statistic, parts, groups, record, cut, counting, guarantee, unit)
     record |= {
         "unit": unit,
         "strategy": choice_of(job) or "auto",
@@ -151,7 +150,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         "growth": growth_of(job) if job.promise.expire else None,
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
-    return replace(asked, record=stated)
+    return StreamRequest(job, statistic, parts, groups, stated, cut, counting, guarantee, unit)
 
 
 def growth_of(job: Job) -> str:
