@@ -169,10 +169,9 @@ def _covariance() -> Iterator[Comparison]:
         "Algorithm 2", "squared sensitivity after 9 doublings over that after 3", 4 / 2, many / few,
         note="1 + j/3 after j of them",
     )  # fmt: skip
-    tree = Tree.from_parents(
-        {"a": "", "b": "", "aa": "a", "ab": "a", "aaa": "aa", "aaaa": "aaa", "aaab": "aaa",
-         "ba": "b"}
-    )  # fmt: skip
+    leaves = [("a", "aa", "aaa", "aaaa"), ("a", "aa", "aaa", "aaab"), ("a", "ab"), ("b", "ba")]
+    levels = {f"level {k}": [(*leaf, None, None)[k - 1] for leaf in leaves] for k in range(1, 5)}
+    tree = Tree.from_leaves(levels, [*levels])
     measurement, std = tree_strategy_for(tree, [1.0] * len(tree.sizes), 2)
     nodes = np.concatenate(measurement.joint_law(std**2).variances)
     yield Comparison(

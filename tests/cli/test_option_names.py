@@ -16,8 +16,8 @@ from counton.cli.failures import failure
 from counton.run import Job, run
 
 SOURCE = Path(counton.__file__).parent
-#: The command line, and a plug-in of another program.
-PROGRAMS = ("cli", "laws/pytest_plugin.py")
+#: The command line.
+PROGRAMS = ("cli",)
 #: No variable of a stylesheet, which is set, used and no option.
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*(?![\w:-])(?! ?:)")
 

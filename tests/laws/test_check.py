@@ -1,7 +1,5 @@
 """One word checks whatever there is, and a plug-in of pytest checks what others write."""
 
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -46,26 +44,3 @@ def test_what_is_wrong_is_found() -> None:
 def test_what_has_no_laws_is_refused(subject: object, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         check(subject)
-
-
-def test_the_plugin_of_pytest_checks_classes_of_others(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text(
-        "import counton_above\n"
-        "class Twice(counton_above.Above):\n"
-        "    def entries(self, said):\n"
-        "        return [(0, 2 * said)]\n"
-    )
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "-q", "-p", "counton.laws.pytest_plugin",
-            "-p", "no:randomly", "-p", "no:cacheprovider", "--statistic=counton_above:Above",
-            "--statistic=wrong:Twice",
-            "--strategy=counton_blocks:Blocks", "--rootdir", str(tmp_path),
-        ],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": f"{EXAMPLES / 'above'}:{EXAMPLES / 'blocks'}:{tmp_path}", "PATH": ""},
-    )  # fmt: skip
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "1 failed, 2 passed" in done.stdout
-    assert "LawBroken: Twice(" in done.stdout
-    assert "laws of wrong:Twice" in done.stdout

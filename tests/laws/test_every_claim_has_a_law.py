@@ -398,16 +398,16 @@ _TREE = Binary(HORIZON)
 #: What is computed from what strategies say, where it is looked up, and what would be wrong of it.
 WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     ("counton.laws.stream_laws.matrices", lambda strategy, steps: (np.eye(2), np.eye(2)), _TREE),
-    ("counton.laws.error_laws.noise_variance", _half(noise_variance), _TREE),
-    ("counton.laws.error_laws.noise_variance", _half(noise_variance), Epochs(3)),
+    ("own_laws.errors.noise_variance", _half(noise_variance), _TREE),
+    ("own_laws.errors.noise_variance", _half(noise_variance), Epochs(3)),
     (
-        "counton.laws.stream_laws.check_ends",
+        "own_laws.arguments.check_ends",
         lambda strategy, *ends: np.broadcast_arrays(*ends),
         _TREE,
     ),
-    ("counton.laws.stream_laws.check_step", lambda strategy, step: step, _TREE),
-    ("counton.laws.stream_laws.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
-    ("counton.laws.stream_laws.check_window", lambda strategy, steps: steps, _TREE),
+    ("own_laws.arguments.check_step", lambda strategy, step: step, _TREE),
+    ("own_laws.arguments.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
+    ("own_laws.arguments.check_window", lambda strategy, steps: steps, _TREE),
     ("counton.laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
     (
         "counton.laws.pattern_laws.largest_alternating",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from own_laws.errors import check_released_variance
+from own_laws.arguments import check_arguments
+from own_laws.errors import check_released_variance, check_window_variance
 from own_laws.streams import check_node_law, check_noise_parts, check_reader, check_strategy
 
 from counton.base.arrays import Integers
@@ -17,7 +18,6 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.laws import (
     LawBroken,
-    check_arguments,
     check_causal,
     check_endless_sensitivity,
     check_factorisation,
@@ -27,7 +27,6 @@ from counton.laws import (
     check_sensitivity,
     check_shift,
     check_variance,
-    check_window_variance,
     check_windows,
 )
 from counton.strategies import (

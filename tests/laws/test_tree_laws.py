@@ -12,12 +12,12 @@ from own_laws.trees import (
     check_tree_strategy,
     check_tree_variance,
 )
-from trees import SMALL, random_tree, weighted
+from trees import SMALL, random_tree, tree_of_parents, weighted
 
 from counton.base.errors import InvalidInput
 from counton.laws import LawBroken
 from counton.strategies import NodeNoise, Norm
-from counton.tables import Tree, TreeStrategy
+from counton.tables import TreeStrategy
 from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
 
@@ -38,7 +38,7 @@ def test_trees_of_any_shape_keep_every_law(seed: int, norm: Norm) -> None:
 
 
 def test_one_node_and_small_weights_keep_every_law() -> None:
-    check_tree_strategy(tree_strategy_for(Tree.from_parents({"all": None}), [1.0], 2)[0])
+    check_tree_strategy(tree_strategy_for(tree_of_parents({"all": None}), [1.0], 2)[0])
     check_tree_strategy(weighted(TreeStrategy))
 
 
@@ -125,6 +125,6 @@ def test_what_describes_no_strategy_is_refused(change: Any, message: str) -> Non
     assert TreeStrategy.from_dict(described, SMALL) == weighted(TreeStrategy)
     with pytest.raises(InvalidInput, match=message):
         TreeStrategy.from_dict({**described, **change}, SMALL)
-    other = Tree.from_parents({"a": "r", "b": "r"})
+    other = tree_of_parents({"a": "r", "b": "r"})
     with pytest.raises(InvalidInput, match="tree it was made for"):
         TreeStrategy.from_dict(described, other)

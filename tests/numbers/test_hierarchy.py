@@ -10,7 +10,7 @@ from keys import chosen_key
 from once import Planned, hierarchy, released
 from own_laws.trees import tree_estimates
 from tables_of_noise import WrittenNoise
-from trees import leaf_places, measured_matrix, random_tree, sums_of
+from trees import leaf_places, measured_matrix, random_tree, sums_of, tree_of_parents
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput, SumOverflow
@@ -115,7 +115,7 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
 
 def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations() -> None:
     for height in (1, 2, 5, 10):
-        tree = Tree.from_parents({i: (i - 1) // 2 for i in range(1, 2 ** (height + 1) - 1)})
+        tree = tree_of_parents({i: (i - 1) // 2 for i in range(1, 2 ** (height + 1) - 1)})
         strategy = Planned(tree, guarantee=ZCDP(1)).measurement
         unit = strategy.total**2
         assert strategy.squared_sensitivity() / unit == pytest.approx(1 + height / 3, rel=1e-5)
@@ -123,7 +123,7 @@ def test_binary_trees_have_the_cascade_sensitivity_for_both_neighbour_relations(
 
 
 def test_a_node_with_one_child_passes_its_noise_on() -> None:
-    tree = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "b", "e": "b", "f": "c"})
+    tree = tree_of_parents({"a": "r", "b": "r", "c": "a", "d": "b", "e": "b", "f": "c"})
     plan = Planned(tree, guarantee=ZCDP(1), targets={"total": 2, "level 2": 3})
     release = hierarchy([1, 2, 3], tree, ZCDP(1), KEY)
     assert release["a"] == release["a", "c"] == release["a", "c", "f"]
@@ -205,7 +205,7 @@ def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) ->
 
 
 def test_one_child_cannot_be_better_than_asked_of_its_parent() -> None:
-    tree = Tree.from_parents({"a": "r", "b": "r", "c": "a"})
+    tree = tree_of_parents({"a": "r", "b": "r", "c": "a"})
     with pytest.raises(
         InvalidInput, match="has 1 child and a target of 5, which must be at most that"
     ):
@@ -304,7 +304,7 @@ def test_families_of_any_size_share_out_exactly_what_there_is() -> None:
 def random_wide_tree() -> Any:
     rng = np.random.default_rng(7)
     nodes = range(1, 2000)
-    return Tree.from_parents({i: int(rng.integers(0, max(1, i // 3))) for i in nodes})
+    return tree_of_parents({i: int(rng.integers(0, max(1, i // 3))) for i in nodes})
 
 
 @pytest.mark.parametrize("targets", [[1, 2], 3.0, "state"])

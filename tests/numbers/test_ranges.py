@@ -1,6 +1,7 @@
 """Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
 
 import itertools
+import json
 import math
 import re
 from pathlib import Path
@@ -18,7 +19,7 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.statistics import Ranges
-from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound, line_strategy_from_dict
 from counton.tables.line_catalogue import NAMES
 
 KEY = chosen_key()
@@ -285,13 +286,13 @@ def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
         statistic.measure(np.array([[1, count]]))
 
 
-def test_a_saved_strategy_gives_the_same_release_again(tmp_path: Any) -> None:
+def test_a_saved_strategy_gives_the_same_release_again() -> None:
     counts = np.arange(30)
     first = line(counts, ZCDP(1), KEY)
     (axis,) = first.statistic.grid.axes
     assert isinstance(axis, Dense)
-    axis.save(tmp_path / "axis.npz")
-    again = line(counts, ZCDP(1), KEY, strategy=Dense.load(tmp_path / "axis.npz"))
+    saved = json.loads(json.dumps(axis.to_dict()))
+    again = line(counts, ZCDP(1), KEY, strategy=line_strategy_from_dict(saved))
     assert (again.counts == first.counts).all()
 
 

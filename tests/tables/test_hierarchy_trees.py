@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trees import tree_of_parents
 
 from counton.base.errors import InvalidInput
 from counton.tables import Tree
@@ -63,43 +64,9 @@ def test_rows_that_name_inner_nodes_say_nothing_new() -> None:
 
 
 def test_a_tree_may_be_one_node() -> None:
-    tree = Tree.from_parents({"all": None})
+    tree = tree_of_parents({"all": None})
     assert tree.sizes == [1]
     assert [nodes.tolist() for nodes in tree.leaves] == [[0]]
-
-
-def test_trees_from_parents() -> None:
-    tree = Tree.from_parents([("a", "r"), ("b", "r"), ("c", "a"), ("d", "c"), ("e", "c")])
-    assert tree.sizes == [1, 2, 1, 2]
-    assert tree.path(3, 1) == ("a", "c", "e")
-    forest = Tree.from_parents({"x": None, "y": None, "x1": "x"})
-    assert forest.sizes == [1, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("parents", "message"),
-    [
-        ([("a", "r"), ("a", "s")], "has two parents, 'r' and 's'"),
-        ({"a": "b", "b": "a"}, "is above itself"),
-        ({"a": "r", "b": "c", "c": "b"}, "node 'b' is above itself"),
-        ({"a": "a"}, "is above itself"),
-        ({}, "no nodes"),
-        (None, "parents are None; give a dictionary"),
-        (5, "parents are 5; give a dictionary"),
-        ("ab", "parents are 'ab'; give a dictionary"),
-        ([1, 2], "parents contain 1, which is not a pair"),
-        (["ab", "cd"], "parents contain 'ab', which is not a pair"),
-        ([("a", "b", "c")], "which is not a pair"),
-        ([(["a"], "r")], r"the label \['a'\] of type list"),
-        ({"a": ["r"]}, r"the label \['r'\] of type list"),
-        ({("a", 1): {}}, "the label {} of type dict"),
-        ([(("a", []), "r")], "of type tuple; a label must be a plain value"),
-        ({"a": "r", "r": float("nan")}, "give None where a node has no parent"),
-    ],
-)
-def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        Tree.from_parents(parents)
 
 
 @pytest.mark.parametrize(

@@ -170,30 +170,6 @@ def test_leaves_of_any_weight_are_independent() -> None:
     assert leaves.ranges_variance() == pytest.approx(((high - low) / 25).sum())
 
 
-def test_a_dense_strategy_is_saved_and_loaded(tmp_path: Any) -> None:
-    strategy = optimal_gaussian(AllRanges(12))
-    path = tmp_path / "strategy.npz"
-    strategy.save(path)
-    loaded = Dense.load(path)
-    assert loaded == strategy
-    assert loaded.name == strategy.name
-    with pytest.raises(InvalidInput, match=r"cannot be written .*File exists"):
-        strategy.save(path)
-    wrong = tmp_path / "wrong.npz"
-    for content in (b"", b"PK", b"text", path.read_bytes()[:-40]):
-        wrong.write_bytes(content)
-        with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
-            Dense.load(wrong)
-    np.savez(wrong, matrix=np.eye(2, dtype=int))
-    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
-        Dense.load(wrong)
-    np.savez(wrong, matrix=np.array([None]), name=np.array("x"))
-    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
-        Dense.load(wrong)
-    with pytest.raises(InvalidInput, match="cannot be read as a strategy"):
-        Dense.load(tmp_path / "missing.npz")
-
-
 def test_strategies_are_rebuilt_from_json() -> None:
     asked = AllRanges(12)
     dense = [optimal_gaussian(asked), optimal_laplace(asked), Dense(np.array([[-(2**29)]]), "one")]

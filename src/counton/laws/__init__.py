@@ -14,13 +14,11 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.laws.checks import check as check
-    from counton.laws.error_laws import check_noise_variance as check_noise_variance
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
     from counton.laws.pattern_laws import check_pattern_sensitivity as check_pattern_sensitivity
     from counton.laws.rows import LawBroken as LawBroken
     from counton.laws.statistic_laws import check_statistic as check_statistic
-    from counton.laws.stream_laws import check_arguments as check_arguments
     from counton.laws.stream_laws import check_causal as check_causal
     from counton.laws.stream_laws import check_endless_sensitivity as check_endless_sensitivity
     from counton.laws.stream_laws import check_factorisation as check_factorisation
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from counton.laws.stream_laws import check_shift as check_shift
     from counton.laws.stream_laws import check_strategy as check_strategy
     from counton.laws.stream_laws import check_variance as check_variance
-    from counton.laws.stream_laws import check_window_variance as check_window_variance
     from counton.laws.stream_laws import check_windows as check_windows
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -19,12 +19,10 @@ import numpy as np
 from counton.base.arrays import Integers
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.laws.error_laws import check_noise_variance
 from counton.laws.node_noise import HashedNoise, ShiftedNoise, noise_of
 from counton.laws.pattern_laws import check_pattern_sensitivity, matrix_of
 from counton.laws.rows import (
     Address,
-    LawBroken,
     build_again,
     column_of,
     columns_in_order,
@@ -44,9 +42,7 @@ from counton.laws.rows import (
 )
 from counton.strategies import (
     StreamStrategy,
-    check_step,
     matrices,
-    noise_variance,
     strategy_from_dict,
     stream_strategy_named,
 )
@@ -55,13 +51,9 @@ from counton.strategies.strategy import (
     EndlessStrategy,
     Norm,
     built_from,
-    check_ends,
-    check_steps,
-    check_window,
     column_until,
     last_served_step,
     node_law,
-    reader_of,
     window_rounding,
 )
 
@@ -91,13 +83,10 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     >>> check_strategy(Binary(12))
     """
     with tables_kept(strategy):
-        check_arguments(strategy)
         check_parameters(strategy)
         check_factorisation(strategy, steps)
         check_causal(strategy, steps)
         check_variance(strategy, steps)
-        check_window_variance(strategy, steps)
-        check_noise_variance(strategy, steps)
         if not isinstance(strategy, EndlessStrategy):
             message = "horizon is None, so its class must derive from EndlessStrategy"
             require(strategy.horizon is not None, message)
@@ -164,58 +153,6 @@ def law_or_none(
         return node_law(strategy, law, level)
     except InvalidInput:
         return None
-
-
-@names_subject
-def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that all methods of a strategy refuse wrong steps.
-
-    They are those that are no integers between 1 and the horizon.
-
-    >>> from counton.strategies import Binary
-    >>> check_arguments(Binary(12))
-    """
-    longest = last_served_step(strategy)
-    beyond = [] if longest is None else [longest + 1]
-    law = LAWS[-1]
-    calls: list[Callable[[int], object]] = [
-        strategy.row,
-        lambda step: check_step(strategy, step),
-        lambda step: check_steps(strategy, [step]),
-        lambda step: check_window(strategy, range(step, step + 1)),
-        lambda step: check_ends(strategy, step - 1, step),
-        lambda step: strategy.variance([step]),
-        lambda step: noise_variance(strategy, law, [step]),
-        lambda step: strategy.variance([step], since=[step - 1]),
-        lambda step: noise_variance(strategy, law, [step], since=[step - 1]),
-        lambda step: window_rounding(strategy, [step - 1], [step]),
-        lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
-        lambda step: reader_of(strategy, HashedNoise()).noise(range(step, step + 1)),
-        strategy.column,
-    ]
-    for call in calls if strategy.horizon is not None else calls[:-1]:
-        for step in [0, -1, *beyond]:
-            _refuses(call, step)
-    _refuses(strategy.row, 1.0)
-    _refuses(lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
-    _refuses(lambda start: strategy.variance(start - 1, since=start), 1)
-    last = 32 if longest is None else min(longest, 32)
-    steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
-    try:
-        accepted = check_steps(strategy, np.array(steps)).tolist() == steps
-        accepted = accepted and [check_step(strategy, step) for step in steps] == steps
-        accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
-        ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
-    except InvalidInput as error:
-        raise LawBroken(
-            f"it refuses a step of 1 to {steps[-1]:,}, within its horizon ({error}): "
-            "accept it, or state a smaller horizon"
-        ) from error
-    accepted = accepted and ends == [[0] * len(steps), steps]
-    require(
-        accepted,
-        "check_step, check_steps, check_window or check_ends must return valid steps unchanged",
-    )
 
 
 @names_subject
@@ -547,46 +484,6 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 @names_subject
-def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
-
-    It is a difference of two totals, or a sum of single steps. With ``facts.unit_rows`` nodes must
-    have the weights 1 and -1 in it.
-
-    >>> from counton.strategies import Binary
-    >>> check_window_variance(Binary(12))
-    """
-    # Up to 64 steps all pairs of ends are tried (some if weights are fractions), beyond that some
-    # pairs.
-    count = count_steps(strategy, steps)
-    reads = reads_of(strategy, count)
-    first, last = reads.ends(64)
-    starts, stops = reads.steps[first], reads.steps[last]
-    weights = reads.between(first, last)
-    if strategy.facts.unit_rows:
-        wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
-        at = int(np.argmax(wrong))
-        message = (
-            f"facts.unit_rows is True, but the window from {starts[at]} to {stops[at]} reads a "
-            "node with a weight other than 1 and -1; set it to False"
-        )
-        require(not wrong.any(), message)
-    width = cache(partial(node_variance, strategy))
-    widths = np.array([width(level) for level in reads.levels.tolist()])
-    exact = weights**2 @ widths
-    claimed = strategy.variance(stops, since=starts)
-    wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
-    at = int(np.argmax(wrong))
-    message = f"variance() of the window from {starts[at]} to {stops[at]} returns {claimed[at]}"
-    require(not wrong.any(), f"{message}, but its rows give {exact[at]}")
-    require(
-        np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
-        "variance() of a window changes if other windows are given in the same call; it must be a "
-        "function of each window",
-    )
-
-
-@names_subject
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
@@ -690,11 +587,3 @@ def check_shift(
                 f"{difference} times the column of step {item}; it must hide exactly this change"
             )
             require(not wrong.any(), message)
-
-
-def _refuses(call: Callable[[Any], object], argument: object) -> None:
-    try:
-        call(argument)
-    except InvalidInput:
-        return
-    raise LawBroken(f"accepted {argument!r} as a step or window; it must raise InvalidInput there")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ TOTAL = "total"
 class Tree:
     """A rooted tree of named nodes, level by level; children of a node have consecutive indices.
 
-    `Tree.from_leaves` and `Tree.from_parents` build it. A node is identified by its path from the
+    `Tree.from_leaves` builds it. A node is identified by its path from the
     root, the root by ``()``.
 
     Attributes:
@@ -120,56 +120,6 @@ class Tree:
             present = here
         _refuse_double_leaves(node_of, present, np.zeros(rows, dtype=bool), "", first=False)
         return cls(list(levels), parents, labels, order)
-
-    @classmethod
-    def from_parents(
-        cls, parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]]
-    ) -> Tree:
-        """Return the tree of these parents; its levels are "level 1", "level 2", ....
-
-        Args:
-            parents: a mapping from nodes to parents, or pairs (node, parent). Nodes without a
-                parent (None) are children of the total; a single one is the total itself.
-
-        Raises:
-            InvalidInput: no pairs or nodes, labels that are no plain values, two parents, or a
-                cycle.
-
-        >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
-        [1, 2, 1]
-        """
-        above: dict[Hashable, Hashable] = {}
-        for node, parent in _pairs(parents):
-            if node in above and above[node] != parent:
-                raise InvalidInput(
-                    f"node {node!r} has two parents, {above[node]!r} and {parent!r}, but in a tree "
-                    "each node has only one: remove one of them"
-                )
-            above[node] = parent
-        below: dict[Hashable, list[Hashable]] = {}
-        for node, parent in above.items():
-            if parent is not None:
-                below.setdefault(parent, []).append(node)
-        nodes = set(above) | set(below)
-        if not nodes:
-            raise InvalidInput("the tree has no nodes; it must have at least one")
-        tops = [node for node in dict.fromkeys([*below, *above]) if above.get(node) is None]
-        current = below.get(tops[0], []) if len(tops) == 1 else tops
-        reached = {*tops, *current}
-        found: list[Integers] = []
-        labels: list[NDArray[Any]] = []
-        place = np.zeros(len(current), np.int64)
-        while current:
-            found.append(place)
-            labels.append(_objects(current))
-            families = [below.get(node, []) for node in current]
-            place = np.repeat(np.arange(len(current)), [len(family) for family in families])
-            current = [node for family in families for node in family]
-            reached.update(current)
-        if len(reached) < len(nodes):
-            lost = min(map(str, nodes - reached))
-            raise InvalidInput(f"node {lost!r} is above itself: correct its parents")
-        return cls([f"level {number}" for number in range(1, len(labels) + 1)], found, labels)
 
     @property
     def sizes(self) -> list[int]:
@@ -337,39 +287,6 @@ def _refuse_double_leaves(
         raise InvalidInput(
             f"row {row + 1:,} of the domain repeats an earlier row: list each leaf once"
         )
-
-
-def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Return pairs (node, parent); refuse labels that are no plain values."""
-    given = parents.items() if isinstance(parents, Mapping) else parents
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(
-            f"parents are {parents!r}; give a dictionary from nodes to parents, or pairs of them, "
-            "such as {'Kings': 'NY', 'NY': None}"
-        )
-    pairs = []
-    for pair in given:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InvalidInput(
-                f"parents contain {pair!r}, which is not a pair of a node and its parent: give "
-                "pairs such as ('Kings', 'NY')"
-            )
-        for label in pair:
-            try:
-                missing = label is not None and bool(label != label)
-                hash(label)
-            except (TypeError, ValueError):
-                raise InvalidInput(
-                    f"parents contain the label {label!r} of type {type(label).__name__}; a label "
-                    "must be a plain value such as a text or a number: convert it"
-                ) from None
-            if missing:
-                raise InvalidInput(
-                    f"parents contain the missing value {label!r} in {tuple(pair)!r}, which cannot "
-                    "name a node: give None where a node has no parent"
-                )
-        pairs.append((pair[0], pair[1]))
-    return pairs
 
 
 def _objects(values: Sequence[Hashable]) -> NDArray[Any]:

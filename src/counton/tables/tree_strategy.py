@@ -152,7 +152,7 @@ class TreeStrategy(TableStrategy):
     Raises:
         InvalidInput: weights that do not fit the tree, or are not as stated above.
 
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> tree = Tree.from_leaves({"part": ["a", "b", "c"]}, ["part"])
     >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
     ...                         (np.array([1]), np.zeros(3, int)))
     >>> strategy.sensitivities(), strategy.sensitivities("move")
@@ -338,7 +338,7 @@ def tree_strategy_for(
     Raises:
         InvalidInput: no estimates have these variances, or no integer weights attain them.
 
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> tree = Tree.from_leaves({"part": ["a", "b", "c"]}, ["part"])
     >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
     >>> joint_law = measurement.joint_law(std**2)
     >>> [variance.round(5).tolist() for variance in joint_law.variances]

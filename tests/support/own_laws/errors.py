@@ -1,20 +1,28 @@
 """Tests of the errors that a strategy states: largest weights, rounding, means."""
 
 import math
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from counton.base.arrays import Floats
-from counton.base.distributions import NoiseDistribution
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import (
+    LARGEST_SPREAD,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+)
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
-from counton.laws.error_laws import NARROW, NEAR, WIDE
 from counton.laws.node_noise import HashedNoise, noise_of
 from counton.laws.rows import (
     accepts,
     count_steps,
     largest_entry,
     names_subject,
+    node_variance,
     reads_of,
     require,
     rows_by_step,
@@ -35,6 +43,118 @@ _METRICS: tuple[Metric, ...] = ("mean", "max")
 _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
 #: Largest mean square of rounding, in squared data units, that a strategy need not state.
 _FINE = 4.0**-4
+#: Noise distributions under which errors are compared: wide ones, and ones on a few integers.
+WIDE: tuple[NoiseDistribution, ...] = (
+    DiscreteLaplace(Fraction(2**30)),
+    DiscreteGaussian(Fraction(2**60)),
+)
+NARROW = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
+#: Allowed relative error of variances, which are sums of some hundred floats.
+NEAR = 1e-9
+
+
+@names_subject
+def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Check that `noise_variance` returns the variance of the noise in releases.
+
+    It must be the sum, over all nodes, of the squared weight times the variance of the node's
+    noise, plus up to ``rounding_variance`` for each release. Releases and differences of two are
+    checked, under wide and narrow noise.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_variance(Binary(12))
+    """
+    reads = reads_of(strategy, count_steps(strategy, steps))
+    levels = sorted(set(reads.levels.tolist()))
+    first, last = reads.ends()
+    starts, stops = reads.steps[first], reads.steps[last]
+    squares, by_level = reads.between(first, last) ** 2, np.zeros((len(levels), len(first)))
+    for place, level in enumerate(levels):
+        by_level[place] = squares[:, reads.levels == level].sum(axis=1)
+    windows = strategy.facts.workload == "windows"
+    ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
+    more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
+    # Measurements are integers in this unit; narrow noise is a few units of data at most.
+    unit, (laplace, gaussian) = 1 << strategy.facts.lattice_bits, NARROW
+    narrow = (
+        DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
+        DiscreteGaussian(gaussian.sigma_squared * unit**2),
+    )
+    for law in (*WIDE, *narrow):
+        if not accepts(strategy, law):
+            continue
+        laws = [node_law(strategy, law, level) for level in levels]
+        widths = np.array([law.variance for law in laws])
+        exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
+        found = noise_variance(strategy, law, stops, since=starts)
+        _compare(
+            f"noise_variance() between two steps, with the noise {law}",
+            found,
+            exact,
+            more,
+            stops,
+            starts,
+        )
+        single = first == (last - 1 if windows else 0)
+        single &= last > 0
+        found = noise_variance(strategy, law, stops[single].tolist())
+        names = f"noise_variance() with the noise {law}", found, exact[single], more[single]
+        _compare(*names, stops[single], starts[single])
+
+
+def _compare(
+    what: str, found: Any, exact: Floats, more: Floats, stops: Integers, starts: Integers
+) -> None:
+    found = np.asarray(found)
+    room = NEAR * np.abs(exact) + 1e-13 * float(exact.max(initial=0.0))
+    wrong = (found < exact - room) | (found > exact + more + room)
+    if found.shape != exact.shape or wrong.any():
+        at = int(np.argmax(wrong))
+        require(
+            False,
+            f"{what} from {starts[at]} to {stops[at]} returns {found.flat[at]}, but the rows of "
+            f"the strategy give {exact[at]}",
+        )
+
+
+@names_subject
+def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
+
+    It is a difference of two totals, or a sum of single steps. With ``facts.unit_rows`` nodes must
+    have the weights 1 and -1 in it.
+
+    >>> from counton.strategies import Binary
+    >>> check_window_variance(Binary(12))
+    """
+    # Up to 64 steps all pairs of ends are tried (some if weights are fractions), beyond that some
+    # pairs.
+    count = count_steps(strategy, steps)
+    reads = reads_of(strategy, count)
+    first, last = reads.ends(64)
+    starts, stops = reads.steps[first], reads.steps[last]
+    weights = reads.between(first, last)
+    if strategy.facts.unit_rows:
+        wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
+        at = int(np.argmax(wrong))
+        message = (
+            f"facts.unit_rows is True, but the window from {starts[at]} to {stops[at]} reads a "
+            "node with a weight other than 1 and -1; set it to False"
+        )
+        require(not wrong.any(), message)
+    width = cache(partial(node_variance, strategy))
+    widths = np.array([width(level) for level in reads.levels.tolist()])
+    exact = weights**2 @ widths
+    claimed = strategy.variance(stops, since=starts)
+    wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
+    at = int(np.argmax(wrong))
+    message = f"variance() of the window from {starts[at]} to {stops[at]} returns {claimed[at]}"
+    require(not wrong.any(), f"{message}, but its rows give {exact[at]}")
+    require(
+        np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
+        "variance() of a window changes if other windows are given in the same call; it must be a "
+        "function of each window",
+    )
 
 
 @names_subject

@@ -17,12 +17,15 @@ from counton.laws.rows import (
 from counton.laws.stream_laws import LAWS, law_or_none
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import PART, EndlessStrategy, reader_of
+from own_laws.arguments import check_arguments
 from own_laws.errors import (
     check_endless_variance,
     check_expiry,
     check_largest_reads,
+    check_noise_variance,
     check_released_variance,
     check_window_rounding,
+    check_window_variance,
 )
 from own_laws.structures import check_short_ways
 
@@ -37,6 +40,9 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     """
     with tables_kept(strategy):
         laws.check_strategy(strategy, steps)
+        check_arguments(strategy)
+        check_window_variance(strategy, steps)
+        check_noise_variance(strategy, steps)
         check_largest_reads(strategy, steps)
         check_node_law(strategy, steps)
         if isinstance(strategy, EndlessStrategy):

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from trees import tree_of_parents
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
@@ -38,7 +39,7 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 
     >>> from counton.tables import Tree
     >>> from counton.tables.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
+    >>> tree = tree_of_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
     >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 1.0], norm=2)[0])
     """
     check_tree_description(strategy)
@@ -78,7 +79,7 @@ def check_tree_description(strategy: TreeStrategy) -> None:
         written == strategy, "a strategy built from its own weights must be equal to it, but is not"
     )
     # Another tree: below a new root.
-    above = Tree.from_parents(
+    above = tree_of_parents(
         {"all": "above", **{f"{i}": "all" for i in range(len(strategy.tree.sizes))}}
     )
     try:

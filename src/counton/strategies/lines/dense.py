@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import zipfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Self, cast
@@ -74,43 +72,6 @@ class Dense(OwnCells):
             InvalidInput: an unknown formula, or too many cells.
         """
         return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write matrix and name to a new file, for any machine.
-
-        A new search could end in another matrix, with other noise. The file may be public.
-
-        Raises:
-            InvalidInput: the file exists or cannot be written.
-
-        >>> Dense(np.array([[2, 1], [0, 2]]), "mine").save("mine.npz")
-        >>> Dense.load("mine.npz").matrix().tolist()
-        [[2, 1], [0, 2]]
-        """
-        try:
-            with open(path, "xb") as file:
-                np.savez_compressed(file, matrix=self._matrix, name=np.array(self.name))
-        except OSError as error:
-            raise InvalidInput(
-                f"the strategy cannot be written to {os.fspath(path)!r} ({error.strerror}): give a "
-                f"new file in a folder that exists"
-            ) from error
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the strategy that `save` wrote.
-
-        Raises:
-            InvalidInput: the file is missing or contains no strategy.
-        """
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
-                return cls(saved["matrix"], str(saved["name"]))
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise InvalidInput(
-                f"{os.fspath(path)!r} cannot be read as a strategy ({error}): give a file that "
-                "Dense.save wrote"
-            ) from error
 
     @classmethod
     @override
