@@ -169,7 +169,10 @@ def test_a_clock_that_was_ahead_is_said(own: Running) -> None:
     )
     assert own.post("meanwhile", rows(9, PAGES)).status_code == 202
     end = time.monotonic() + HANGS
-    while "windows are released whose end the clock has not reached, so" not in own.log.read_text():
+    while (
+        "windows are released whose end the clock of this machine has not reached"
+        not in own.log.read_text()
+    ):
         assert time.monotonic() < end
         time.sleep(0.05)
     own.at(41)

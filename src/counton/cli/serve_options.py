@@ -12,9 +12,9 @@ from counton.job.job import option
 class ServeOptions:
     """Run the jobs of a file as a service: it takes rows by HTTP and publishes on time.
 
-    Readers get the released series as JSON or CSV, or live. The first start makes a token to write
-    and a token to read, in JOBFILE.tokens. Several servers may
-    share one PostgreSQL database: one of them releases.
+    Readers get the released series as JSON or CSV. The first start makes a token to write and a
+    token to read, in JOBFILE.tokens. Several servers may share one PostgreSQL database: one of them
+    releases.
     """
 
     file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")

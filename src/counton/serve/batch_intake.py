@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import threading
 from collections import Counter
@@ -36,15 +35,6 @@ _TOGETHER = 256
 _FOREVER = 2**63
 #: Microseconds within which a batch that has arrived is committed.
 _LONG = 3_600_000_000
-
-
-class Full(Exception):
-    """Too many batches wait to be committed."""
-
-
-def digest_of(body: bytes) -> bytes:
-    """Return a digest of rows that does not depend on their compression."""
-    return hashlib.sha256(body).digest()
 
 
 def checked_batch(
@@ -217,12 +207,13 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch; the verdict says whether the inbox took it."""
+        """Queue a batch; the verdict says whether the inbox took it.
+
+        Raises:
+            queue.Full: too many batches wait to be committed.
+        """
         done: Future[Verdict] = Future()
-        try:
-            self._queue.put_nowait((batch, done))
-        except queue.Full:
-            raise Full from None
+        self._queue.put_nowait((batch, done))
         return done
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as MEDIA
@@ -21,11 +21,14 @@ from counton.serve.service import Service
 __all__ = ["MEDIA", "text"]
 
 
-class Number(NamedTuple):
-    """One value of a metric, with the values of its labels."""
-
-    labels: dict[str, str]
-    value: float
+#: Labels of metrics that have others than the stream.
+_OUTCOME = ("stream", "outcome")
+_LABELS: dict[str, tuple[str, ...]] = {
+    "counton_batches_total": _OUTCOME,
+    "counton_rows_total": _OUTCOME,
+    "counton_budget_left_ratio": ("stream", "unit"),
+    "counton_up_seconds": (),
+}
 
 
 def text(
@@ -49,76 +52,63 @@ class _Numbers(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        for name, kind, says, numbers in _all(*self._given):
-            family = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}[kind]
-            metric = family(name, says, labels=[*numbers[0].labels] if numbers else [])
-            for number in numbers:
-                metric.add_metric([*number.labels.values()], number.value)
+        for name, says, numbers in _all(*self._given):
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            metric = family(name, says, labels=_LABELS.get(name, ("stream",)))
+            for labels, number in numbers.items():
+                metric.add_metric([labels] if isinstance(labels, str) else labels, number)
             yield metric
 
 
 def _all(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
-) -> Iterator[tuple[str, str, str, list[Number]]]:
-    for name, says, counted in (
-        ("batches", "batches by outcome", batches),
-        ("rows", "rows of batches by outcome", rows),
-    ):
-        numbers = [
-            Number({"stream": stream, "outcome": what}, many)
-            for (stream, what), many in sorted(counted.items())
-        ]
-        yield f"counton_{name}_total", "counter", says, numbers
-    for field, kind, says in (
-        ("rows", "counter", "rows that runs have counted"),
-        ("late", "counter", "rows that were counted late"),
-        ("over", "counter", "rows beyond their user's limit"),
-        ("known", "counter", "rows that were counted before"),
-        ("closed", "counter", "rows too late to be counted"),
-        ("runs", "counter", "runs"),
-        ("failures", "counter", "runs that failed"),
-        ("releases", "counter", "steps released"),
-        ("unwritten", "counter", "failures to set rows aside in their file"),
-        ("seconds", "gauge", "seconds that the last run took"),
+) -> Iterator[tuple[str, str, Mapping[Any, float]]]:
+    yield "counton_batches_total", "batches by outcome", dict(sorted(batches.items()))
+    yield "counton_rows_total", "rows of batches by outcome", dict(sorted(rows.items()))
+    for field, says in (
+        ("rows", "rows that runs have counted"),
+        ("late", "rows that were counted late"),
+        ("over", "rows beyond their user's limit"),
+        ("known", "rows that were counted before"),
+        ("closed", "rows too late to be counted"),
+        ("runs", "runs"),
+        ("failures", "runs that failed"),
+        ("releases", "steps released"),
+        ("unwritten", "failures to set rows aside in their file"),
+        ("seconds", "seconds that the last run took"),
     ):
         counts = {name: one.counts for name, one in list(service.releasers.items())}
-        numbers = _by_stream({name: getattr(one, field) for name, one in counts.items()})
-        ending = "_total" if kind == "counter" else ""
-        yield f"counton_run_{field}{ending}", kind, says, numbers
+        numbers = {name: getattr(one, field) for name, one in counts.items()}
+        yield f"counton_run_{field}{'_total' * (field != 'seconds')}", says, numbers
     inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
     unwritten = {name: inbox.rows_unwritten(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
-        numbers = _by_stream({name: getattr(load, field) for name, load in loads.items()})
-        yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
+        numbers = {name: getattr(load, field) for name, load in loads.items()}
+        yield f"counton_waiting_{field}", f"{field} that wait to be counted", numbers
     says = "filled part of what the stream takes; at 1 batches are refused"
     filled = {name: inbox.part_filled(name) for name, inbox in inboxes.items()}
-    yield "counton_filled_ratio", "gauge", says, _by_stream(filled)
+    yield "counton_filled_ratio", says, filled
     says = "rows to be set aside that are not in their file yet"
-    yield "counton_unwritten_rows", "gauge", says, _by_stream(unwritten)
+    yield "counton_unwritten_rows", says, unwritten
     now = service.clock()
     steps, lags, refused = {}, {}, {}
     for name, journal in list(service.journals.items()):
         due = journal.due(journal.step + 1)
         lags[name] = 0.0 if due is None else max(0.0, (now - due).total_seconds())
         steps[name], refused[name] = journal.step, float(journal.refused)
-    failed = _by_stream(dict.fromkeys(list(service.failed), 1.0))
-    yield "counton_failed_jobs", "gauge", "jobs that cannot run", failed
+    failed = dict.fromkeys(list(service.failed), 1.0)
+    yield "counton_failed_jobs", "jobs that cannot run", failed
     says = "whether the state has forgotten releases"
-    yield "counton_refused_copy", "gauge", says, _by_stream(refused)
-    yield "counton_steps", "gauge", "steps released", _by_stream(steps)
-    yield "counton_lag_seconds", "gauge", "how long a release is overdue", _by_stream(lags)
-    budgets = [
-        Number({"stream": name, "unit": journal.definition.unit}, left)
+    yield "counton_refused_copy", says, refused
+    yield "counton_steps", "steps released", steps
+    yield "counton_lag_seconds", "how long a release is overdue", lags
+    budgets = {
+        (name, journal.definition.unit): left
         for name, journal in list(service.journals.items())
         if (left := journal.budget_left()) is not None
-    ]
-    yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", budgets
+    }
+    yield "counton_budget_left_ratio", "part of the budget that is left", budgets
     leads = {name: float(name in service.state_of(name).leads) for name in list(service.served)}
-    yield "counton_leader", "gauge", "whether this server releases", _by_stream(leads)
-    up = [Number({}, monotonic() - service.began)]
-    yield "counton_up_seconds", "gauge", "how long the service runs", up
-
-
-def _by_stream(values: Mapping[str, float]) -> list[Number]:
-    return [Number({"stream": name}, value) for name, value in values.items()]
+    yield "counton_leader", "whether this server releases", leads
+    yield "counton_up_seconds", "how long the service runs", {(): monotonic() - service.began}

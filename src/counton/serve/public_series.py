@@ -5,12 +5,10 @@ No exact sum passes here: `counton.state.Store.reader` needs no key and reads on
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +38,7 @@ from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 
-#: Most pairs of last step and confidence level for which releases are cached.
+#: Most pairs of the journal's position and confidence level for which releases are cached.
 _KEPT = 8
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
@@ -83,8 +81,7 @@ class Journal:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self.job, self.name = store, job, job.keeping.name
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, float], ReleasedNumbers] = OrderedDict()
+        self._kept = lru_cache(_KEPT)(self._read_at)
         self.refused = False
         self._position = self._store.position(self.name)
         self._found = self._look()
@@ -102,8 +99,6 @@ class Journal:
                 found = self._look()
                 self._store.position(self.name)  # raises if the state has become an older copy
                 self._found, self._position = found, position
-                with self._lock:  # numbers may have been withdrawn
-                    self._kept.clear()
         except StateError:
             self.refused = True
             raise
@@ -261,25 +256,20 @@ class Journal:
             StateError: the state is an old copy.
         """
         level = check_level(self.level if level is None else level)
-        found, _ = self._found
-        if not found.step:
+        if not self.step:
             due = self.due(1)
             raise InvalidInput(
                 f"stream {self.name!r} has released nothing yet; ask again after "
                 f"{'its first window' if due is None else due.isoformat()}"
             )
-        key = (found.step, level)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-            reader = self._store.reader(self.name, self.job.keeping.key)
-            released = read_released(reader, self.definition, level)
-            self._store.position(self.name)  # raises if it is an older copy
-            self._kept[(reader.step, level)] = released
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return released
+        return self._kept(self._position, level)
+
+    def _read_at(self, _position: object, level: float) -> ReleasedNumbers:
+        """Read all released numbers anew: at another position some may have been withdrawn."""
+        reader = self._store.reader(self.name, self.job.keeping.key)
+        released = read_released(reader, self.definition, level)
+        self._store.position(self.name)  # raises if it is an older copy
+        return released
 
     def series(
         self,

@@ -365,11 +365,7 @@ class Service:
                 tried = monotonic()
             before, ahead = ahead, self._ahead_of_clock()
             for name in sorted(ahead - before):
-                warn(
-                    "windows are released whose end the clock has not reached, so it was fast or "
-                    "is slow: nothing more is released until it reaches their end; set the clock",
-                    stream=name,
-                )
+                warn(BEHIND, stream=name)
             for name, journal in list(self.journals.items()):
                 try:
                     await asyncio.to_thread(journal.refresh)

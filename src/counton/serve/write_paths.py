@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import queue
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import JSONResponse
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.serve.batch_intake import Full, checked_batch, digest_of
+from counton.serve.batch_intake import checked_batch
 from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
@@ -46,10 +48,6 @@ _NOT_TAKEN = {
         "stream that counts in larger units",
     ),
 }
-
-
-class StreamEnded(Exception):
-    """A stream has ended, and takes no rows any more."""
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
@@ -146,12 +144,10 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 f"decompression, and {settings.batch_rows:,} rows (batch-rows); divide it into "
                 "several",
             ) from None
-        except StreamEnded as error:
-            raise HTTPException(410, str(error)) from None
         except InvalidInput as error:
             count(name, "refused", 0)
             raise HTTPException(422, explain(error)) from None
-        except (Full, CountonError, OSError):
+        except (queue.Full, CountonError, OSError):
             count(name, "put off", 0)
             if await asyncio.to_thread(service.is_old_copy, name):
                 raise later(503, UNSURE, 60) from None
@@ -168,13 +164,14 @@ def _take_batch(
     service: Service, name: str, batch: str, whole: bytes, came: int
 ) -> tuple[Verdict, int]:
     """Check and commit a batch; return the verdict, and the number of rows accepted now."""
-    state, digest = service.state_of(name), digest_of(whole)
+    state = service.state_of(name)
+    digest = hashlib.sha256(whole).digest()  # of rows, however they are compressed
     known = state.inbox.find(name, batch, digest)
     if known is not None:  # even if the stream has ended since
         return known, 0
     ended = service.why_closed(name, came)
     if ended is not None:
-        raise StreamEnded(ended)
+        raise HTTPException(410, ended)
     most = service.settings.batch_rows
     made = checked_batch(service.served[name], batch, whole, digest, most, came)
     return state.committer.put(made).result(), made.rows
