@@ -28,6 +28,22 @@ if TYPE_CHECKING:
 _DPI, _COLOURS = 120, 96
 
 
+def shade(colour: str, strength: float) -> str:
+    """Return a colour made darker or lighter: 0 is black, 1 unchanged, 2 white.
+
+    >>> shade("#0072B2", 0.5), shade("#0072B2", 1.5)
+    ('#003959', '#80b8d8')
+    """
+    if strength == 1:
+        return colour
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    if strength < 1:
+        mixed = [part * strength for part in parts]
+    else:
+        mixed = [part + (255 - part) * (strength - 1) for part in parts]
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)
+
+
 def panels(
     title: str,
     subtitle: str,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counton.charts.style import FAINT, INK, PALETTE, shade
+from counton.charts.style import FAINT, INK, PALETTE
 from counton.tables import AllRanges, Haar, Nodes, workload
-from papers.drawing import Box, draw_boxes, label, legend_below, panels, save
+from papers.drawing import Box, draw_boxes, label, legend_below, panels, save, shade
 from papers.evidence import Figure
 from papers.ranges.mechanisms import (
     GUARANTEE,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counton.charts.style import FAINT, INK, PALETTE, shade
+from counton.charts.style import FAINT, INK, PALETTE
 from counton.strategies import Binary, SmoothBinary, SqrtToeplitz
 from counton.strategies.published.smooth import unrank
 from counton.strategies.streams.square_root import square_root_coefficients
@@ -20,6 +20,7 @@ from papers.drawing import (
     name_colours,
     panels,
     save,
+    shade,
 )
 from papers.evidence import Figure
 from papers.smooth.numbers import (

@@ -25,7 +25,6 @@ from counton.charts.style import (
     name_ends,
     names_below,
     names_inches,
-    shade,
     tick,
 )
 from counton.numbers import Design
@@ -184,6 +183,8 @@ def _short(value: float) -> str:
 
 
 _POINTS = 240
+#: A lighter form of the first colour.
+_LIGHT = "#73b1d5"
 
 
 @drawing
@@ -214,7 +215,7 @@ def plot_loss(
     curves = {
         "the paper's analysis\nof this plan": (
             plan.best.errors.loss(shown.tolist(), "paper"),
-            shade(PALETTE[0], 1.45),
+            _LIGHT,
             0.9,
         ),
         "this plan": (plan.best.errors.loss(shown.tolist()), PALETTE[0], 1.7),
