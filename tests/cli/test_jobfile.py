@@ -181,12 +181,12 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     rows.write_text("time;site\n2013-01-01T01:00;a\n;b\n")
     new, more = place.new(by="site"), list[str]()
     if command == "contingency":
-        new, more = place.new(by=None, domain="site=a,b"), ["--columns", "site", "--move"]
+        new, more = place.new(by=None, domain="site=a,b"), ["--columns", "site", "--replace"]
     words = [command, str(rows), *new, *more]
     done = place.plain(*words, "--plan", "--save", str(job))
     assert (done.code, place.state.exists()) == (2, False), done.err
     assert f"saved as job {command}" in done.err
-    assert ("replace = true" in job.read_text()) == ("--move" in more)
+    assert ("replace = true" in job.read_text()) == ("--replace" in more)
     job.write_text(f'{job.read_text()}separator = ";"\nmissing = "skip"\n')
     done = place.plain("run", str(job), "--until", "2013-01-01T03:00")
     assert (done.code, "Released 3 new windows" in done.out) == (0, True), done.err

@@ -195,7 +195,7 @@ def test_targets_give_the_cost(desk: Desk) -> None:
     for row in report["last"]["rows"]:
         stds[row["level"]] = max(row["std"], stds.get(row["level"], 0))
     assert [*stds.values()] == pytest.approx([50, 50, 100], rel=1e-5)
-    moved = desk.hierarchy("--rho", "1", "--move", "--name", "moved", "--json")
+    moved = desk.hierarchy("--rho", "1", "--replace", "--name", "moved", "--json")
     assert "replaced by another" in json.loads(moved.stdout)["protected"]
 
 

@@ -80,19 +80,6 @@ class Printing:
     json: bool = option(False, JSON)
 
 
-@dataclass(frozen=True)
-class OnceOptions:
-    """The option ``--move`` of tables that are released once; it is another name for
-    ``--replace``.
-    """
-
-    move: bool = option(
-        False,
-        "another name for --replace: hide in which cell a unit is counted, not whether "
-        "it is counted",
-    )
-
-
 #: Names in messages that stand for commands, not for options.
 _COMMANDS = {
     "end_stream(state, name)": "counton end STATE --name NAME",

@@ -16,7 +16,7 @@ from typing import Any
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
 from counton.base.exact import figures
-from counton.cli.command_options import OnceOptions, Printing
+from counton.cli.command_options import Printing
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
@@ -76,20 +76,12 @@ def save_as_asked(job: Job, file: Path) -> None:
     Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {file}{less}")
 
 
-def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
-    """Run a job of a table, which is released over time or once. With ``--plan`` only print how
-    accurate it would be.
-    """
-    job = job.having(replace=job.option("replace") or once.move)
-    if not printing.plan:
-        perform(job, printing)
-        return
+def print_plan_of_table(job: Job, *, as_json: bool) -> None:
+    """Print how accurate a table would be, which is released over time or once."""
     from counton.run.job_plan import planned_table
 
-    if printing.save is not None:  # first: a line of it may make the rows readable
-        save_as_asked(job, printing.save)
     words, rows = planned_table(job)  # reads public facts alone
-    if printing.json:
+    if as_json:
         print_json({"released": False, **words, "errors": rows})
         return
     console = Console()

@@ -14,7 +14,6 @@ from typer.main import get_command
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.cli.command_list import BESIDE
 from counton.cli.command_options import (
-    OnceOptions,
     Printing,
     command_line,
     of_statistic,
@@ -68,9 +67,8 @@ def _beside(name: str) -> Any:
     return get_command(app)
 
 
-def kinds_of(name: str) -> tuple[type, ...]:
-    """Return the dataclasses of the options that a statistic's command has."""
-    return (Job, OnceOptions, Printing) if statistic_named(name).card.is_table else (Job, Printing)
+#: Dataclasses of the options that a statistic's command has.
+_KINDS = (Job, Printing)
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:
@@ -79,37 +77,28 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     Args:
         says: first sentence of the command's help.
     """
-    command: Any
-    kinds = kinds_of(name)
-    if OnceOptions in kinds:
+    statistic = statistic_named(name)
 
-        def command(job: Job, once: OnceOptions, out: Printing) -> None:
-            from counton.cli.run_statistic import perform_table
+    def command(job: Job, out: Printing) -> None:
+        from counton.cli.run_statistic import perform, print_plan_of_table, save_as_asked
 
-            with whole_command(name, job, once, out):
-                perform_table(job, out, once)
+        with whole_command(name, job, out):
+            if not out.plan:
+                perform(job, out)
+                return
+            from counton.cli.job_plan_command import print_plan_of
 
-    else:
-
-        def command(job: Job, out: Printing) -> None:
-            from counton.cli.run_statistic import perform, save_as_asked
-
-            with whole_command(name, job, out):
-                if out.plan:
-                    from counton.cli.job_plan_command import print_plan_of
-
-                    if out.save is not None:  # first: a line of it may make the rows readable
-                        save_as_asked(job, out.save)
-                    print_plan_of(job, as_json=out.json)
-                else:
-                    perform(job, out)
+            if out.save is not None:  # first: a line of it may make the rows readable
+                save_as_asked(job, out.save)
+            print_plan = print_plan_of_table if statistic.card.is_table else print_plan_of
+            print_plan(job, as_json=out.json)
 
     command.__name__, command.__doc__ = name, says
     of = of_statistic(name)
-    shown = statistic_named(name).card.example or {}
+    shown = statistic.card.example or {}
     own = [one.name for one in of["own"] if one.needed or one.key in shown]
-    page = with_first_page([*often_of(*kinds), *own], _example(name))
-    app.command(name=name, cls=page)(takes(*kinds, unneeded=_BESIDE_FILE, **of)(command))
+    page = with_first_page([*often_of(*_KINDS), *own], _example(name))
+    app.command(name=name, cls=page)(takes(*_KINDS, unneeded=_BESIDE_FILE, **of)(command))
 
 
 #: A command may omit its state (`counton.run.default_state.state_beside`).
@@ -133,7 +122,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
     except MissingOptions as error:
         if job.events in ("-", ["-"]):
             raise
-        message = error.translate(words_of(*kinds_of(name)))
+        message = error.translate(words_of(*_KINDS))
         raise MissingOptions(  # noqa: B904
             _longer(message, name, job, others, error.names), error.names
         )
@@ -151,7 +140,7 @@ def _longer(
     """
     from counton.run.first_job import look_at, with_examples
 
-    card, names = statistic_named(name).card, words_of(*kinds_of(name))
+    card, names = statistic_named(name).card, words_of(*_KINDS)
     if isinstance(job.events, list) and len(job.events) == 1:
         job = job.having(events=job.events[0])
     try:
@@ -257,14 +246,14 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
             f"{field(option)} names no statistic: {name!r}{hint(name)}; give one of "
             f"{', '.join(keywords())}, followed by its options, as in 'top-k --domain A,B'"
         )
-    of, kinds = statistic_named(name), kinds_of(name)
+    of = statistic_named(name)
     found: list[Job] = []
 
-    def command(job: Job, *_: Any) -> None:
+    def command(job: Job, _: Printing) -> None:
         found.append(job)
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    taking = takes(*kinds, unneeded=_UNREAD, **of_statistic(name))
+    taking = takes(*_KINDS, unneeded=_UNREAD, **of_statistic(name))
     app.command(name=name, add_help_option=False)(taking(command))
     try:
         app(rest, prog_name=name, standalone_mode=False)
