@@ -40,6 +40,8 @@ from counton.run.job_plan import PlannedJob
 
 #: Options of the job file, not of the job.
 _OF_FILE = ("save", "force", "yes", "holds")
+#: Options that say how much may be lost.
+_LOSS = {"epsilon", "rho", "within"}
 #: The answer for "no groups".
 _NONE = "none"
 
@@ -164,7 +166,7 @@ class _Questions:
             self.ask("by", text, _NONE, lambda it: {} if it == _NONE else {"by": it})
         if "by" in self.values and self.values.get("unknown") != "discover":
             self.ask("domain", "Their names, from a public list? As in A,B,C, or a file of names.")
-        if not {"epsilon", "rho", "within"} & {*self.values}:
+        if not _LOSS & {*self.values}:
             errors = "; ".join(errors_in_words(check_job(self.values, self.look)[1]))
             text = f"With epsilon=1 {errors}. Keep it, or which error at most, as in 15?"
             loss = "epsilon=1"
@@ -239,9 +241,7 @@ def _comments(job: Job, plan: PlannedJob | None) -> dict[str, str]:
         "": "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file.",
         "statistic": "how many rows there are",
-        "epsilon": f"{found['epsilon']}{errors}",
-        "rho": f"{found['rho']}{errors}",
-        "within": f"{found['within']}{errors}",
+        **{loss: f"{found[loss]}{errors}" for loss in _LOSS},
     }
 
 

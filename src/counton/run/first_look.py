@@ -165,7 +165,7 @@ def look_at(job: Job) -> FirstLook:
     found = [_time_column(sample, name) for name in names if name in sample.columns]
     return FirstLook(
         columns=tuple(names),
-        times=tuple(sorted(filter(None, found), key=lambda one: _tells_other_times(one.name))),
+        times=tuple(sorted(filter(None, found), key=lambda it: bool(_OTHER_TIMES.search(it.name)))),
         has_all_rows=whole and sample.height <= _SAMPLE_ROWS,
         separator=job.format.separator or ",",
         _sample=Private(
@@ -239,10 +239,6 @@ def _epochs(values: pl.Series) -> list[str]:
 
 #: Matches names of columns with other times than the event's.
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
-
-
-def _tells_other_times(name: str) -> bool:
-    return _OTHER_TIMES.search(name) is not None
 
 
 def _moments(sample: pl.DataFrame, name: str, zone: str, form: str | None) -> pl.Series:
