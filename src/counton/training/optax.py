@@ -1,9 +1,11 @@
 """Training with JAX: noise as a gradient transformation of optax.
 
-Normals are drawn on the host (`jax.experimental.io_callback`). Each is a function of key and
-address, so they are the same under ``jit``, in ``scan`` and on any number of devices. The
-optimiser's state holds the buffers that a strategy carries from step to step, and the identity of
-the run. ``init`` draws the identity, so every new state is a run of its own.
+Normals are drawn on the host (`jax.experimental.io_callback`); with ``where="device"`` inside
+``jit``, and only the check of a step, which gets a digest of its gradients, calls the host. Each
+normal is a function of key and address, so they are the same under ``jit``, in ``scan`` and on any
+number of devices. The optimiser's state holds the buffers that a strategy carries from step to
+step, and the identity of the run. ``init`` draws the identity, so every new state is a run of its
+own.
 
 A state is a value, and a program may keep old states. So the host remembers, for each run, a 64-bit
 digest of each step's gradients, and refuses to give the noise of a step to other gradients.
