@@ -35,7 +35,7 @@ def hierarchy_job_for(folder: str) -> Job:
         [str(leaves)],
         str(target / "populations.db"),
         levels=_LEVELS,
-        value="population",
+        counts="population",
         domain=str(domain),
         rho="0.5",
         unit="inhabitant",

@@ -166,7 +166,7 @@ def test_a_file_for_bad_rows_takes_no_count_for_one_event_too_many(place: Any) -
     bad = place.folder / "bad.csv"
     days = {"time": "day", "every": "1d", "start": "2024-03-01", "steps": 4, "until": "2024-03-04"}
     sites = pl.DataFrame({"site": ["bridge", "mill"]})
-    tables = {"levels": "site", "domain": sites, "value": "passages"}
+    tables = {"levels": "site", "domain": sites, "counts": "passages"}
     tries: list[Any] = [("count", {"counts": "passages", **days}, 2**53)]
     for what, said, most in (*tries, ("hierarchy", tables, 2**32)):
         found = []

@@ -74,7 +74,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
         check(desk, "plan", *more, *budget)
     limit = [word.replace("--", "--limit-") for word in budget]
     check(desk, "ledger", "zz.db", *limit)
-    leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--value", "n")
+    leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--counts", "n")
     check(desk, "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
 
 

@@ -69,7 +69,7 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     assert contents() == before
     line = place.folder / "line.csv"
     line.write_text("hour,visits\n0,5\n1,4\n")
-    words = ["--label", "hour", "--domain", "0,1", "--value", "visits", "--rho", "1"]
+    words = ["--label", "hour", "--domain", "0,1", "--counts", "visits", "--rho", "1"]
     words += ["--out", str(place.folder / "o.csv")]
     done = place("ranges", str(line), *words, "--state", str(place.state), "--key", key)
     assert done.code == 2

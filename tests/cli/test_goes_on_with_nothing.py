@@ -19,7 +19,9 @@ ALONE = {name for name, option in options_of(Job).items() if not option.kept}
 
 def test_every_option_is_here() -> None:
     assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
-    common = {option for said in (*COMMON, *ITS_OWN["counts"]) for option in said} - {"counts"}
+    common = {option for said in (*COMMON, *ITS_OWN["count counts"]) for option in said} - {
+        "counts"
+    }
     assert {*options_of(Job)} == {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
 
 

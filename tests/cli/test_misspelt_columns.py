@@ -30,7 +30,7 @@ MISSING: tuple[tuple[str, ...], ...] = (
     *(("domain",), ("lower",), ("start", "epsilon", "domain", "most", "edges", "bounds", "cells")),
 )
 #: Those of a statistic with a column that its example does not have.
-MORE = {**{key: {"value": "seconds"} for key in ("hierarchy", "ranges", "contingency")}}
+MORE = {**{key: {"counts": "seconds"} for key in ("hierarchy", "ranges", "contingency")}}
 
 
 def asked(statistic: str) -> dict[str, str]:

@@ -36,13 +36,13 @@ class Desk:
         return done
 
     def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Any:
-        options = ["--levels", "state,county", "--value", "people", "--domain", self.places]
+        options = ["--levels", "state,county", "--counts", "people", "--domain", self.places]
         return self("hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
     def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Any:
         hours = [] if "--label" in more else ["--label", "hour", "--domain", "00,01,02,03"]
         kept = self.kept(out)
-        return self("ranges", line or self.line, "--value", "visits", *hours, *kept, *more)
+        return self("ranges", line or self.line, "--counts", "visits", *hours, *kept, *more)
 
     def kept(self, out: str) -> list[str]:
         return ["--state", str(self.path("state.db")), "--out", str(self.path(out))]
@@ -162,7 +162,7 @@ def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
         places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
         domain = desk.write("known.csv", f"{name}\na\nb\n")
         done = desk(
-            "hierarchy", places, "--levels", name, "--value", "people", "--domain", domain,
+            "hierarchy", places, "--levels", name, "--counts", "people", "--domain", domain,
             "--rho", "1", *desk.kept("out.csv"),
         )  # fmt: skip
         assert done.exit_code == 2
@@ -206,7 +206,7 @@ def test_targets_give_the_cost(desk: Desk) -> None:
         (["--rho", "1", "--target", "state"], "cannot be read; write LEVEL=STD"),
         (["--rho", "1", "--target", "state=1,state=2"], "names the level 'state' twice"),
         (["--rho", "1", "--levels", "state,state"], "is given for two purposes"),
-        (["--rho", "1", "--value", "county"], "has the column of counts"),
+        (["--rho", "1", "--counts", "county"], "has the column of counts"),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
         (["--target", "state=1000,county=1"], "times that of county"),
         (["--epsilon", "-1"], "epsilon"),
@@ -270,7 +270,7 @@ def test_ranges_of_a_line(desk: Desk) -> None:
         (["--rho", "1", "--ask", "3"], "is not an interval"),
         (["--rho", "1", "--ask", "3:1"], "write the smaller cell first"),
         (["--rho", "1", "--ask", "0:5"], "is not within the 4 cells"),
-        (["--rho", "1", "--strategy", "best"], "does not go with a ranges that is released once"),
+        (["--rho", "1", "--strategy", "binary"], "does not go with a ranges that is released once"),
         (["--rho", "1", "--line", "best"], "line is 'best'; give one of"),
         (["--rho", "1", "--workload", "all"], "workload is 'all'"),
         ([], "the privacy loss is missing"),

@@ -48,9 +48,9 @@ DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
     [
         ("contingency", "--columns", "group", *DOMAIN),
         ("contingency", "--columns", "group", *DOMAIN, *LINE),
-        ("ranges", "--value", "number", "--label", "group", "--domain", "a,b"),
+        ("ranges", "--counts", "number", "--label", "group", "--domain", "a,b"),
         ("ranges", "--label", "group", *CELLS, *LINE),
-        ("hierarchy", "--levels", "group", "--value", "number", "--domain", "groups.csv"),
+        ("hierarchy", "--levels", "group", "--counts", "number", "--domain", "groups.csv"),
         ("hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
         ("count", "--by", "group", *CELLS, *LINE),
         ("statistic", "top-k", "--by", "group", *CELLS, *LINE),

@@ -78,7 +78,7 @@ def test_the_command_line_without_typer_ends_in_one_line(start: str) -> None:
     ("module", "words"),
     [
         ("polars", ("count", "e.csv", "--state", "s.db")),
-        ("rich", ("ranges", "e.csv", "--value", "n", "--state", "s.db", "--out", "o.csv")),
+        ("rich", ("ranges", "e.csv", "--counts", "n", "--state", "s.db", "--out", "o.csv")),
     ],
 )
 def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[str, ...]) -> None:

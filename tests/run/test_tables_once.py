@@ -134,7 +134,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
     for what in TABLES:
         folder = tmp_path / what
         folder.mkdir()
-        found = table(what, folder, value="number")
+        found = table(what, folder, counts="number")
         assert numbers(found)[0] == (15 if what != "ranges" else 7)
         first = numbers(found)
         other = found.having(events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
@@ -143,7 +143,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
             assert (outcome.for_operator().gone, outcome.for_operator().shut) == (1, 1)
     for more in ({"user": "who", "most": 3}, {"id": "id"}):
         with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts"):
-            run(table("hierarchy", tmp_path, value="number", **more))
+            run(table("hierarchy", tmp_path, counts="number", **more))
 
 
 def test_files_frames_and_ids_give_one_table(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_policies_of_rows(tmp_path: Path) -> None:
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
     }  # fmt: skip
     with pytest.raises(InvalidInput):
-        run(table("hierarchy", tmp_path, bad, value="number"))
+        run(table("hierarchy", tmp_path, bad, counts="number"))
     assert not (tmp_path / "s.db").exists()
-    with run(table("hierarchy", tmp_path, bad, value="number", **lenient)) as outcome:
+    with run(table("hierarchy", tmp_path, bad, counts="number", **lenient)) as outcome:
         assert outcome.for_operator().quarantined == 1
         assert outcome.read().table()["estimate"][0] == pytest.approx(15, abs=0.1)
 

@@ -69,7 +69,8 @@ COMMON: list[dict[str, Any]] = [
 #: An option that statistics have, or one of them, and what a first night says of it.
 ITS_OWN: dict[str, list[dict[str, Any]]] = {
     "value": [{"value": "paid"}],
-    "counts": [{"counts": "paid"}, {"counts": "paid", "moves": 3, "row": "loan"}],
+    "counts": [{"counts": "paid"}],
+    "count counts": [{"counts": "paid"}, {"counts": "paid", "moves": 3, "row": "loan"}],
     "lower": [{"lower": 1}],
     "upper": [{"upper": 8}],
     "resolution": [{"resolution": "0.5"}],

@@ -285,16 +285,16 @@ ONCE: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "counted tree": (
-        "hierarchy", {"levels": "group", "domain": {"group": ["1", "2"]}, "value": "value"},
+        "hierarchy", {"levels": "group", "domain": {"group": ["1", "2"]}, "counts": "value"},
     ),
     "line": ("ranges", {"label": "group", "domain": "1,2,z", "line": "haar"}),
-    "counted line": ("ranges", {"label": "group", "domain": "1,2", "value": "value"}),
+    "counted line": ("ranges", {"label": "group", "domain": "1,2", "counts": "value"}),
     "margins": (
         "contingency", {"columns": "group,user", "domain": {"group": ["1", "2"], "user": ["7"]}},
     ),
     "counted margins": (
         "contingency",
-        {"columns": "group,id", "domain": "group=1,2;id=0,1,2,3", "value": "value"},
+        {"columns": "group,id", "domain": "group=1,2;id=0,1,2,3", "counts": "value"},
     ),
 }  # fmt: skip
 ONCE_PEOPLE = tuple(people for people in PEOPLE if "per" not in people)

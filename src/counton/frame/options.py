@@ -270,8 +270,7 @@ TOP = 10
 
 # Options of more than one statistic, each written once.
 VALUE = Option("value", "column of the values to add up", column="number", needed=True)
-COUNTS = Option("value", "column of counts: how often each row counts", column="number")
-STANDS_FOR = Option(
+COUNTS = Option(
     "counts", "column of whole numbers: how many events each row stands for; default: one",
     column="number", of=("ungrouped", "declared"),
 )  # fmt: skip

@@ -333,7 +333,8 @@ def open_source(
         columns = before.columns
         time, by, people = columns.time, columns.group, (columns.user, columns.id)
         own, once = {*columns.own.names}, not before.cut.goes_on
-    named = {*split_names(by or ()), job.option("value"), *label_columns(job), *own}
+    counted = job.option("value"), job.option("counts")
+    named = {*split_names(by or ()), *counted, *label_columns(job), *own}
     refuse_events_as_domain(
         job.groups.domain,
         source,

@@ -150,7 +150,8 @@ def serve_job(name: str, job: Job) -> ServedJob:
     refuse_of_service(job)
     with open_job(job) as opened:
         job, known = opened.job, opened.saved
-        named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
+        counted = job.option("value") or job.option("counts")
+        named = (job.times.time, job.groups.by, counted, job.people.user, job.rows.id)
         columns = tuple(name for name in named if name is not None)
         opened = opened.having(
             **dict.fromkeys(("out", "plot")),

@@ -211,7 +211,7 @@ class Contingency(GridCells):
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("columns", "domain")
         asked, names = table_arguments(stated), stated.require_names("columns")
-        values = stated.labels(names, stated["value"])
+        values = stated.labels(names, stated["counts"])
         if lacking := [name for name in names if name not in values]:
             example = ";".join(f"{name}=A,B" for name in names)
             raise InvalidInput(

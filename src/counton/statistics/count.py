@@ -13,9 +13,9 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number
 from counton.frame.options import (
+    COUNTS,
     LOWER,
     RESOLUTION,
-    STANDS_FOR,
     UPPER,
     VALUE,
     MissingOptions,
@@ -74,7 +74,7 @@ class Count(_SumOfRows):
         f"later run continues it and may leave them out. More data later: run the same command "
         f"again, as every night.",
         also_called=("number", "events", "rows", "histogram"),
-        options=(STANDS_FOR,),
+        options=(COUNTS,),
     )
     asks = ("count",)
 

@@ -67,7 +67,7 @@ def table_arguments(stated: Statement) -> dict[str, Any]:
             f"{stated.statistic} are listed ({field('domain')}); leave it out"
         )
     neighbours = "replace" if stated["replace"] else "add_remove"
-    return {"counts": stated["value"] is not None, "neighbours": neighbours}
+    return {"counts": stated["counts"] is not None, "neighbours": neighbours}
 
 
 class GridReading(Reading):

@@ -246,7 +246,7 @@ class Hierarchy(TableStatistic):
         example_file=("pages.csv", "page\nhome\nshop\n"),
         says="How many rows each place of a hierarchy has, such as region and city; counts add up.",
         help=f"With {field('time')} all levels are released after each window, as count releases "
-        f"its totals; each row is an event, or with {field('value')} a count. Without "
+        f"its totals; each row is an event, or with {field('counts')} several. Without "
         f"{field('time')} the table is released once: the same command again shows the same "
         f"numbers. Without {field('target')} every level is equally accurate; with "
         f"{field('target')} and no guarantee the command computes what the wanted accuracy costs.",
@@ -326,7 +326,7 @@ class Hierarchy(TableStatistic):
         stated.require("levels", "domain")
         asked = table_arguments(stated)
         return cls(
-            stated.tree(stated.require_names("levels"), stated["value"]),
+            stated.tree(stated.require_names("levels"), stated["counts"]),
             targets=targets_of(stated["target"]),
             **asked,
         )

@@ -177,7 +177,7 @@ class Ranges(GridCells):
     def from_spec(cls, stated: Statement) -> Statistic:
         label, _ = stated.require("label", "domain")
         asked = table_arguments(stated)
-        stated.refuse_counts(stated["value"])
+        stated.refuse_counts(stated["counts"])
         return cls(
             stated.groups(label),
             name=label,
