@@ -268,6 +268,22 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
         read(skipped, Columns("time"), windows, clock_change="earliest")
 
 
+@pytest.mark.parametrize("hour", ["2013-03-10 02:30", "2013-11-03 01:30"])
+@pytest.mark.parametrize("start", [5, 6])
+def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: Write) -> None:
+    begin = datetime(2013, 1, 1, start, tzinfo=UTC)  # midnight, and one o'clock
+    windows, file = (
+        Windows(begin, "1d", 365, "America/New_York"),
+        open_source(write(f"time\n{hour}\n")),
+    )
+    if start == 6:
+        with pytest.raises(InvalidInput, match="a clock change skips"):
+            read(file, Columns("time"), windows)
+        return
+    day = datetime.fromisoformat(hour).timetuple().tm_yday
+    assert read(file, Columns("time"), windows).cells["step"].to_list() == [day]
+
+
 def test_undeclared_groups_may_be_dropped(write: Write) -> None:
     file = open_source(
         write("time,group\n2013-01-01T00:00Z,a\n2013-01-01T00:00Z,c\n2013-01-01T01:00Z,\n")

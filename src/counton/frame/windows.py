@@ -225,6 +225,11 @@ class Windows:
         return amount * _FIXED[unit] if unit in _FIXED else None
 
     @property
+    def whole_days(self) -> bool:
+        """Whether each window is whole days of the zone, so that a local date decides it."""
+        return self.length is None and self.local(self.start).time() == time.min
+
+    @property
     def _length(self) -> tuple[int, str]:
         match = LENGTH.fullmatch(self.every)
         assert match is not None

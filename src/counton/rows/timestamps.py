@@ -7,7 +7,7 @@ import warnings
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from counton.base.errors import InvalidInput, field
 from counton.frame.lazy_polars import polars as pl
@@ -15,6 +15,8 @@ from counton.frame.windows import NO_MOMENT
 
 ClockChange = Literal["raise", "earliest", "latest"]
 CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
+#: The same where only the day of a local time matters, which it names.
+WITHIN_DAY = "within the day"
 
 #: Length of one unit of each epoch format in microseconds, as a ratio.
 _EPOCHS = {
@@ -56,7 +58,7 @@ def moments(
     name: str,
     dtype: pl.DataType,
     timezone: str,
-    clock_change: ClockChange = "raise",
+    clock_change: str = "raise",
     time_format: str | None = None,
 ) -> pl.Expr:
     """Return an expression for microseconds since 1970 (Int64), or for why there is no valid time.
@@ -66,6 +68,7 @@ def moments(
 
     Args:
         clock_change: the moment of a local time that clocks show twice; "raise" gives a code.
+            `WITHIN_DAY` also takes a time that clocks skip, as if they had not been changed yet.
         time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
             strftime format, or None for ISO 8601.
 
@@ -342,7 +345,7 @@ def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
 def _from_text(
     texts: pl.Series,
     timezone: str,
-    clock_change: ClockChange,
+    clock_change: str,
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
@@ -374,7 +377,7 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 }
 
 
-def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
+def _from_one_shape(texts: pl.Series, timezone: str, clock_change: str) -> pl.Series | None:
     """Convert texts of the form of the first; others become null, as with another offset from UTC.
 
     None if that form is unknown. Most programs write one form, which is read in a sixth of the time
@@ -416,7 +419,7 @@ _CLOCK_SHAPE = re.compile(
 
 
 def _from_any_shape(
-    texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
+    texts: pl.Series, timezone: str, clock_change: str, time_format: str | None
 ) -> pl.Series:
     """Convert texts in any form of ISO 8601, or in a stated format, or to codes of `moments`."""
     text = pl.col("given").str.strip_chars()
@@ -472,7 +475,17 @@ def _parse(text: pl.Expr, form: str) -> pl.Expr:
     return text.str.to_datetime(form, time_unit="us", strict=False)
 
 
-def _local_to_utc(local: pl.Expr, timezone: str, clock_change: ClockChange) -> pl.Expr:
-    return local.dt.replace_time_zone(
-        timezone, ambiguous="null" if clock_change == "raise" else clock_change, non_existent="null"
-    ).dt.epoch("us")
+def _local_to_utc(local: pl.Expr, timezone: str, clock_change: str) -> pl.Expr:
+    twice: Any = {"raise": "null", WITHIN_DAY: "earliest"}.get(clock_change, clock_change)
+
+    def moment(clocks: pl.Expr) -> pl.Expr:
+        found = clocks.dt.replace_time_zone(timezone, ambiguous=twice, non_existent="null")
+        return found.dt.epoch("us")
+
+    found = moment(local)
+    if clock_change != WITHIN_DAY:
+        return found
+    skipped = pl.when(found.is_null()).then(local)
+    changed = skipped.dt.offset_by("1h")
+    same_day = pl.when(changed.dt.date() == skipped.dt.date())
+    return found.fill_null(same_day.then(moment(changed)))

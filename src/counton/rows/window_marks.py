@@ -21,6 +21,7 @@ from counton.rows.sources import Rows, Source, unreadable_errors
 from counton.rows.timestamps import (
     EPOCH_FORMATS,
     UNREADABLE_TIME,
+    WITHIN_DAY,
     ClockChange,
     as_text,
     is_serial,
@@ -144,7 +145,8 @@ class RowReading:
         unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
             counted in found groups ("discover").
         adds: how rows change sums; None: rows are only counted.
-        clock_change: which moment is meant by a local time that occurs twice.
+        clock_change: which moment is meant by a local time that occurs twice. If windows are whole
+            days, each local time is in the day that it names.
         time_format: None: ISO 8601.
         declared: groups with a count of their own, if ``other`` counts all other rows, and those
             without a group.
@@ -256,7 +258,7 @@ def mark_part(
             columns.time,
             types[columns.time],
             reading.windows.timezone,
-            reading.clock_change,
+            WITHIN_DAY if reading.windows.whole_days else reading.clock_change,
             reading.time_format,
         )
         if reading.time_format in EPOCH_FORMATS and not types[columns.time].is_temporal():
