@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 STREAM = (
-    "count", "visits.csv", "--time", "at", "--every", "1d", "--timezone", "Europe/Berlin",
+    "count", "visits.csv", "--time", "at", "--every", "24h", "--timezone", "Europe/Berlin",
     "--start", "2024-10-25", "--steps", "9", "--by", "shop", "--domain", "north,south",
     "--epsilon", "1", "--state", "s.db", "--quiet", "9",
 )  # fmt: skip
