@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,25 @@ def test_a_note_is_in_all_later_tables_and_texts(state: Path) -> None:
     mark(state, "2024-03-02", "it was repaired", group="b")  # instead of the first one
     assert notes(read_again(state))[2, "b"] == "it was repaired"
     assert all(one.right for one in verify(state))
+
+
+def test_a_note_is_published_and_hollow_in_charts(state: Path) -> None:
+    mark(state, "2024-03-02", "counter broken", group="b")
+    publish(state, to=state.parent / "p.db")
+    with sqlite3.connect(state.parent / "p.db") as database:
+        said = 'SELECT step, "group", note FROM counton_releases WHERE note IS NOT NULL'
+        assert database.execute(said).fetchall() == [(2, "b", "counter broken")]
+    released = read(exported(state))
+    for figure in released.figures().values():
+        panel = next(ax for ax in figure.axes if ax.get_title(loc="left").startswith("b"))
+        (marker,) = (line for line in panel.lines if line.get_markerfacecolor() == "white")
+        assert len(np.asarray(marker.get_xdata())) == 1
+        assert "hollow: with a note" in " ".join(text.get_text() for text in figure.texts)
+
+
+def exported(state: Path) -> Path:
+    export(state, state.parent / "e.csv")
+    return state.parent / "e.csv"
 
 
 def read_again(state: Path) -> pl.DataFrame:

@@ -56,6 +56,7 @@ class Curves:
         all_groups: number of all groups, also of those that are not drawn; None: all are drawn.
         starts: of the windows, if estimates are of single ones.
         provisional: number of last windows whose numbers may still change.
+        noted: numbers with a public note, of shape ``(steps, groups)``; None: no number.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -71,6 +72,7 @@ class Curves:
     all_groups: int | None = None
     starts: NDArray[np.datetime64] | None = None
     provisional: int = 0
+    noted: NDArray[np.bool_] | None = None
 
     @property
     def sizes(self) -> NDArray[np.float64]:
@@ -97,6 +99,7 @@ class Curves:
             estimates=self.estimates[:, kept],
             lower=self.lower[:, kept],
             upper=self.upper[:, kept],
+            noted=None if self.noted is None else self.noted[:, kept],
             all_groups=self.all_groups or len(self.groups),
         )
 
@@ -111,6 +114,7 @@ class Curves:
             estimates=self.estimates[keep],
             lower=self.lower[keep],
             upper=self.upper[keep],
+            noted=None if self.noted is None else self.noted[keep],
         )
 
 
@@ -149,6 +153,8 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     if curves.provisional:
         words = words.adding("; hatched: provisional, more rows may come")
     curves = curves.thin()
+    if curves.noted is not None and curves.noted.any():
+        words = words.adding("; hollow: with a note")
     together, wide = [*range(len(curves.groups))], words.width
     count, sizes = len(together), curves.sizes
     alike = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
@@ -247,16 +253,21 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
     estimates, lower, upper = (
         part[:, index] for part in (curves.estimates, curves.lower, curves.upper)
     )
+    begins = curves.times if curves.starts is None else curves.starts
+    starts = np.asarray(date2num(begins), np.float64)  # type: ignore[no-untyped-call]
+    middles = (starts + times) / 2
+    if curves.noted is not None and curves.noted[:, index].any():
+        at = curves.noted[:, index]
+        ax.plot(middles[at], estimates[at], "o", color=_COLOUR, markerfacecolor="white", zorder=3)
     low, high = ax.get_ylim()
     room = high - low  # an infinite band is drawn beyond the axis
     lower, upper = np.clip(lower, low - room, None), np.clip(upper, None, high + room)
     if curves.starts is not None:
-        starts = np.asarray(date2num(curves.starts), np.float64)  # type: ignore[no-untyped-call]
         ax.set_xlim(float(starts[0]), float(times[-1]))
         if curves.provisional:
             hatch(ax, float(starts[-curves.provisional]), float(times[-1]))
         if len(curves.groups) == 1 and len(starts) <= _MOST_BARS:
-            wide, middles = times - starts, (starts + times) / 2
+            wide = times - starts
             left = starts + 0.06 * wide
             ax.bar(left, estimates, 0.88 * wide, align="edge", color=_COLOUR, alpha=0.55)
             ax.vlines(middles, lower, upper, color=INK, linewidth=1.3)

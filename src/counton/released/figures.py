@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,14 +134,16 @@ def _curves(
     estimates, lower, upper = (
         np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
     )
-    hidden = np.zeros(estimates.shape, np.bool_)
+    hidden, noted = np.zeros((2, *estimates.shape), np.bool_)
     if since is not None:
         steps = np.asarray(released.steps)[shown]
         hidden |= steps[:, None] < released.first_steps
     if len(known.estimates) == released.steps.stop - 1:  # not for periods
         every = range(1, released.steps.stop)
-        hidden |= withdrawn_cells(released.definition.marks, every, released.groups)[shown]
+        cells = partial(withdrawn_cells, released.definition.marks, every, released.groups)
+        hidden |= cells()[shown]
+        noted = cells(withdrawn=False)[shown]
         if there is not None:
             hidden |= ~there[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
-    return Curves(times, released.groups, estimates, lower, upper)
+    return Curves(times, released.groups, estimates, lower, upper, noted=noted)

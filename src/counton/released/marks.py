@@ -41,12 +41,12 @@ class WindowMark(NamedTuple):
 
 
 def withdrawn_cells(
-    marks: Sequence[WindowMark], steps: range, groups: Sequence[str]
+    marks: Sequence[WindowMark], steps: range, groups: Sequence[str], *, withdrawn: bool = True
 ) -> NDArray[np.bool_]:
-    """Return which numbers are withdrawn, in an array of shape ``(steps, groups)``."""
+    """Return which numbers are withdrawn (or noted alone), with the shape ``(steps, groups)``."""
     gone = np.zeros((len(steps), len(groups)), np.bool_)
     for mark in marks:
-        if mark.withdrawn and mark.step in steps:
+        if mark.withdrawn == withdrawn and mark.step in steps:
             gone[mark.step - steps.start, [mark.group in (None, one) for one in groups]] = True
     return gone
 

@@ -128,7 +128,7 @@ def _rows_of(
     first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
     numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
     # A line has running totals, which are sums of its published cells.
-    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std"}
+    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
     labels = [column for column in table.columns if column not in aside]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0
@@ -139,7 +139,7 @@ def _rows_of(
             label = row.get("group", "all")
         else:
             label = definition.inner.card.label({column: row[column] for column in labels})
-        yield (step, number, *times[step], label, *map(row.get, numbers))
+        yield (step, number, *times[step], label, *map(row.get, (*numbers, "note")))
 
 
 def _times_of(

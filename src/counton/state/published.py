@@ -51,7 +51,7 @@ _TABLES = (
     local_start TIMESTAMP, "group" TEXT NOT NULL,
     estimate {{number}}, std {{number}}, lower {{number}}, upper {{number}},
     window_estimate {{number}}, window_std {{number}}, window_lower {{number}},
-    window_upper {{number}}, PRIMARY KEY (stream_id, step, row)
+    window_upper {{number}}, note TEXT, PRIMARY KEY (stream_id, step, row)
 ) {{key}};"""
 )
 
@@ -60,7 +60,7 @@ _TABLES = (
 _VIEW = f"""CREATE VIEW counton_releases AS
 SELECT s.stream, r.step, r.window_start, r.window_end, r."group", r.estimate, r.std, r.lower,
     r.upper, r.window_estimate, r.window_std, r.window_lower, r.window_upper, s.level,
-    s.step AS last_step, r.local_start
+    s.step AS last_step, r.local_start, r.note
 FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
 """
 
