@@ -82,15 +82,13 @@ def _contingency(file: Path) -> None:
 
 
 def _run(file: Path, what: str, **more: Any) -> None:
-    """Run a job on a file with a new state, and delete the state."""
-    state = file.with_name("table.db")
+    """Run a job on a file with a new state, in a place that no other state had."""
+    state = Path(tempfile.mkdtemp(dir=file.parent)) / "table.db"
     job = Job(
         *(what, file, state), time="time", every="1d", start="2024-03-01", steps=DAYS,
         until="newest", epsilon=1, unit="visit", key=Key.generate(), yes=True, **more,
     )  # fmt: skip
     run(job).close()
-    for left in file.parent.glob("table.db*"):
-        left.unlink()
 
 
 def _theirs(file: Path, kind: str, by: tuple[str, ...]) -> None:
