@@ -234,7 +234,8 @@ def test_notes_stand_beside_their_windows(served: str, browser: Any) -> None:
         assert "still take late rows" in texts(page, "#chart-note")[0]
         page.route("**/series?**", _with_a_note)
         watched.open("revised", windows=6)
-        assert [row[2] for row in history(page)].index("counter broken") == len(history(page)) - 1
+        assert history(page)[0][2] == "provisional; counter broken"
+        assert "(counter broken)" in texts(page, "#newest td")[0]
         assert "Hollow" in texts(page, "#chart-note")[0]
         assert page.locator("#history .plain").count() == 0
         plain = watched.open("visits")
@@ -242,10 +243,11 @@ def test_notes_stand_beside_their_windows(served: str, browser: Any) -> None:
 
 
 def _with_a_note(route: Any) -> None:
-    """Answer as a service does whose oldest window has a note."""
+    """Answer as a service does whose newest window has a note."""
     told = route.fetch().json()
+    newest = max(row["step"] for row in told["rows"])
     for row in told["rows"]:
-        row["note"] = "counter broken" if row["step"] == 1 else None
+        row["note"] = "counter broken" if row["step"] == newest else None
     route.fulfill(json=told)
 
 
