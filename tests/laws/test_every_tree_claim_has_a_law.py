@@ -122,16 +122,6 @@ def rooted(self: Any, noise_variance: float) -> HierarchyLaw:
     return replace(law, root=law.root / 2)
 
 
-def alone(self: Any, first: Any, second: Any) -> float:
-    """Variances are right, and siblings are said to be independent."""
-    return HierarchyLaw.covariance(self, first, second) if first == second else 0.0
-
-
-def halved_covariances(self: Any, place: Any) -> list[Any]:
-    """Half of what they are."""
-    return [part / 2 for part in HierarchyLaw.covariances(self, place)]
-
-
 #: For each name of `TreeStrategy`, wrong strategies, each with the law that refuses it.
 WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
     "digest": [
@@ -181,9 +171,6 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
 
 #: The same of the law that it gives.
 WRONG_LAWS: dict[str, TreeStrategy] = {
-    "covariance": with_law(covariance=alone),
-    "covariances": with_law(covariances=halved_covariances),
-    "functional": with_law(functional=lambda self, weights: 2.0),
     "root": claiming(joint_law=rooted),
     "spread": spread(1.001),
     "variances": with_law(

@@ -340,9 +340,7 @@ def asked_of(release: Any) -> list[Any]:
     found = [release.table().to_dict(as_series=False), reading.release.value.tolist()]
     found += [release.methods(full=True)]
     if isinstance(reading, HierarchyReading):
-        together = reading.sum_of({("N",): 1, ("S",): -1}), reading.sum_of([("N", "a"), ("S",)])
-        found += [*together, reading.total, reading.interval(("N", "b"), level), reading.std()]
-        found.append(reading.covariance(("N", "a"), ("N", "b")))
+        found += [reading.total, reading.interval(("N", "b"), level), reading.std()]
     elif isinstance(reading, RangesReading):
         found += [reading["N", "T"], reading.interval(("S", None), level), reading.std()]
         asked = reading.table_columns(level, ["0:2", "1:3"])

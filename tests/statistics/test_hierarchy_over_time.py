@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
+from trees import covariance_of, covariances_of, sum_of
 
 from counton import ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
@@ -72,7 +73,8 @@ def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     rows = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1)
     said = np.concatenate(statistic.law.variances)
     assert np.allclose((rows**2).sum(axis=0), said, rtol=1e-12)
-    apart = statistic.law.covariance(TREE.find(("N", "a")), TREE.find(("T", "y")))
+    level, node = TREE.find(("T", "y"))
+    apart = covariances_of(statistic.law, TREE.find(("N", "a")))[level][node]
     order = np.cumsum([0, *TREE.sizes])
     places = [order[level] + node for level, node in map(TREE.find, [("N", "a"), ("T", "y")])]
     assert apart == pytest.approx(float(rows[:, places[0]] @ rows[:, places[1]]))
@@ -118,13 +120,13 @@ def test_intervals_and_sums_are_those_of_nodes() -> None:
     reading: Any = counter.release_batch([("N", "a")] * 50 + [("S",)] * 30)
     low, high = reading.interval("N", 0.99)
     assert low < 50 < high
-    value, std = reading.sum_of([("N", "a"), ("N", "b"), ("N", "c")])
+    value, std = sum_of(reading, {("N", "a"): 1, ("N", "b"): 1, ("N", "c"): 1})
     assert value == reading["N"]
     assert std == pytest.approx(reading.std("N"))
     columns = reading.table_columns()
     assert columns["level"].tolist() == ["total", *["region"] * 4, *["city"] * 6]
     assert columns["estimate"][0] == reading.total
-    rough = reading.covariance("N", ("N", "a"))
+    rough = covariance_of(reading, "N", ("N", "a"))
     assert 0 < rough < reading.std("N") ** 2
     with pytest.raises(InvalidInput, match="is not in the domain"):
         reading["Q"]

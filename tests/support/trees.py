@@ -1,10 +1,14 @@
 """Trees of any shape, and their measurements written out from the definition."""
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from counton.tables import Tree, TreeStrategy
+from counton.base.arrays import Floats
+from counton.tables import HierarchyLaw, Tree, TreeStrategy
+from counton.tables.tree_strategy import Place
 
 
 def tree_of_parents(parents: Any) -> Tree:
@@ -88,3 +92,68 @@ def weighted(cls: type[TreeStrategy]) -> TreeStrategy:
     own = np.array([6]), np.array([7, 4]), np.zeros(5, np.int64)
     shared = np.array([3]), np.array([2, 2]), np.zeros(5, np.int64)
     return cls(SMALL, 5, own, shared)
+
+
+def covariances_of(law: HierarchyLaw, place: Place) -> list[Floats]:
+    """Return by level the covariances of the noise of a node with that of every node.
+
+    Arrays have the shape (nodes,). The time is proportional to the number of nodes.
+    """
+    tree, (depth, node) = law.tree, place
+    path, shares = [node], [1.0]
+    for level in range(depth - 1, -1, -1):
+        path.insert(0, int(tree.parents[level][path[0]]))
+        shares.insert(0, shares[0] / int(tree.children[level][path[0]]))
+    found = [np.array([shares[0] * law.root])]
+    for level, parents in enumerate(tree.parents):
+        m = np.maximum(tree.children[level], 1).astype(np.float64)
+        below = (found[-1] / m)[parents]
+        if level < depth:
+            above, own = path[level], path[level + 1]
+            start, size = (int(of[level][above]) for of in (tree.starts, tree.children))
+            shared = float(law.variances[level][above]) / size**2
+            shared -= float(law.spread[level][above]) / size
+            below[start : start + size] = shares[level + 1] * shared
+            below[own] = shares[level + 1] * float(law.variances[level + 1][own])
+        found.append(below)
+    return found
+
+
+def functional_of(law: HierarchyLaw, weights: Sequence[Floats]) -> float:
+    """Return the variance of a sum of all estimates, weighted by level: shape (nodes,)."""
+    # In a pass from leaves to root, the weighted sum of a node's children is written as their
+    # mean weight times the node, plus deviations, whose variance is alpha times the squared
+    # deviations of the weights. The time is proportional to the number of nodes.
+    carried = np.asarray(weights[-1], dtype=np.float64)
+    total = 0.0
+    for level in range(len(law.tree.levels) - 2, -1, -1):
+        m = law.tree.children[level]
+        inner = m > 0
+        mean = np.zeros(len(m))
+        if inner.any():
+            starts = law.tree.starts[level][inner]
+            mean[inner] = np.add.reduceat(carried, starts) / m[inner]
+            away = (carried - mean[law.tree.parents[level]]) ** 2
+            total += float((law.spread[level][inner] * np.add.reduceat(away, starts)).sum())
+        carried = mean + weights[level]
+    return total + law.root * float(carried[0]) ** 2
+
+
+def covariance_of(reading: Any, first: Any, second: Any) -> float:
+    """The covariance of the noise of two nodes' counts."""
+    find = reading.statistic.tree.find
+    level, node = find(second)
+    return float(
+        reading.release.std**2 * covariances_of(reading.statistic.law, find(first))[level][node]
+    )
+
+
+def sum_of(reading: Any, nodes: Mapping[Any, float]) -> tuple[float, float]:
+    """A weighted sum of nodes' counts, and its standard deviation."""
+    tree = reading.statistic.tree
+    weights = [np.zeros(size) for size in tree.sizes]
+    for path, weight in nodes.items():
+        level, place = tree.find(path)
+        weights[level][place] += weight
+    value = math.fsum(weight * reading[path] for path, weight in nodes.items())
+    return value, reading.release.std * math.sqrt(functional_of(reading.statistic.law, weights))

@@ -11,11 +11,10 @@ exactly at every step, and between two published steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -135,35 +134,6 @@ class HierarchyReading(Reading):
     def stds(self) -> tuple[Floats, ...]:
         """Standard deviation of every node's noise, one array for each level."""
         return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
-
-    def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """Return a weighted sum of nodes' counts, and its standard deviation.
-
-        ``nodes`` are paths, or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is a
-        difference.
-
-        Raises:
-            InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
-                weight that is not a finite number.
-        """
-        listed, times = node_weights(nodes)
-        weights = [np.zeros(size) for size in self.statistic.tree.sizes]
-        value = 0.0
-        for (level, place), weight in zip(
-            map(self.statistic.tree.find, listed), times, strict=True
-        ):
-            weights[level][place] += weight
-            value += weight * float(self.nodes[level][place] * 2.0**-self._bits)
-        return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
-
-    def covariance(self, first: Any, second: Any) -> float:
-        """Return the covariance of the noise of two nodes' counts.
-
-        Raises:
-            InvalidInput: a node is not in the tree.
-        """
-        tree, law = self.statistic.tree, self.statistic.law
-        return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
 
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
@@ -591,28 +561,6 @@ def wanted_variances(
         current = stds.get(name, current)
         variances.append((current / unit) ** 2)
     return variances, unit
-
-
-def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
-    """Return the nodes of a weighted sum, and their weights, 1 by default.
-
-    >>> node_weights({"CA": 1, "NY": -1})
-    (['CA', 'NY'], [1.0, -1.0])
-    """
-    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
-        raise InvalidInput(f"nodes are {nodes!r}; give a list of nodes, such as [{nodes!r}]")
-    listed = list(nodes)
-    if not isinstance(nodes, Mapping):
-        return listed, [1.0] * len(listed)
-    for node, weight in nodes.items():
-        given: Any = weight
-        number = isinstance(given, Real) and not isinstance(given, bool)
-        if not number or not math.isfinite(given):
-            raise InvalidInput(
-                f"the weight of {node!r} is {weight!r}; give a finite number, as in "
-                f"{{{node!r}: -1}}"
-            )
-    return listed, [float(weight) for weight in nodes.values()]
 
 
 def _level_table(tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats]) -> TextTable:

@@ -83,59 +83,6 @@ class HierarchyLaw:
             found.append(child[parents])
         return tuple(found)
 
-    def covariance(self, first: Place, second: Place) -> float:
-        """Return the covariance of the noise of two nodes, each given as (level, index)."""
-        level, node = second
-        return float(self.covariances(first)[level][node])
-
-    def covariances(self, place: Place) -> list[Floats]:
-        """Return by level the covariances of the noise of a node with that of every node.
-
-        Arrays have the shape (nodes,). The time is proportional to the number of nodes.
-
-        >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
-        >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
-        >>> [part.tolist() for part in law.covariances((2, 0))]
-        [[0.25], [0.5, -0.25], [1.0, -0.5, -0.25]]
-        """
-        tree, (depth, node) = self.tree, place
-        path, shares = [node], [1.0]
-        for level in range(depth - 1, -1, -1):
-            path.insert(0, int(tree.parents[level][path[0]]))
-            shares.insert(0, shares[0] / int(tree.children[level][path[0]]))
-        found = [np.array([shares[0] * self.root])]
-        for level, parents in enumerate(tree.parents):
-            m = np.maximum(tree.children[level], 1).astype(np.float64)
-            below = (found[-1] / m)[parents]
-            if level < depth:
-                above, own = path[level], path[level + 1]
-                start, size = (int(of[level][above]) for of in (tree.starts, tree.children))
-                shared = float(self.variances[level][above]) / size**2
-                shared -= float(self.spread[level][above]) / size
-                below[start : start + size] = shares[level + 1] * shared
-                below[own] = shares[level + 1] * float(self.variances[level + 1][own])
-            found.append(below)
-        return found
-
-    def functional(self, weights: Sequence[Floats]) -> float:
-        """Return the variance of a sum of all estimates, weighted by level: shape (nodes,)."""
-        # In a pass from leaves to root, the weighted sum of a node's children is written as their
-        # mean weight times the node, plus deviations, whose variance is alpha times the squared
-        # deviations of the weights. The time is proportional to the number of nodes.
-        carried = np.asarray(weights[-1], dtype=np.float64)
-        total = 0.0
-        for level in range(len(self.tree.levels) - 2, -1, -1):
-            m = self.tree.children[level]
-            inner = m > 0
-            mean = np.zeros(len(m))
-            if inner.any():
-                starts = self.tree.starts[level][inner]
-                mean[inner] = np.add.reduceat(carried, starts) / m[inner]
-                away = (carried - mean[self.tree.parents[level]]) ** 2
-                total += float((self.spread[level][inner] * np.add.reduceat(away, starts)).sum())
-            carried = mean + weights[level]
-        return total + self.root * float(carried[0]) ** 2
-
 
 class TreeStrategy(TableStrategy):
     """A strategy that measures the total of a tree and how the sums of siblings differ.

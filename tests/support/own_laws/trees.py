@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from trees import tree_of_parents
+from trees import covariances_of, functional_of, tree_of_parents
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
@@ -242,13 +242,13 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     require(right, "the stated variances are not those of its estimates")
     sizes = strategy.tree.sizes
     places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
-    covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
+    covariance = np.array([np.concatenate(covariances_of(law, place)) for place in places])
     right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
     require(right, "the stated covariances are not those of its estimates")
     for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
         parts = np.split(weights, np.cumsum(sizes)[:-1])
         expected = float(weights @ joint @ weights)
-        right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
+        right = abs(functional_of(law, parts) - expected) <= 1e-5 * scale * len(places) ** 2
         require(
             right, f"the stated variance of a sum of nodes must be {expected:.6g}, but it differs"
         )
