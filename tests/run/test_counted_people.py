@@ -14,9 +14,18 @@ from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
+import polars as pl
 import pytest
 from revised_jobs import share_used
+from typer.testing import CliRunner
 from whole_nights import Night, moved, released, share_of_closed
+
+from counton import read
+from counton.base.errors import InvalidInput
+from counton.cli.app import app
+from counton.run import Job, export, run
+from counton.serve.public_series import Journal
+from counton.state import Store
 
 DAYS = 5
 PAGE = (Path(__file__).parents[2] / "docs" / "counted-people.md").read_text(encoding="utf-8")
@@ -236,3 +245,48 @@ def test_the_queries_run_on_postgresql(postgres: str) -> None:
             assert sorted((day.day, region, n) for day, region, n in found) == [
                 (3, 7, 1), (4, 7, 1), (5, 7, 1),
             ]  # fmt: skip
+
+
+TABLE: dict[str, Any] = {
+    "time": "day", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02",
+    "epsilon": 1, "counts": "visits", "moves": 5, "row": "visit", "unit": "person",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("revise", [None, "2d"])
+def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Path) -> None:
+    """Screen, description, texts for publications, file, page and command."""
+    rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17]})
+    job = Job("count", rows, tmp_path / "s.db", **TABLE, revise=revise)
+    with run(job) as outcome:
+        made = outcome.read()
+        export(tmp_path / "s.db", tmp_path / "t.csv")
+    again = read(tmp_path / "t.csv")
+    with Store(tmp_path / "s.db") as store:
+        page = Journal(store, job).describe()
+    done = CliRunner().invoke(app, ["show", str(tmp_path / "s.db"), "--full"], prog_name="counton")
+    by = "able counts at most 5 visits of one person, as bounded before, by whoever made the table"
+    for text in (
+        *(str(made), made.describe(), made.methods(), made.methods(full=True), done.output),
+        *(str(again), again.describe(), again.methods(), page["people"], page["protects"]),
+    ):
+        assert by in " ".join(text.split())
+        assert "protected less" not in text
+    assert "number of visits, at most 5 of one person, as bounded before" in str(again)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"counts": None, "row": None}, "moves=5 needs counts, the column of a table of counts"),
+        ({"counts": None, "user": "u", "most": 2}, "moves=5 does not go with user=u"),
+        ({"user": "u", "most": 2}, "user=u does not go with counts=visits"),
+        ({"id": "i"}, "id=i does not go with counts=visits"),
+        ({"moves": 0}, "moves=0 would count nothing"),
+        ({"moves": None}, "row=visit does not go with a count of counts"),
+    ],
+    ids=str,
+)
+def test_moves_are_of_tables_of_counts(more: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(Job("count", tmp_path / "t.csv", tmp_path / "s.db", **TABLE | more))
