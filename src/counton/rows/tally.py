@@ -30,6 +30,7 @@ from counton.rows.window_marks import (
     collect,
     mark_part,
     mark_rows,
+    parts_of_columns,
     row_number_name,
     says_labels,
     unreadable_part,
@@ -435,7 +436,9 @@ def _by_cell(
             for some in open_private(source.mark_rows(reading, domain)):
                 bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain))
-    few_labels = reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS
+    # Rows that are counts are added up before: their labels are as many as they.
+    counts = any(one.kind == "count" for one in parts_of_columns(reading))
+    few_labels = (reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS) and not counts
     labels = says_labels(reading)
     by_label = bound is None and few_labels and (domain is not None or labels)
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
