@@ -217,7 +217,7 @@ PROMISES = (
     Promise(
         "a state that has forgotten what was released releases nothing",
         "state/state_witness.py: Witness",
-        "state/stream.py: Stream._check_copy",
+        "state/stream.py: Stream._commit",
     ),
 )
 #: Files to be read whole besides the reference; `tools.brute_force` and tests try the rest.
