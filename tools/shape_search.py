@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, integers_to_text
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
 from counton.strategies.streams.shapes import AMPLITUDE_BITS, Shape, tree
 
@@ -698,6 +698,22 @@ def _grid(every: bool, finer: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
         yield _MOST_CELLS, tree(2**bits)
 
 
+def shape_to_json(shape: Shape) -> dict[str, Any]:
+    """Return a shape as JSON values for `Shape.from_json`."""
+    levels = [
+        {
+            "knots": len(heights),
+            "spacing": spacing
+            if isinstance(spacing, int)
+            else integers_to_text(np.diff(spacing, prepend=0)),
+            "amplitudes": integers_to_text(heights),
+        }
+        for spacing, heights in zip(shape.spacings, shape.amplitudes, strict=True)
+    ]
+    plain = shape._asdict()
+    return {name: plain[name] for name in Shape._fields[:6]} | {"levels": levels}
+
+
 def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
     """Solve the problems whose solutions the file ``path`` lacks; add each solution as soon as it
     is found.
@@ -716,7 +732,7 @@ def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
             levels, shape = search(problem, _near(problem, kept))
             if not problem.radices and problem.cells > _BESIDE_DENSE:
                 shape = search_again(problem, [shape, *_alike(problem, kept)])
-            kept[_key(problem)] = shape.to_json()
+            kept[_key(problem)] = shape_to_json(shape)
             lines = ",\n".join(
                 json.dumps(kept[key]) for key in map(_key, problems()) if key in kept
             )

@@ -404,20 +404,6 @@ class Readings(Sequence[Reading]):
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
-    @property
-    def machine(self) -> Running:
-        """The running stream that computes cells on request.
-
-        Raises:
-            InvalidInput: all cells are released.
-        """
-        if self._machine is None:
-            raise InvalidInput(
-                f"{self._statistic!r} releases all its numbers, so there is no need to ask for "
-                "single ones: use its table"
-            )
-        return self._machine
-
     def __len__(self) -> int:
         return len(self.steps)
 
@@ -471,7 +457,8 @@ class Readings(Sequence[Reading]):
             return Readings(self._statistic, steps, releases, self._machine, self._read)
         step = self.steps[place]
         if self.releases is None:
-            reading: Reading = self._statistic.card.reading(self.machine, step)
+            assert self._machine is not None
+            reading: Reading = self._statistic.card.reading(self._machine, step)
             return reading
         value, terms = self.releases.values[step - self.steps.start], self.releases._design
         std = float(terms.errors.std(range(step, step + 1))[0])

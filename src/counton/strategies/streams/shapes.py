@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from counton.base.arrays import Integers, integers_from_text, integers_to_text
+from counton.base.arrays import Integers, integers_from_text
 from counton.base.exact import check_integer
 from counton.strategies.participation import check_norm
 from counton.strategies.strategy import Metric, Norm, ReleaseForm, check_metric, check_release_form
@@ -77,24 +77,9 @@ class Shape(NamedTuple):
         """Number of steps of the stream."""
         return self.cells * prod(self.radices)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return this shape as JSON values for `from_json`."""
-        levels = [
-            {
-                "knots": len(heights),
-                "spacing": spacing
-                if isinstance(spacing, int)
-                else integers_to_text(np.diff(spacing, prepend=0)),
-                "amplitudes": integers_to_text(heights),
-            }
-            for spacing, heights in zip(self.spacings, self.amplitudes, strict=True)
-        ]
-        plain = self._asdict()
-        return {name: plain[name] for name in Shape._fields[:6]} | {"levels": levels}
-
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Self:
-        """Rebuild the shape from `to_json`."""
+        """Rebuild a shape from JSON values, as ``tools/shape_search.py`` writes them."""
         spacings: list[int | Integers] = []
         heights = []
         for level in plain["levels"]:
