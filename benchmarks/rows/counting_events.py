@@ -47,6 +47,7 @@ def measure() -> Iterator[Row]:
                 yield Row(name, ours / theirs, most_in_table, note="polars alone")
             for file in files:
                 file.unlink()
+        yield _counted_rows(folder)
         yield from _scalars(folder)
         yield from _runs(folder)
         yield _more_rows(folder)
@@ -142,6 +143,30 @@ def _events(file: Path, rows: int, groups: int, seconds: int) -> Path:
     time = pl.Series(since + 1_704_067_200_000_000).cast(pl.Datetime("us", "UTC"))
     pl.select(time=time, page=page).write_parquet(file)
     return file
+
+
+def _counted_rows(folder: Path) -> Row:
+    """Measure a first night of counted rows, one for each group, against polars' sums of them."""
+    file, groups = folder / "counted.parquet", 10**6
+    page, day = pl.format("g{}", pl.int_range(groups)), pl.date(2024, 3, 1)
+    pl.select(page=page).write_parquet(folder / "pages.parquet")
+    pl.select(page=page, day=day, passages=pl.int_range(groups) % 20).write_parquet(file)
+
+    def ours() -> None:
+        state = Path(tempfile.mkdtemp(dir=folder)) / "counted.db"
+        job = Job(
+            *("count", file, state), time="day", every="1d", start="2024-03-01", covers="1d",
+            steps=DAYS, until="2024-03-02", by="page", domain=folder / "pages.parquet",
+            counts="passages", epsilon=1, unit="passage", key=Key.generate(),
+        )  # fmt: skip
+        run(job).close()
+
+    def theirs() -> None:
+        sums = pl.scan_parquet(file).group_by("day", "page").agg(pl.col("passages").sum())
+        sums.collect(engine="streaming")
+
+    mine, least = fastest(ours, theirs, turns=3)
+    return Row(f"a first night of {groups:,} counted groups", mine / least, 25, note="polars alone")
 
 
 def _scalars(folder: Path) -> Iterator[Row]:
