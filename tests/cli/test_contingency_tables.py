@@ -27,7 +27,7 @@ class Desk:
 
     def hierarchy(self, *more: str, out: str = "out.parquet", leaves: str = "leaves.csv") -> Any:
         return self.place(
-            *("hierarchy", leaves, "--levels", "state,county", "--value", "people"),
+            *("hierarchy", leaves, "--levels", "state,county", "--counts", "people"),
             *("--domain", "places.csv", "--state", "s.db", "--out", out, "--rho", "0.05", *more),
         )
 
@@ -85,7 +85,7 @@ def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
     desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
     done = desk.place(
         *("contingency", "counts.csv", "--columns", "sex,smokes", "--domain", "values.csv"),
-        *("--value", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
+        *("--counts", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
     )
     assert done.code == 0, done.err
     table = desk.table()
@@ -107,7 +107,7 @@ CONTINGENCY = [
     ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
     ({"domain": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
     ({"domain": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
-    ({"value": "n"}, "no column 'n'"),
+    ({"counts": "n"}, "no column 'n'"),
     ({"rho": "0"}, "rho"),
     ({"rho": "-1"}, "rho"),
     ({"epsilon": "1"}, "state the privacy loss in two ways"),

@@ -67,7 +67,7 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     said = "if rows come late, --watermark waits for them before their hour is released"
     late = "counts them in their hour, provisional at first"
-    revise = f"; a new stream with --revise and --id (or --append) {late}"
+    revise = f"; a new stream with --revise {late}"
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
     again = place("count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
@@ -317,7 +317,7 @@ def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: A
         done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
         assert done.code == 0
         assert "not counted from a file of all events" in done.err
-        assert "with --revise in its own window" in _flat(done.err)
+        assert "begin a stream with --revise, which counts them in" in _flat(done.err)
 
 
 def test_a_file_of_new_events_counts_once(place: Any) -> None:

@@ -36,7 +36,7 @@ def sum_below(table: pl.DataFrame, **labels: str | None) -> int:
 def test_a_hierarchy_adds_up(more: tuple[str, ...], tmp_path: Path) -> None:
     rows = pl.DataFrame({"state": ["NY", "DC"], "county": ["Kings", None], "people": [700, 90]})
     file = tmp_path / "people.parquet"
-    asked: dict[str, Any] = {"levels": "state,county", "value": "people", "domain": LEAVES}
+    asked: dict[str, Any] = {"levels": "state,county", "counts": "people", "domain": LEAVES}
     released = counton.release(
         "hierarchy", rows, rho=0.05, state=tmp_path / "s.db", unit="person", out=file, **asked
     ).table()

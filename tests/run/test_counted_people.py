@@ -290,3 +290,29 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
 def test_moves_are_of_tables_of_counts(more: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=words):
         run(Job("count", tmp_path / "t.csv", tmp_path / "s.db", **TABLE | more))
+
+
+def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> None:
+    """A table of rows beside it is no table of people; people by a column share its total."""
+    state = tmp_path / "s.db"
+    rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17], "who": ["u"]})
+    same: dict[str, Any] = {name: TABLE[name] for name in ("time", "every", "start", "steps")}
+    same |= {"until": "2024-03-02", "epsilon": 1}
+    for name, more, unit in (
+        ("bounded", {"counts": "visits", "moves": 5, "row": "visit", "unit": "person"}, "person"),
+        ("again", {"counts": "visits", "moves": 2, "row": "visit"}, "person"),
+        ("by column", {"user": "who", "most": 2}, "person"),
+        ("rows", {}, "event"),
+        ("unbounded", {"counts": "visits"}, "event"),
+    ):
+        with run(Job("count", rows, state, name=name, **same, **more)) as outcome:
+            assert outcome.definition.unit == unit, name
+
+
+def test_every_text_says_how_many_changes_are_covered(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17]})
+    given = TABLE | {"moves": None, "row": None, "unit": "visit", "recounts": 2}
+    with run(Job("count", rows, tmp_path / "s.db", **given)) as outcome:
+        made = outcome.read()
+        for text in (str(made), made.describe(), made.methods(), made.methods(full=True)):
+            assert "the guarantee covers 2 changes of each" in " ".join(text.split())

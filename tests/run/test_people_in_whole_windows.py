@@ -203,6 +203,27 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
         assert now(people_job(erased, rows, 3, recounts=recounts)) == [*gone, [0, 0]]
 
 
+def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: Path) -> None:
+    """Also those all of whose rows were taken back; only new people of the bucket are refused."""
+    state, people = tmp_path / "s.db", [f"u{number}" for number in range(4000)]
+    first = [(1, "a", person) for person in people]
+    assert now(people_job(state, first, 1, recounts=1)) == [[4000, 0]]
+    forget(state, "u0")
+    later = [(2, "b", person) for person in people[1:]]
+    with run(people_job(state, later, 2, recounts=1)) as outcome:
+        told = outcome.for_operator()
+        assert (told.taken_back, told.beyond_most) == (3999, 0)
+    assert now(people_job(state, later, 3, recounts=1))[:2] == [[1, 0], [0, 3999]]
+
+
+def test_a_covered_window_of_people_takes_no_late_row_and_texts_say_so(tmp_path: Path) -> None:
+    more = {"revise": None, "steps": 9, "release": "windows", "covers": "1d"}
+    with run(people_job(tmp_path / "s.db", [(1, "a", "u")], 1, **more)) as outcome:
+        words = outcome.read().methods(full=True)
+        assert "a row that came after its day was published does not count" in words
+        assert "is in a later one" not in words
+
+
 def _users(stream: Stream) -> Any:
     return [one for part in open_private(stream.marks("user")) for one in part.digests]
 

@@ -69,7 +69,7 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
 
 def test_tables_once_show_no_row(tmp_path: Path) -> None:
     frame = pl.DataFrame({"state": ["CA", "NY"], "people": [700123, 55]})
-    given: dict[str, Any] = {"value": "people", "rho": 10**9}
+    given: dict[str, Any] = {"counts": "people", "rho": 10**9}
     tree = Job(
         "hierarchy",
         frame,

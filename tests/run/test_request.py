@@ -70,6 +70,6 @@ def test_jobs_of_tables_are_checked_alike(
 ) -> None:
     rows = tmp_path / "line.csv"
     rows.write_text("n\n1\n")
-    given: Any = {"state": tmp_path / "s.db", "value": "n", "rho": 1} | {field: value}
+    given: Any = {"state": tmp_path / "s.db", "counts": "n", "rho": 1} | {field: value}
     with pytest.raises(InvalidInput, match=f"{field} is "):
         run(Job(what, rows, **given))

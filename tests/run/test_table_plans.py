@@ -22,7 +22,7 @@ def rows(tmp_path: Path) -> Path:
 
 def jobs(rows: Path) -> dict[str, Job]:
     places = rows.parent / "places.csv"
-    more: dict[str, Any] = {"events": rows, "state": rows.parent / "s.db", "value": "n"}
+    more: dict[str, Any] = {"events": rows, "state": rows.parent / "s.db", "counts": "n"}
     return {
         "hierarchy": Job("hierarchy", **more, levels="region,city", domain=places, rho="0.5"),
         "ranges": Job("ranges", **more, label="region", domain="N,S,T", rho="0.5"),
@@ -79,7 +79,7 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
 
 
 def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
-    words = ["hierarchy", str(rows), "--levels", "region,city", "--value", "n", "--plan"]
+    words = ["hierarchy", str(rows), "--levels", "region,city", "--counts", "n", "--plan"]
     words += ["--domain", str(rows.parent / "places.csv"), "--state", str(rows.parent / "s.db")]
     done = CliRunner().invoke(app, [*words, "--target", "city=7", "--json"])
     found = json.loads(done.stdout)

@@ -292,7 +292,7 @@ def test_what_a_table_once_cannot_have_is_refused_before_anything(
 def test_a_later_job_contradicts_nothing(job: Job) -> None:
     numbers(job)
     for more in ({"epsilon": 2}, {"unit": "visit"}, {"steps": 7}, {"time": "number"},
-                 {"replace": True}, {"value": "number"}):  # fmt: skip
+                 {"replace": True}, {"counts": "number"}):  # fmt: skip
         with pytest.raises((StateError, InvalidInput)):
             run(job.having(**more))
     with pytest.raises(StateError, match="cannot be continued"):

@@ -101,13 +101,13 @@ def test_a_user_counts_as_often_as_is_promised(tmp_path: Path) -> None:
 
 
 def test_rows_may_count_several_times(tmp_path: Path) -> None:
-    with run(months(tmp_path, value="number")) as outcome:
+    with run(months(tmp_path, counts="number")) as outcome:
         assert nodes(outcome) == [[6, 3, 3, 3, 0], [15, 7, 8, 3, 4]]
         one = outcome.definition.contribution
     with run(months(tmp_path, name="rows")) as outcome:
         assert outcome.definition.contribution == one  # a row of 5 is five units
     for more in ({"user": "who", "most": 3}, {"id": "number"}):
-        asked: dict[str, Any] = {"value": "number", "name": "x", **more}
+        asked: dict[str, Any] = {"counts": "number", "name": "x", **more}
         with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts") as no:
             run(months(tmp_path, **asked))
         assert str(no.value).count("leave it out") == 1
@@ -117,10 +117,10 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
 def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
     with pytest.raises(InvalidInput, match=r"row 6 of .* in column 'number'"):
-        run(months(tmp_path, rows, value="number"))
+        run(months(tmp_path, rows, counts="number"))
     assert not (tmp_path / "s.db").exists()
     aside = tmp_path / "bad.csv"
-    with run(months(tmp_path, rows, value="number", bad_rows=f"quarantine:{aside}")) as outcome:
+    with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
         assert nodes(outcome)[1] == [15, 7, 8, 3, 4]
         assert outcome.for_operator().quarantined == 1
     assert aside.read_text().count("\n") == 2
@@ -132,9 +132,9 @@ def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path
     rows = [*ROWS, f"2024-02-09,S,,u1,{many}"]
     if many > 2**32:
         with pytest.raises(InvalidInput, match=r"row 6 of .* in column 'number'"):
-            run(months(tmp_path, rows, value="number"))
+            run(months(tmp_path, rows, counts="number"))
     aside = tmp_path / "bad.csv"
-    with run(months(tmp_path, rows, value="number", bad_rows=f"quarantine:{aside}")) as outcome:
+    with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
         assert nodes(outcome)[1][0] == 15 + 2**32
         assert outcome.for_operator().quarantined == 0
 
@@ -168,7 +168,7 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
         ({"unknown": "discover"}, "the cells of a hierarchy are listed"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
-        ({"value": "city"}, "has the column of counts"),
+        ({"counts": "city"}, "has the column of counts"),
         ({"until": "2124-01-01"}, "lies in the future"),
         ({"edges": "0,1"}, "is an option of quantiles"),
     ],
@@ -253,7 +253,7 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         ]
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
-    with run(job.having(value="number", name="counts")) as outcome:
+    with run(job.having(counts="number", name="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
 
@@ -282,7 +282,7 @@ def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Pa
     """Measured are counts times weights, and strategies over time add up finer units still."""
     rows = [*ROWS, *["2024-02-09,N,a,u1,4294967296"] * 2100]
     with pytest.raises(SumOverflow, match="count in larger units"):
-        run(months(tmp_path, rows, value="number", rho="1/2", epsilon=None, strategy="sqrt"))
+        run(months(tmp_path, rows, counts="number", rho="1/2", epsilon=None, strategy="sqrt"))
     assert not (tmp_path / "s.db").exists()
 
 
@@ -294,7 +294,7 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
     table = {"levels": None, "columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
 
     def job(rows: list[str], until: str) -> Job:
-        made = months(tmp_path, rows, append=True, value="number", epsilon=1e6, until=until)
+        made = months(tmp_path, rows, append=True, counts="number", epsilon=1e6, until=until)
         kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
         return made.having(**kind)
 

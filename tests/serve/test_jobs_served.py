@@ -123,7 +123,7 @@ def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None
 LARGE = {
     "statistic": "ranges",
     "label": "page",
-    "value": "number",
+    "counts": "number",
     "by": None,
     "unit": "visit",
     "steps": None,
@@ -164,6 +164,8 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
     "sum": (
         {
             "label": None,
+            "counts": None,
+            "value": "number",
             "lower": 0,
             "upper": 2**36,
             "resolution": 1,

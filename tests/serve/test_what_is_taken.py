@@ -13,7 +13,7 @@ from counton.state.inbox import Batch
 LARGE = {
     "statistic": "ranges",
     "label": "page",
-    "value": "number",
+    "counts": "number",
     "by": None,
     "unit": "visit",
     "release": "windows",

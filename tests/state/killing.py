@@ -367,7 +367,7 @@ def release_line(state: str, name: str, salt: int) -> str:
     Where the operator is told that other data were released, that is said before.
     """
     cells = Path(state).with_name(f"cells{salt}.csv")
-    line: dict[str, Any] = {"value": "n", "label": "cell", "domain": "a,b,c,d,e"}
+    line: dict[str, Any] = {"counts": "n", "label": "cell", "domain": "a,b,c,d,e"}
     with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as outcome:
         counts, value = outcome.for_operator(), outcome.read().table()["estimate"].to_list()
         return f"{OTHER if counts.gone or counts.shut else ''}{value}"

@@ -121,7 +121,7 @@ def kept(
 def kept_line(counts: Any, state: Any, name: str = "line", key: Any = None, **more: Any) -> Any:
     """A line of counts, whose rows are its cells."""
     cells = [str(number) for number in range(len(counts))]
-    asked: dict[str, Any] = {"value": "n", "label": "cell", "domain": ",".join(cells), **more}
+    asked: dict[str, Any] = {"counts": "n", "label": "cell", "domain": ",".join(cells), **more}
     return kept("ranges", {"n": list(counts), "cell": cells}, state, name, key, **asked)
 
 
@@ -129,7 +129,7 @@ def kept_tree(state: Any, name: str = "tree", key: Any = None, **more: Any) -> l
     """A tree of three leaves, in two levels."""
     places = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
     events = {**places, "count": [7, 2, 5]}
-    given: dict[str, Any] = {"levels": "state,county", "domain": places, "value": "count"}
+    given: dict[str, Any] = {"levels": "state,county", "domain": places, "counts": "count"}
     return kept("hierarchy", events, state, name, key, **given, **more)
 
 

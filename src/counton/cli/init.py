@@ -134,11 +134,20 @@ class _Questions:
         self.ask("timezone", "In which zone does a day begin?", _zone_here())
         self.ask("every", "How long is a window?", "1d")
         job = complete_job(self.values, self.look)
+        if held is None:
+            self.ask(
+                "holds",
+                "Does a file hold whole days, or only what is new? all: all rows since the start; "
+                "7d: all rows of the last seven days; new: only new rows.",
+                "new" if job.rows.append else "all",
+                _rows_of_files,
+            )
+        job = complete_job(self.values, self.look)
         facts = self.look.for_operator(job)
         if facts.first is not None and facts.newest is not None:
             span = f"{facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
             self.console.write_line(f"{EXACT}: the first rows are of {span}")
-        begin = fitting_start(job, self.look) or usual_start()
+        begin = fitting_start(job, self.look) or usual_start(job)
         self.ask("start", "When does the first window begin? It is published.", begin)
         if not whom:
             text = f"Whom does it protect: people (one of {columns} names them), or single rows?"
@@ -151,14 +160,6 @@ class _Questions:
                 self.ask("per", text, None, lambda it: {} if it == "all" else {"per": it})
         elif not whom:
             self.ask("unit", "What is a row, in one word, as in visit?")
-        if held is None:
-            self.ask(
-                "holds",
-                "Does a file hold whole days, or only what is new? all: all rows since the start; "
-                "7d: all rows of the last seven days; new: only new rows.",
-                "new" if job.rows.append else "all",
-                _rows_of_files,
-            )
         if are_old(job, self.look) and "covers" not in self.values:
             self.ask("until", "What ends the last window: newest row, or clock (now)?", NEWEST)
         if not {"by", "unknown"} & {*self.values}:

@@ -193,8 +193,7 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
 #: A file of all events does not tell which late rows are new.
 _SHUT = (
     "rows that came for windows released before, not counted from a file of all events (release "
-    "later, --watermark; or begin a stream with --id, which counts each row once, and with "
-    "--revise in its own window)"
+    "later, --watermark; or begin a stream with --revise, which counts them in their own window)"
 )
 
 
@@ -337,9 +336,7 @@ def time_warnings(outcome: Outcome, job: Job) -> list[str]:
     by_arrival = cut.goes_on and not cut.lags
     if by_arrival and watermark is None and outcome.before == 0:
         own = f"their {definition.window}"
-        tells = job.rows.append or definition.columns.id is not None
-        told = "--revise" if tells else "--revise and --id (or --append)"
-        revise = f"; a new stream with {told} counts them in {own}, provisional at first"
+        revise = f"; a new stream with --revise counts them in {own}, provisional at first"
         lines.append(
             f"if rows come late, --watermark waits for them before {own} is released"
             f"{'' if definition.expires or definition.ranks else revise}"

@@ -86,8 +86,7 @@ def protection_in_words(definition: Description) -> str:
     )
     if not definition.counting.users and definition.counting.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
-        changes = changes_note(definition) if definition.cut.lags else None
-        return " ".join([said, less, *_as_sentence(changes)])
+        return " ".join([said, less, *_as_sentence(_stated_changes(definition))])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -269,6 +268,11 @@ def changes_note(definition: Description) -> str | None:
         return f"{said}: the guarantee covers {times} of each"
     factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
     return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
+
+
+def _stated_changes(definition: Description) -> str | None:
+    """Return `changes_note` where windows stay open, or the guarantee covers changes."""
+    return changes_note(definition) if definition.cut.lags or definition.changes else None
 
 
 def people_note(definition: Description) -> str | None:
@@ -498,7 +502,7 @@ def meaning_in_words(definition: Description) -> str:
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
     """Return a sentence on the guarantee's size, and whom it does not protect."""
     said = definition.guarantee.loss_in_words if loss is None else loss
-    notes = [people_note(definition), changes_note(definition) if definition.cut.lags else None]
+    notes = [people_note(definition), _stated_changes(definition)]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 

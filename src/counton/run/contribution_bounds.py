@@ -259,8 +259,9 @@ class ContributionBounder:
         self._released, outdated = released, released != self._released
         of_users = {period: marks.merge(parts) for period, parts in by_period.items()}
         slots = {} if inside is None else self._read_slots(of_users, inside)
+        known = dict(of_users)
         of_users |= {period: one.kept for period, one in slots.items()}
-        before = _Before(refused, known_ids, of_users)
+        before = _Before(refused, known_ids, of_users, known)
         outdated |= bool(before.users and not self._append)
         if outdated and self._left_out + self._closed:
             raise StreamConflict(
@@ -570,7 +571,7 @@ class ContributionBounder:
         for part in before.refused:
             refused |= np.isin(bucket_of(rows.key), part.digests) & (period <= part.period)
         if refused.any():
-            for number, part in before.users.items():
+            for number, part in before.known.items():
                 refused &= ~((period == number) & np.isin(rows.key, part.digests))
         return np.flatnonzero(~refused)
 
@@ -596,11 +597,13 @@ class _Before(NamedTuple):
             with the last period that this concerns.
         ids: digests of the ids of counted rows.
         users: by period, digests of users with their counted rows.
+        known: by period, digests of users of whom a row ever counted.
     """
 
     refused: list[marks.MarkSet]
     ids: list[marks.MarkSet]
     users: dict[int, marks.MarkSet]
+    known: dict[int, marks.MarkSet]
 
 
 def _remembered_rows(

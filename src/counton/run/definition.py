@@ -160,7 +160,7 @@ class Definition(Description):
         columns = StreamColumns.of(record, details)
         domain = None if details["domain"] is None else GroupNames(details["domain"])
         whole = cut.goes_on and not details["new_rows"]
-        whole = whole and (record.get("user") is None or cut.lags > 0)
+        whole &= record.get("user") is None or cut.lags > 0 or record.get("covers") is not None
         return cls(
             what=details["what"],
             statistic=statistic,

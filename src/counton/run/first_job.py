@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
+from counton.frame.windows import load_zone
 from counton.job.job import NEWEST, Job
 from counton.job.stated_options import kind_of, named_columns, options_of_job
 from counton.run.clock import QUIET, covered_windows
@@ -75,7 +76,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
         found["clock_change"] = "earliest"
     every = found["every"] = job.times.every or "1d"
     wait = "6h" if days_of(every) >= 1 else "0s"
-    found |= {"start": usual_start(), "watermark": wait, "quiet": QUIET}
+    found |= {"start": usual_start(job), "watermark": wait, "quiet": QUIET}
     if not (job.times.around or job.promise.expire or job.lateness.revise):
         found["steps"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
         only_totals = job.people.first or job.groups.unknown == "discover"
@@ -151,13 +152,24 @@ def are_old(job: Job, look: FirstLook) -> bool:
 def fitting_start(job: Job, look: FirstLook) -> str | None:
     """Return January 1 of the first row's year if all are older than this year. Operator only."""
     facts = look.for_operator(job)
-    if facts.first is None or facts.newest is None or str(facts.newest.date()) >= usual_start():
+    if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
         return None
     return f"{facts.first.year:04}-01-01"
 
 
-def usual_start() -> str:
-    """Return January 1 of this year: the start is published, so no row may decide it."""
+def usual_start(job: Job) -> str:
+    """Return January 1 of this year, or the first day that a file covers now: the start is
+    published, so no row may decide it.
+    """
+    covers = job.rows.covers
+    if covers is None:
+        return _new_year()
+    days = int(days_of(covers) * (28 / 31 if covers.endswith("mo") else 1))
+    now = datetime.now(load_zone(job.times.timezone or "UTC"))
+    return str((now - timedelta(days=days)).date())
+
+
+def _new_year() -> str:
     return f"{datetime.now(UTC).year}-01-01"
 
 
@@ -201,9 +213,9 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
         old = job.having(time=job.times.time or time)
         if job.times.until is None and "start" in asked and are_old(old, look):
             asked.append("until")
-        start = fitting_start(old, look) or usual_start()
+        start = fitting_start(old, look) or usual_start(old)
     else:
-        start = usual_start()
+        start = usual_start(job)
     examples: dict[str, Any] = {**_USUAL, "start": start, "time": time, "until": NEWEST}
     if card.is_table and (every := job.times.every or job.people.per):  # one table a period
         examples |= {"every": every, "steps": max(1, round(365 / days_of(every)))}

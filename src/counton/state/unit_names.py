@@ -136,7 +136,7 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
     """Return "event", "user", "edge" or "letter"; None if the public facts do not say."""
     record = record_in(details)
-    if record.get("user") is not None:  # the rows are a user's, whatever each row describes
+    if not {"user", "moves"}.isdisjoint(record):  # whatever each row describes
         return "user"
     if saved is not None:
         from counton.statistics.live_statistic import statistic_of
