@@ -251,6 +251,42 @@ def _with_a_note(route: Any) -> None:
     route.fulfill(json=told)
 
 
+@pytest.mark.parametrize("stream", ["visits", "alone", "best"])
+def test_a_withdrawn_newest_window_hides_nothing(watched: Page, stream: str) -> None:
+    page = watched.open(stream)
+    named = texts(page, "#newest tbody th")
+    page.route("**/series?**", _without_the_newest)
+    watched.open(stream)
+    assert sorted(texts(page, "#newest tbody th")) == sorted(named)
+    assert history(page)
+    for part in ("#chart", "#history-card", "#downloads"):
+        assert page.locator(part).is_visible()
+    assert page.locator("#nothing").is_hidden()
+
+
+def _without_the_newest(route: Any) -> None:
+    """Answer as a service does whose newest window was withdrawn."""
+    told = route.fetch().json()
+    newest = max((row["step"] for row in told["rows"]), default=0)
+    told["rows"] = [row for row in told["rows"] if row["step"] < newest]
+    route.fulfill(json=told)
+
+
+def test_a_browser_that_blocks_storage_shows_the_page(watched: Page) -> None:
+    watched.page.add_init_script(
+        "Object.defineProperty(window, 'sessionStorage', {get() { throw new Error('blocked'); }});"
+    )
+    assert history(watched.open("visits"))
+
+
+def test_new_streams_appear_and_lost_ones_go(watched: Page) -> None:
+    page = watched.open("visits")
+    page.route("**/v1/streams", lambda route: route.fulfill(json={"streams": [{"name": "paid"}]}))
+    page.route("**/v1/streams/visits**", lambda route: route.fulfill(status=404, json={}))
+    watched.drawn("paid")
+    assert texts(page, "#streams option") == ["paid"]
+
+
 @pytest.mark.parametrize(
     ("stream", "lines"),
     [

@@ -8,9 +8,17 @@ const find = (selector) => document.querySelector(selector);
 const SPAN = { totals: 500, windows: 60 };
 /** Rows of the two tables at most. */
 const [LISTED, ROWS] = [500, 100];
-/** Milliseconds: between two questions at least and at most, and until a service that failed is asked again. */
-const [OFTEN, SELDOM, AGAIN] = [1000, 30_000, 2000];
-const TOKEN = "counton-token";
+/** Milliseconds: between two questions at least and at most, where a release is late, and after a failure. */
+const [OFTEN, SELDOM, LATE, AGAIN] = [1000, 30_000, 15_000, 2000];
+
+/** Read, keep or forget the token of this tab alone; a browser that blocks storage keeps none. */
+function stored(verb, ...token) {
+  try {
+    return sessionStorage[verb]("counton-token", ...token);
+  } catch {
+    return null;
+  }
+}
 
 function at(name) {
   return `v1/streams/${encodeURIComponent(name)}`;
@@ -36,7 +44,7 @@ function say(selector, words) {
 class App {
   constructor() {
     this.chart = new Chart(find("#chart"));
-    this.token = sessionStorage.getItem(TOKEN); // of this tab alone
+    this.token = stored("getItem");
     this.turn = 0;
     const stated = new URLSearchParams(location.hash.slice(1));
     this.name = stated.get("stream");
@@ -53,7 +61,7 @@ class App {
     });
     find("#token-form").addEventListener("submit", () => {
       this.token = find("#token-field").value.trim();
-      sessionStorage.setItem(TOKEN, this.token);
+      stored("setItem", this.token);
       find("#token-field").value = "";
       this.show();
     });
@@ -72,7 +80,7 @@ class App {
   /** Somebody asks for something else: until it is drawn, the page is busy. */
   show() {
     find("#numbers").setAttribute("aria-busy", "true");
-    this.known = null;
+    this.listed = 0;
     this.round();
   }
 
@@ -80,6 +88,7 @@ class App {
   async round() {
     clearTimeout(this.timer);
     const turn = (this.turn += 1);
+    const before = this.steps;
     let wait = AGAIN;
     try {
       const drawn = await this.asked();
@@ -88,10 +97,12 @@ class App {
       this.state("live", "live");
       say("#trouble", "");
       find("#numbers").setAttribute("aria-busy", "false");
-      const due = Date.parse(this.stream?.next_release ?? "") - Date.now();
-      wait = Math.max(OFTEN, Math.min(SELDOM, due || SELDOM)) + 500 * Math.random(); // pages do not all ask at once
+      const due = Date.parse(this.stream.next_release ?? "") - Date.now();
+      this.late = due <= 0 && this.steps === before ? Math.min(LATE, 2 * (this.late || OFTEN)) : 0; // longer each time
+      wait = (this.late || Math.max(OFTEN, Math.min(SELDOM, due || SELDOM))) + 500 * Math.random(); // not all pages at once
     } catch (error) {
       if (turn !== this.turn) return;
+      this.listed = 0; // the stream may be gone
       if ([401, 403].includes(error.status)) return this.askForToken(error);
       if (error.status === undefined || error.status >= 500) this.state("lost", "connection lost, trying again");
       else say("#trouble", error.message);
@@ -102,49 +113,58 @@ class App {
 
   /** Ask the service; return what draws its answers. */
   async asked() {
-    const { streams } = this.known === null ? await this.ask("v1/streams") : this;
-    const names = streams.map(({ name }) => name);
+    const now = Date.now();
+    const kept = now - this.listed < SELDOM; // streams, notes, provisional numbers change between releases, too
+    const names = kept ? this.names : (await this.ask("v1/streams")).streams.map(({ name }) => name);
     const name = names.includes(this.name) ? this.name : names[0];
     if (name === undefined) throw Object.assign(new Error("This service has no streams yet."), { status: 404 });
     const stream = await this.ask(at(name));
-    // Notes and provisional numbers change between releases, too.
-    const same = this.known?.steps === stream.steps && Date.now() - this.known.when < SELDOM;
-    if (same) return () => this.head(stream);
+    if (kept && this.steps === stream.steps) return () => this.head(stream);
     const counts = ["count", "sum"].includes(stream.statistic);
     const both = counts && stream.release === "both";
     const of = both ? find("#of :checked").value : stream.release === "windows" ? "windows" : "totals";
-    const query = (more) => `${at(name)}/series?${new URLSearchParams([...(counts ? [["of", of]] : []), ...more])}`;
-    const newest = new Map((await this.ask(query([["last", "1"]]))).rows.map(measured));
+    const rowsOf = async (last, ...more) => {
+      const query = new URLSearchParams([...(counts ? [["of", of]] : []), ["last", last], ...more]);
+      return (await this.ask(`${at(name)}/series?${query}`)).rows.map(measured);
+    };
+    const groupOf = ({ group }) => (stream.statistic === "top-k" ? "" : group); // the largest are others each time
+    const groups = stream.groups ?? [];
+    const many = groups.length > 1;
+    let rows = await rowsOf(many ? 1 : SPAN[of]);
+    const there = new Set(rows.map(([, row]) => groupOf(row)));
+    // A number that was withdrawn has no row: the one before it is shown.
+    if (many && !groups.every((group) => there.has(groupOf({ group })))) rows = await rowsOf(SPAN.windows);
+    const until = new Map(rows.map(([, row]) => [groupOf(row), row.step]));
+    const newest = new Map([...new Map(rows)].filter(([, row]) => row.step === until.get(groupOf(row))));
     const line = newest.has(this.line) ? this.line : newest.keys().next().value;
     const group = newest.get(line)?.group;
-    const only = group !== undefined && (stream.groups?.length ?? 0) > 1 ? [["group", group]] : [];
-    const { rows } = await this.ask(query([["last", SPAN[of]], ...only]));
-    const history = rows.map(measured).filter(([one]) => one === line).map(([, row]) => row);
+    if (many && group !== undefined) rows = await rowsOf(SPAN[of], ["group", group]);
+    const history = rows.filter(([one]) => one === line).map(([, row]) => row);
     return () => {
-      Object.assign(this, { streams, stream, name, line, counts, both, of, newest, history });
-      this.known = { steps: stream.steps, when: Date.now() };
+      Object.assign(this, { names, stream, name, line, counts, both, of, newest, history, steps: stream.steps });
+      if (!kept) this.listed = now;
       this.draw();
     };
   }
 
   draw() {
-    const { stream, streams, name, line, of, both, counts, history } = this;
+    const { stream, names, name, line, of, both, counts, history } = this;
     const clock = (this.clock = new Clock(stream.timezone, stream.every));
     const stepped = counts && of === "windows";
     const address = new URLSearchParams({ stream: name, ...(both && { of }), ...(line && { line }) });
     window.history.replaceState(null, "", `#${address}`); // a view can be sent to others
     document.title = `${name} · counton`;
-    if (find("#streams").length !== streams.length) {
-      find("#streams").replaceChildren(...streams.map((one) => new Option(one.name, one.name)));
+    if ([...find("#streams")].map((one) => one.value).join("\n") !== names.join("\n")) {
+      find("#streams").replaceChildren(...names.map((one) => new Option(one, one)));
     }
     find("#streams").value = name;
-    find("#streams-label").hidden = streams.length < 2;
+    find("#streams-label").hidden = names.length < 2;
     find("#content").hidden = false;
     find("#of").hidden = !both;
     const empty = !history.length;
     find("#nothing").hidden = !empty;
-    find("#nothing").textContent = empty
-      ? `Nothing has been released yet. The first window is released when it has ended (${everyWords(stream.every)}).` : "";
+    find("#nothing").textContent = stream.steps ? "No number of the windows that are released is shown."
+      : `Nothing has been released yet. The first window is released when it has ended (${everyWords(stream.every)}).`;
     for (const part of ["#chart", "#history-card", "#chart-note"]) find(part).hidden = empty;
     find("#downloads").hidden = empty || this.token !== null; // a link carries no token
     this.head(stream);
@@ -245,7 +265,7 @@ class App {
     this.state("waiting", "needs a token");
     if (this.token) say("#token-words", `${sentence(error.message)} Paste a token that may read.`);
     this.token = null;
-    sessionStorage.removeItem(TOKEN);
+    stored("removeItem");
     if (!find("#token").open) find("#token").showModal();
   }
 }
