@@ -18,7 +18,7 @@ import polars as pl
 
 import counton
 
-Path = tuple[str, ...]
+Path = tuple[str | None, ...]
 
 
 def divided(total: int, wanted: list[float], nonnegative: bool) -> list[int]:
@@ -42,15 +42,23 @@ def divided(total: int, wanted: list[float], nonnegative: bool) -> list[int]:
 
 def whole_table(table: pl.DataFrame, nonnegative: bool, total: int | None = None) -> pl.DataFrame:
     """Return a table of one release with whole estimates; its intervals are cut to what can be."""
-    added = {"start", "step", "window_start", "window_end", "level"}
     names = table.columns[: table.columns.index("estimate")]
-    names = [name for name in names if name not in added]
+    names = [name for name in names if table[name].null_count()]  # the total has no labels
     rows: list[Path] = table.select(names).rows()
+    shapes = {tuple(label is not None for label in row) for row in rows}
+
+    def sums_over(path: Path) -> set[Path]:
+        """Return the rows of sums that contain a part: some of its labels, the others empty."""
+        pairs = [zip(path, shape, strict=True) for shape in shapes]
+        return {tuple(label if shown else None for label, shown in each) for each in pairs}
+
     pairs = zip(rows, table["estimate"].to_list(), strict=True)
     parts: dict[Path, float] = {}  # the finest rows, by their labels
-    for row, estimate in sorted(pairs, key=lambda pair: sum(one is None for one in pair[0])):
-        if not any(matches(row, finer) for finer in parts):
+    covered: set[Path] = set()
+    for row, estimate in sorted(pairs, key=lambda pair: pair[0].count(None)):
+        if row not in covered:
             parts[row] = estimate
+            covered |= sums_over(row)
     done: dict[Path, int] = {(): round(max(sum(parts.values()), 0 if nonnegative else -np.inf))}
     if total is not None:
         done[()] = total
@@ -62,18 +70,17 @@ def whole_table(table: pl.DataFrame, nonnegative: bool, total: int | None = None
         for above, inside in below.items():
             each = divided(done[above], [*inside.values()], nonnegative)
             done |= dict(zip(inside, each, strict=True))
-    estimates = [sum(done[path] for path in parts if matches(row, path)) for row in rows]
+    sums = dict.fromkeys(rows, 0)
+    for path in parts:
+        for row in sums_over(path) & sums.keys():
+            sums[row] += done[path]
+    estimates = pl.Series("estimate", [sums[row] for row in rows], pl.Int64)
     least = 0 if nonnegative else None
     return table.with_columns(
-        pl.Series("estimate", estimates),
-        pl.col("lower").clip(least).ceil().cast(pl.Int64),
-        pl.col("upper").clip(least).floor().cast(pl.Int64),
+        estimates,
+        pl.min_horizontal(pl.col("lower").clip(least).ceil().cast(pl.Int64), estimates),
+        pl.max_horizontal(pl.col("upper").clip(least).floor().cast(pl.Int64), estimates),
     )
-
-
-def matches(row: Path, path: Path) -> bool:
-    """Return whether a row of sums contains a part: its labels are the part's, or empty."""
-    return all(one in (None, label) for one, label in zip(row, path, strict=True))
 
 
 if __name__ == "__main__":
@@ -83,6 +90,8 @@ if __name__ == "__main__":
     parser.add_argument("--nonnegative", action="store_true", help="no number below 0")
     parser.add_argument("--total", type=int, help="a public total, to which all adds up")
     given = parser.parse_args()
+    if given.nonnegative and given.total is not None and given.total < 0:
+        parser.error(f"--total is {given.total}: with --nonnegative, give a total of at least 0")
     released = counton.read(given.file).table()
     if "step" in released.columns:
         released = released.filter(pl.col("step") == pl.col("step").max())

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import counton
-from recipes.whole_numbers import divided
+from recipes.whole_numbers import divided, whole_table
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "whole_numbers.py"
 LEAVES = {"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings", None]}
@@ -77,6 +77,47 @@ def test_all_margins_of_a_contingency_table_add_up(tmp_path: Path) -> None:
     assert numbers[0] == numbers[1] + numbers[2] == numbers[3] + numbers[4] == sum(numbers[5:])
     assert numbers[1] == sum_below(table.filter(pl.col("smokes").is_not_null()), sex="f")
     assert min(numbers) >= 0
+
+
+def of_numbers(labels: dict[str, list[Any]], estimates: list[float], off: float) -> pl.DataFrame:
+    near = np.array(estimates)
+    bounds = {"std": [off] * len(near), "lower": near - off, "upper": near + off}
+    return pl.DataFrame({**labels, "estimate": estimates, **bounds})
+
+
+@pytest.mark.parametrize("name", ["start", "step", "level", "window_start"])
+def test_labels_may_be_called_as_they_like(name: str) -> None:
+    labels = {
+        name: [None, "a", "b", None, None, *"aabb"],
+        "sex": 3 * [None] + [*"fm"] + 2 * [*"fm"],
+    }
+    table = whole_table(of_numbers(labels, [10.2, 3.1, 7.1, 5.1, 5.1, 1, 2.1, 4.1, 3], 2), True)
+    assert table["estimate"].to_list() == [10, 3, 7, 5, 5, 1, 2, 4, 3]
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_the_interval_holds_the_whole_number(nonnegative: bool) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        near = (0.5 + rng.uniform(-0.7, 0.7, 5)).tolist()
+        labels = {"state": [None, *"abcde"]}
+        found = whole_table(of_numbers(labels, [sum(near), *near], 0.3), nonnegative)
+        assert (found["lower"] <= found["estimate"]).all()
+        assert (found["estimate"] <= found["upper"]).all()
+
+
+def test_twice_the_leaves_take_about_twice_the_time() -> None:
+    leaves = 20_000  # where each was held against all others, this took a quarter of an hour
+    labels = {"state": [None, *map(str, range(leaves))]}
+    found = whole_table(of_numbers(labels, [leaves * 1.0] + leaves * [1.0], 2), True)
+    assert found["estimate"].to_list() == [leaves] + leaves * [1]
+
+
+def test_a_total_below_0_is_refused(tmp_path: Path) -> None:
+    words = ["no.parquet", str(tmp_path / "out.csv"), "--nonnegative", "--total", "-3"]
+    done = subprocess.run([sys.executable, str(RECIPE), *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--total is -3: with --nonnegative, give a total of at least 0" in done.stderr
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])
