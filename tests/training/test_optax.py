@@ -57,6 +57,17 @@ def near(one: Any, other: Any) -> bool:
     return all(np.allclose(a, b, atol=1e-5) for a, b in pairs)
 
 
+def test_two_gradients_of_one_name_are_refused() -> None:
+    """They would have equal noise, and their difference none."""
+    transformation = private_aggregate(noise_of(STRATEGIES[1]), batch_size=1, per_example=False)
+    twice = {"a": {"b": jnp.zeros(3)}, "a/b": jnp.ones(3)}
+    with pytest.raises(InvalidInput, match="both called 'a/b'"):
+        transformation.init(twice)
+    state = transformation.init({"a/b": jnp.zeros(3)})
+    with pytest.raises(InvalidInput, match="both called 'a/b'"):
+        transformation.update(twice, state)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_noise_is_that_of_add_under_jit_and_scan(strategy: TrainingStrategy) -> None:
     transformation = private_aggregate(noise_of(strategy), batch_size=1, per_example=False)

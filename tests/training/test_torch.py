@@ -104,6 +104,18 @@ def test_parts_of_a_batch_add_up_to_the_whole(momentum: float) -> None:
     assert torch.allclose(ends[0], ends[1], atol=1e-5)
 
 
+def test_two_parameters_of_one_plain_name_are_refused() -> None:
+    """By the name alone one would be left out, and go on with its own gradient without noise."""
+    model = torch.nn.Linear(4, 3)
+    model.module = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    noise = noise_of(OctaveTraining.fit(4))
+    with pytest.raises(InvalidInput, match=r"'weight' and 'module\.weight' are both called"):
+        make_private(optimizer, noise, model, batch_size=8)
+    kept = torch.optim.SGD(model.module.parameters(), lr=1.0)  # these have different names
+    make_private(kept, noise, model, batch_size=8)
+
+
 def test_opacus_gives_the_gradients_of_examples() -> None:
     opacus = pytest.importorskip("opacus", reason="opacus is not installed: make test-training")
     plain, (inputs, labels) = model_of(), data()

@@ -385,6 +385,18 @@ def test_norms_are_of_squares_that_16_bits_do_not_hold(dtype: Any) -> None:
     assert np.abs(noise.add(1, {"w": short})["w"] - short).max() > 0
 
 
+@pytest.mark.parametrize("dtype", [">f4", "<f8", ">f2"])
+def test_gradients_of_any_byte_order_are_taken(dtype: str) -> None:
+    noises = [noise_of(BandedInverseSquareRoot(12, 1), chosen_key()) for _ in range(2)]
+    given = np.ones(3, dtype)
+    swapped = given.astype(given.dtype.newbyteorder())
+    one, other = (
+        noise.add(1, {"w": array})["w"]
+        for noise, array in zip(noises, (given, swapped), strict=True)
+    )
+    assert (one == other).all()
+
+
 def test_two_runs_by_chance_take_other_batches() -> None:
     key = Key.generate()
     one, other = (PoissonBatches(500, 0.2, 8, key=key, name="run") for _ in range(2))

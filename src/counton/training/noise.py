@@ -293,17 +293,13 @@ class TrainingNoise:
         self.check_step(step)
         if batch is not None:
             self.check_batch(step, batch)
-        found = list(trees.leaves(gradients))
-        names = [name for name, _ in found]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInput(f"two gradients are both called {twice!r}: rename one")
+        found = trees.named(gradients)
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
                 f"shards are {quote(shards)}; give a mapping from names of gradients to pairs: the "
                 "number of the first coordinate given, and the size of the whole parameter"
             )
-        unknown = set(shards or ()) - set(names)
+        unknown = set(shards or ()) - {name for name, _ in found}
         if unknown:
             raise InvalidInput(
                 f"shards name {sorted(unknown)[0]!r}, which is not a gradient: leave it out"

@@ -119,7 +119,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     def init(parameters: Any) -> NoiseState:
         buffers = {
             name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
-            for name, array in trees.leaves(parameters)
+            for name, array in trees.named(parameters)
         }
         drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
         run = jax.experimental.io_callback(lambda: _begin(noise), drawn)
@@ -141,7 +141,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             _check(noise, int(at), _from_numbers(run), digest.tobytes())
             return at
 
-        arrays = [array for _, array in trees.leaves(summed)]
+        arrays = [array for _, array in trees.named(summed)]
         squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
         length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
         found = (step, state.run, _digest(arrays), length, jnp.asarray(present))

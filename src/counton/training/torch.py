@@ -50,8 +50,9 @@ def make_private(
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: the model does not have a parameter of the optimiser, parameters are sharded
-            but gradients are not ``clipped``, or the noise is bound to another optimiser.
+        InvalidInput: the model does not have a parameter of the optimiser, two parameters have one
+            name without the prefixes of wrappers, parameters are sharded but gradients are not
+            ``clipped``, or the noise is bound to another optimiser.
 
     Example (``pip install opacus``)::
 
@@ -86,7 +87,7 @@ class PrivateSteps:
         clipped: bool,
     ) -> None:
         check_positive("batch_size", batch_size, "the expected examples of a step")
-        names = {id(parameter): plain_name(name) for name, parameter in named_parameters}
+        names = {id(parameter): name for name, parameter in named_parameters}
         mine = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         if not all(id(parameter) in names for parameter in mine):
             raise InvalidInput(
@@ -99,10 +100,19 @@ class PrivateSteps:
                 "not known: clip them yourself and give clipped=True, or use "
                 "DistributedDataParallel"
             )
+        self._parameters: dict[str, Any] = {}
+        for parameter in mine:
+            name = names[id(parameter)]
+            other = self._parameters.setdefault(plain_name(name), parameter)
+            if other is not parameter:
+                raise InvalidInput(
+                    f"parameters {names[id(other)]!r} and {name!r} are both called "
+                    f"{plain_name(name)!r} without the prefixes of wrappers, and would have equal "
+                    "noise: rename one"
+                )
         noise.take()
         for parameter in mine if noise.on_device else ():
             noise.bind(generator_of(parameter))
-        self._parameters = {names[id(parameter)]: parameter for parameter in mine}
         self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
         self._sums: dict[str, Any] = {}
         self._rows = 0

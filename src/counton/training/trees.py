@@ -37,6 +37,18 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(child, _below(prefix, name))
 
 
+def named(tree: Any) -> list[tuple[str, Any]]:
+    """Return the name and the array of each leaf; raise `InvalidInput` if two have one name."""
+    found, seen = list(leaves(tree)), set[str]()
+    for name, _ in found:
+        if name in seen:
+            raise InvalidInput(
+                f"two gradients are both called {name!r}, and would have equal noise: rename one"
+            )
+        seen.add(name)
+    return found
+
+
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
     """Return a copy of a tree of gradients in which each array is replaced by ``change(name,
     array)``.
@@ -101,7 +113,8 @@ def is_jax(value: Any) -> bool:
 
 def check_floats(array: Any, name: str) -> None:
     """Raise `InvalidInput` for an array that does not hold real floating-point numbers."""
-    if not str(array.dtype).removeprefix("torch.").startswith(("float", "bfloat")):
+    kind = getattr(array.dtype, "name", str(array.dtype))  # a name is free of the byte order
+    if not kind.removeprefix("torch.").startswith(("float", "bfloat")):
         raise InvalidInput(
             f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
             "leave out parameters that are not trained"
