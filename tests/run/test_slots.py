@@ -93,7 +93,7 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
         if not (new or keeps_always):
             continue
         covers = f"{max(ended - released, 1) if short else 9}d"
-        covered = covered_windows(covers, defined.cut, released, ended)
+        covered = covered_windows(covers, defined.cut, released, ended, ended)
         last = released if new else released - 1
         inside = range(max(covered.start, last + 1 - case.lags), covered.stop)
         bounder = ContributionBounder(defined, secret, False, last, parted=True)

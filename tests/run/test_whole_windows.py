@@ -528,3 +528,20 @@ def test_differing_windows_are_those_that_differ() -> None:
     assert [tuple(one) for one in _differing(cells, known, opened, "rows")] == wanted
     none = np.zeros_like(known)
     assert _differing(cells, none, opened, "rows") == ()
+
+
+def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path) -> None:
+    """At three in the morning yesterday waits, and the file lacks the day before the last seven."""
+    given: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, "covers": "7d",
+        "revise": "6d", "watermark": "6h", "yes": True,
+    }  # fmt: skip
+    for night in range(7, 13):
+        rows = pl.DataFrame(
+            {"at": [day(one) + "T12:00" for one in range(night - 6, night + 1)] * 5}
+        )
+        until = f"{day(night + 1)}T03:15"
+        with run(Job("count", rows, tmp_path / "s.db", until=until, **given)) as outcome:
+            found = outcome.read().numbers.series.estimates.round().ravel()
+            assert outcome.for_operator().outside == 0
+            assert found.astype(int).tolist() == [5] * (night - 1)

@@ -700,8 +700,8 @@ class RowFormat(JobPart):
     )
     clock_change: str | None = option(
         None,
-        "which moment is meant by local times that occur twice, when clocks go back: earliest "
-        "or latest; raise, the default: refuse them",
+        "in windows shorter than a day, which moment is meant by local times that occur twice, "
+        "when clocks go back: earliest or latest; raise, the default: refuse them",
         choices=("raise", "earliest", "latest"),
         usual="raise",
         in_file=True,

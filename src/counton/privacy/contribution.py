@@ -483,7 +483,9 @@ class Contribution:
             return replace(self, pattern=pattern, words=f"{self.words}, up to {times:,} times")
         if self.most is not None:
             return replace(self, most=self.most * times, most_a_step=self.most, steps=1)
-        return replace(self, steps=times)
+        assert self.every is None
+        assert self.steps is not None
+        return replace(self, steps=self.steps * times, separation=1)
 
     @property
     def without_step_limit(self) -> Contribution:

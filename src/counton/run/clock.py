@@ -239,18 +239,22 @@ def repeats_all_rows(job: Job) -> bool:
     return not (job.rows.append or (query is not None and "since" in moments_named(query)))
 
 
-def covered_windows(covers: str | None, windows: Windows, released: int, ended: int) -> range:
+def covered_windows(
+    covers: str | None, windows: Windows, released: int, ended: int, last: int
+) -> range:
     """Return the numbers of the windows of which an input holds all rows.
 
     They hang on the job, the clock and the released step, never on the rows: otherwise one row
     alone in a window would wipe out the others.
 
     Args:
-        covers: length of time before the end of the last ended window, such as "7d"; only whole
-            windows within it are covered. None: all windows since the first.
+        covers: length of time before the end of window ``last``, such as "7d"; only whole windows
+            within it are covered. None: all windows since the first.
         windows: windows of the stream.
         released: number of released steps.
-        ended: number of windows that have ended.
+        ended: number of windows that a run releases; no later one is covered.
+        last: number of windows that have ended: those that a watermark holds back count, too,
+            because the file has their rows, and in their place lacks those of earlier windows.
 
     Raises:
         InvalidInput: the first window that is not released yet is not covered, so it would be
@@ -258,12 +262,13 @@ def covered_windows(covers: str | None, windows: Windows, released: int, ended: 
 
     >>> from datetime import UTC, datetime
     >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
-    >>> covered_windows("7d", days, 9, 10)
-    range(4, 11)
+    >>> covered_windows("7d", days, 9, 10, 10), covered_windows("7d", days, 9, 10, 11)
+    (range(4, 11), range(5, 11))
     """
     if covers is None:
         return range(1, ended + 1)
-    covered = windows.within(covers, max(ended, released))
+    covered = windows.within(covers, max(last, released))
+    covered = range(covered.start, min(covered.stop, max(ended, released) + 1))
     if ended <= released or covered.start <= released + 1:
         return covered
     begin, end, until = (
@@ -287,9 +292,13 @@ def has_slots(job: Job, definition: Definition) -> bool:
     return definition.counting.users and part and not definition.new_rows
 
 
-def windows_covered_by(job: Job, definition: Definition, released: int, ended: int) -> range | None:
+def windows_covered_by(
+    job: Job, definition: Definition, released: int, ended: int, until: int | None
+) -> range | None:
     """Return the numbers of the windows of which a job's rows are all; None if the rows are new, or
     known one by one.
+
+    ``until``: the time up to which windows are released, as in `windows_ended`.
     """
     if not definition.cut.goes_on:
         return range(1, 2)
@@ -297,7 +306,14 @@ def windows_covered_by(job: Job, definition: Definition, released: int, ended: i
         return None
     if job.rows.covers is None and not repeats_all_rows(job):
         return range(max(released + 1 - definition.cut.lags, 1), ended + 1)
-    return covered_windows(job.rows.covers, definition.cut, released, ended)
+    last = ended if until is None else last_ended(job, definition.cut, until)
+    return covered_windows(job.rows.covers, definition.cut, released, ended, last)
+
+
+def last_ended(job: Job, windows: Windows, until: int) -> int:
+    """Return how many windows have ended, of which a watermark may hold some back."""
+    us = until + length_of(job.lateness.watermark)
+    return windows.steps if us >= windows.end else windows.ended_by(us)
 
 
 def refuse_unproven(job: Job, definition: Definition) -> None:

@@ -10,7 +10,8 @@ others are taken. Taken rows that vanish stay taken, and give no room back, unle
 them be replaced (`counton.run.slots`).
 
 **Memory.** For each taken row the state keeps a *mark*: the user's digest, the window, the group
-and the value; with ``most_a_window`` also the window that releases it. A file of all events holds
+and the value; with ``most_a_window`` also the window that releases it, with ``recounts`` how often
+its slot was replaced. A file of all events holds
 earlier taken rows again. A row is known if a remembered one has its user, window, group and value:
 rows that agree in these have the same effect. With a column of ids, ids tell rows apart, unit by
 unit: otherwise one unit's ids would decide which rows of another count.

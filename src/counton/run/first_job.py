@@ -58,7 +58,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     file = state_file(job.keeping.state)
     check_places(file, file_of(job.keeping.key))
     plan = planned_job(job)
-    covered_windows(job.rows.covers, plan.definition.cut, 0, 1)  # a window at least
+    covered_windows(job.rows.covers, plan.definition.cut, 0, 1, 1)  # a window at least
     return job, plan
 
 
@@ -150,10 +150,14 @@ def are_old(job: Job, look: FirstLook) -> bool:
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the first row's year if all are older than this year. Operator only."""
+    """Return January 1 of the first row's year if all are older than this year, or the first row's
+    day if a file holds some days alone. Operator only.
+    """
     facts = look.for_operator(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= _new_year():
         return None
+    if job.rows.covers is not None:
+        return str(facts.first.date())
     return f"{facts.first.year:04}-01-01"
 
 

@@ -44,21 +44,29 @@ def with_kept(job: Job, kept: Definition) -> Job:
     return job.having(**{name: one for name, one in filled.items() if one is not None})
 
 
+def refuse_ended(job: Job, kept: Definition) -> None:
+    """Refuse a later run of a stream that has ended, before its rows are looked for.
+
+    Raises:
+        AlreadyEnded: the stream has ended.
+    """
+    if kept.course.ended is not None:
+        raise AlreadyEnded(
+            f"stream {job.keeping.name!r} has ended at step {kept.course.ended:,} and releases "
+            f"nothing more; begin another {field('name')}, or write again what was released from "
+            "the state alone",
+            kept.course.ended,
+        )
+
+
 def refuse_other(job: Job, kept: Definition) -> None:
     """Refuse a later run that differs from what its stream keeps.
 
     Raises:
-        AlreadyEnded: the stream has ended.
         RequestMismatch: the job states another value than the stream was created with.
         InvalidInput: the job states an option that no stream takes.
     """
     what, name = statements.name_of(job.what), job.keeping.name
-    if kept.course.ended is not None:
-        raise AlreadyEnded(
-            f"stream {name!r} has ended at step {kept.course.ended:,} and releases nothing more; "
-            f"begin another {field('name')}, or write again what was released from the state alone",
-            kept.course.ended,
-        )
     check_words(job)
     steps = "revised" if kept.cut.lags else "windows"
     steps = "expiring" if kept.expires or job.promise.expire else steps

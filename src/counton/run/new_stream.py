@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from counton.base.distributions import DiscreteLaplace
+from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
@@ -174,9 +174,11 @@ def _check_recounts(request: StreamRequest, recounts: int, contribution: Contrib
     counting = request.counting
     check_integer("recounts", recounts, 1, MOST_CORRECTIONS)
     bounds = counting.distinct, counting.each, counting.most_a_window, contribution.pattern
-    other = None
+    other, pattern = None, contribution.pattern
     if contribution.relation == "replace":
         other = f"{field('replace', True)}, where a row is replaced, not added"
+    elif contribution.every or not isinstance(pattern, BoundedChange | None):
+        other = f"{request.statistic.card.keyword}, whose rows count by a schedule or a pattern"
     elif counting.users and (any(bounds) or not request.cut.lags):
         other = (
             f"{field('user')}, because it is proven only for counts and sums with "

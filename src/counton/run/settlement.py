@@ -46,6 +46,7 @@ from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
     ClockFacts,
     covered_windows,
+    last_ended,
     length_of,
     refuse_unproven,
     windows_ended,
@@ -174,7 +175,10 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job, store, saved = opened.job, opened.store, opened.saved
     before = None
     if saved is not None:
+        from counton.run.later_run import refuse_ended
+
         before = Definition.reopen(saved.design, saved.details)
+        refuse_ended(job, before)
     first = checked_source(job) if saved is None else None
     aside, accepted = job.format.policies().quarantine, False
     if isinstance(job.events, Source):
@@ -293,10 +297,11 @@ def moments_of(
     if "until" in named or job.rows.covers is not None:
         facts = ClockFacts("", None, False, released, all_of_them=False)
         until, late = job.times.until, job.lateness.watermark
-        ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)[1]
+        us, ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)
         steps |= {name: max(ended, released) for name in named if name == "until"}
         if job.rows.covers is not None:
-            covered = covered_windows(job.rows.covers, windows, released, ended)
+            last = last_ended(job, windows, us)
+            covered = covered_windows(job.rows.covers, windows, released, ended, last)
             steps["since"] = covered.start - 1
     ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
     return now, {name: windows.local(ends[name]).isoformat() for name in named}

@@ -146,11 +146,11 @@ class AddedRows:
         tallied = open_private(self.tally)
         cells, chosen, over = tallied.cells, None, 0
         # Of users the state knows which rows have counted, so late rows are new ones in any file.
-        covered, inside = windows_covered_by(job, definition, before, self.ended), None
+        covered, inside = windows_covered_by(job, definition, before, self.ended, self.until), None
         outside = 0
         if covered is not None and job.rows.covers is not None:
-            within = pl.col("step").is_between(covered.start, covered.stop - 1)
-            outside = int(cells.filter(~within)["rows"].sum())
+            # Later windows are not due yet, and a later run counts them.
+            outside = int(cells.filter(pl.col("step") < covered.start)["rows"].sum())
         if covered is not None and self.bounder is not None and definition.cut.goes_on:
             # Known rows and slots say what changes; a run without a new step keeps nothing.
             inside = range(max(covered.start, before + 1 - definition.cut.lags), covered.stop)

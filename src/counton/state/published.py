@@ -162,6 +162,11 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
         connection.execute(_VIEW)
+    elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "note"):
+        raise RequestMismatch(
+            f"the published tables there have no column {'note'!r}, because an earlier version of "
+            f"counton made them; publish to another database ({field('to')})"
+        )
     name, last = facts["stream"], facts["step"]
     row, kept = find_row(connection, name), 0
     if row is not None:

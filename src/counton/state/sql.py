@@ -184,11 +184,12 @@ class Connections:
             yield connection
             connection.execute("COMMIT")
         except BaseException:
+            broken = True  # unless the transaction ends, whatever interrupts it
             try:
                 connection.execute("ROLLBACK")
+                broken = False
             except Exception:  # it is broken, or the database has ended the transaction
                 connection.abandon()
-                broken = True
             raise
         finally:
             if not broken and len(self._idle) < _MOST_IDLE:

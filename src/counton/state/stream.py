@@ -532,7 +532,9 @@ class Stream(JournalReader, Closing):
             InvalidInput: the step is not released, or x is outside what is allowed.
             ReplayMismatch: x differs from the step's input.
         """
-        remedy = "later steps are not released yet; use release"
+        if not self._step:
+            raise InvalidInput(f"stream {self.name!r} has released no step yet; use release")
+        remedy = f"later steps of stream {self.name!r} are not released yet; use release"
         return self.release(x, step=check_integer("step", step, 1, self._step, remedy))
 
     def close(self) -> None:
