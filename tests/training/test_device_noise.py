@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -234,6 +235,16 @@ def test_nothing_as_long_as_a_parameter_crosses_to_the_host() -> None:
     assert crossed == {"host": (2, 9999), "device": (1, 256 * 5)}
 
 
+def test_a_compiled_program_does_not_show_the_key() -> None:
+    """Whoever reads a dump of the program could draw the noise, and take it off."""
+    noise, zeros = noise_of(STRATEGIES[1]), {"w": jnp.zeros(9)}
+    transformation = private_aggregate(noise, batch_size=1, per_example=False)
+    program = jax.jit(transformation.update).lower(zeros, transformation.init(zeros))
+    words = np.frombuffer(noise.subkey("w", 9, "")[:8], "<u4")
+    for text in (program.as_text(), program.compile().as_text()):
+        assert not any(str(word) in text for word in words)
+
+
 def test_the_twister_of_a_cpu_has_more_than_the_32_bits_of_a_seed() -> None:
     generator = DeviceField(bytes(32), 5)._generator("0/1/0", torch.device("cpu"))
     seeded = torch.Generator().manual_seed(generator.initial_seed())
@@ -253,12 +264,16 @@ def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch
     noise.add(1, {"w": torch.zeros(3)})
     assert "not cryptographic" in noise.promise
     assert noise.run["terms"]["device"] == f"torch {torch.__version__}, cpu"
-    for other in ("host", "device"):
-        again = noise_of(strategy, key, where=other)
-        if other == "device":
-            again.bind("torch 1.0, cpu")
-        with pytest.raises(StateError, match="its device is"):
-            again.resume(2, noise.run)
+    here = f"torch {torch.__version__}, cpu"
+    host = noise_of(strategy, key, where="host")
+    with pytest.raises(StateError, match=rf"its device is {re.escape(here)}, but here .* the host"):
+        host.resume(2, noise.run)
+    with pytest.raises(StateError, match="its device is the host, but here it is not known"):
+        noise_of(strategy, key).resume(2, host.run)
+    again = noise_of(strategy, key)
+    again.bind("torch 1.0, cpu")
+    with pytest.raises(StateError, match="its device is"):
+        again.resume(2, noise.run)
     again = TrainingNoise.of_run(noise.run, key=key)
     again.resume(2, noise.run)
     monkeypatch.setattr(torch, "__version__", "99")
@@ -266,6 +281,49 @@ def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch
         again.add(2, {"w": torch.zeros(3)})
     monkeypatch.undo()
     again.add(2, {"w": torch.zeros(3)})
+
+
+def test_a_run_states_its_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that does not could be continued, or joined, where other noise is drawn."""
+    key, zeros = Key.generate(), {"w": torch.zeros(3)}
+    noise = noise_of(STRATEGIES[1], key)
+    before = noise.fingerprint
+    with pytest.raises(StateError, match="cannot say yet which generator"):
+        noise.state_dict()
+    noise.bind(device.generator_of(zeros["w"]))
+    assert noise.fingerprint != before
+    unbound = noise.run | {"terms": noise.run["terms"] | {"device": None}}  # of an older version
+    monkeypatch.setattr(torch, "__version__", "99")
+    bound = noise_of(STRATEGIES[1], key)
+    bound.bind(device.generator_of(zeros["w"]))
+    for other in (bound, noise_of(STRATEGIES[1], key)):
+        with pytest.raises(StateError, match="its device is None"):
+            other.join(unbound)
+        with pytest.raises(StateError, match="its device is None"):
+            other.resume(3, unbound)
+    with pytest.raises(StateError, match="its device is"):
+        bound.join(noise.run)
+    joined = noise_of(STRATEGIES[1], key)
+    joined.join(noise.run)
+    with pytest.raises(StateError, match="cannot draw them again"):
+        joined.add(1, zeros)
+    monkeypatch.undo()
+    assert torch.equal(joined.add(1, zeros)["w"], noise.add(1, zeros)["w"])
+
+
+def test_what_is_refused_binds_no_generator() -> None:
+    key = Key.generate()
+    noise = noise_of(STRATEGIES[1], key)
+    other = noise_of(STRATEGIES[1], key, name="other")
+    other.bind("torch 1.0, cpu")
+    with pytest.raises(StateError, match="its name is"):
+        noise.resume(2, other.run)
+    with pytest.raises(InvalidInput, match="tensors of PyTorch alone"):
+        noise.add(1, {"a": torch.zeros(3), "b": np.zeros(3)})
+    with pytest.raises(StateError, match="but here torch 2 draws"):
+        noise.bind("torch 1", "torch 2")
+    noise.bind("torch 3")
+    assert noise.run["terms"]["device"] == "torch 3"
 
 
 def test_a_state_of_jax_is_that_of_its_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,12 +83,12 @@ def generator_of(tensor: Any) -> str:
 
 
 def normals_inside(
-    strategy: TrainingStrategy, subkey: Callable[[str, int, str], bytes]
-) -> Callable[[str, tuple[int, ...], Any, Any], Any]:
+    strategy: TrainingStrategy,
+) -> Callable[[Any, tuple[int, ...], Any, Any], Any]:
     """Return a function that draws the weighted sum of a step's normals inside ``jit``.
 
-    ``subkey`` is that of `TrainingNoise`. Arguments of the function are a parameter's name and
-    shape, the step, and the run of a state (`NoiseState`).
+    Arguments of the function are two words of a parameter's subkey, which are no constants, as a
+    compiled program would show them; its shape, the step, and the run of a state (`NoiseState`).
     """
     import jax
     import jax.numpy as jnp
@@ -100,9 +100,8 @@ def normals_inside(
     firsts = np.array([strategy.first_step(tap.level, tap.index) for tap in flat], np.uint32)
     weights = np.array([tap.weight for tap in flat], np.float32)
 
-    def sum_of_normals(name: str, shape: tuple[int, ...], step: Any, run: Any) -> Any:
-        words = np.frombuffer(subkey(name, int(np.prod(shape)), "")[:8], "<u4")
-        base = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+    def sum_of_normals(words: Any, shape: tuple[int, ...], step: Any, run: Any) -> Any:
+        base = jax.random.wrap_key_data(words, impl="threefry2x32")
         begun = run[2:, 0]  # the first step of each session; 0 where there is none
 
         def with_one(at: Any, total: Any) -> Any:

@@ -244,12 +244,21 @@ class TrainingNoise:
 
         `resume`, `join` and `of_run` take this value.
 
+        Raises:
+            StateError: normals are drawn on the device, and it is not known yet which one.
+
         >>> from counton import Key
         >>> from counton.training import plan
         >>> noise = plan(steps=8, dimension=3).best.noise(key=Key.generate(), name="a")
         >>> sorted(noise.run)
         ['identity', 'sessions', 'std', 'terms']
         """
+        if self._terms.get("device", "") is None:
+            raise StateError(
+                f"the run of {self.name!r} cannot say yet which generator draws its normals, and "
+                "with another one it would have other noise: take it after make_private or the "
+                "first step, or call noise.bind(counton.training.device.generator_of(tensor)) first"
+            )
         run: dict[str, Any] = {
             "identity": self._identity,
             "sessions": [list(each) for each in self._sessions],
@@ -311,8 +320,8 @@ class TrainingNoise:
             squares = sum(trees.squared_norm(array) for _, array in found)
             self.check_length(step, math.sqrt(squares))
         places = {}  # for each parameter its size, and the range of coordinates here
+        self._find_device([array for _, array in found])
         for name, array in found:
-            self._find_device(array)
             here = math.prod(array.shape)
             first, size = (shards or {}).get(name, (0, here))
             places[name] = size, first, first + here
@@ -341,7 +350,7 @@ class TrainingNoise:
             InvalidInput, StateError: as `add`.
         """
         self.check_step(step)
-        self._find_device(None)
+        self._find_device([None])
         stop = size if stop is None else stop
         size = check_integer("size", size, 1)
         found: Singles = self._next(step, {name: (size, first, stop)})[name].noise(step)
@@ -635,12 +644,15 @@ class TrainingNoise:
             there, std = dict(run["terms"]), float(run["std"])
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
-        if self._terms.get("device", "") is None and there.get("device"):
-            self.bind(str(there["device"]))
         here = self._all_terms
+        if here.get("device", "") is None:  # no gradient has come: it is that of the run
+            here = here | {"device": there.get("device") or "not known"}
         other = [name for name in here | there if there.get(name, there) != here.get(name, here)]
         if other:
-            stated, wanted = (shorten(str(terms.get(other[0]))) for terms in (there, here))
+            stated, wanted = (
+                shorten(str(({"device": "the host"} | terms).get(other[0])))
+                for terms in (there, here)
+            )
             raise StateError(
                 f"the run belongs to another noise than {self.name!r}, or to other settings: its "
                 f"{other[0]} is {stated}, but here it is {wanted}; with two settings neither "
@@ -652,6 +664,8 @@ class TrainingNoise:
                 f"the saved run of {self.name!r} states noise of standard deviation {std!r}, but "
                 f"this noise has {self.std!r}: give the value that noise.run had, unchanged"
             )
+        if self.on_device:
+            self.bind(str(here["device"]))
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
@@ -790,31 +804,34 @@ class TrainingNoise:
         """True if normals are drawn on the device of the gradients."""
         return "device" in self._terms
 
-    def bind(self, device: str) -> None:
-        """State which generator draws the normals, on which device: for all steps the same one,
-        because another could not draw earlier normals again.
+    def bind(self, *devices: str) -> None:
+        """State which generator draws the normals, on which device: for all parameters and steps
+        the same one, because another could not draw earlier normals again.
 
         Raises:
-            StateError: earlier steps had another one.
+            StateError: earlier steps, or two of the devices, had another one.
         """
-        stated = self._terms["device"]
-        if stated not in (None, device):
-            raise StateError(
-                f"the normals of {self.name!r} were drawn by {stated}, but here {device} draws, "
-                "which cannot draw them again: continue with that one, or begin a run under "
-                "another name"
-            )
-        self._terms["device"] = device
-        vars(self).pop("_all_terms", None)
+        stated = self._terms["device"] or next(iter(devices), None)
+        for device in devices:
+            if device != stated:
+                raise StateError(
+                    f"the normals of {self.name!r} were drawn by {stated}, but here {device} "
+                    "draws, which cannot draw them again: continue with that one, or begin a run "
+                    "under another name"
+                )
+        self._terms["device"] = stated
+        for of_terms in ("_all_terms", "fingerprint"):
+            vars(self).pop(of_terms, None)
 
-    def _find_device(self, array: Any) -> None:
-        if self.on_device and not trees.is_torch(array):
+    def _find_device(self, arrays: Sequence[Any]) -> None:
+        if not self.on_device:
+            return
+        if not all(map(trees.is_torch, arrays)):
             raise InvalidInput(
                 "where='device' draws noise for tensors of PyTorch alone: give tensors, take "
                 "counton.training.optax.private_aggregate with JAX, or leave where out"
             )
-        if self.on_device:
-            self.bind(generator_of(array))
+        self.bind(*map(generator_of, arrays))
 
 
 def _unreadable(error: Exception) -> StateError:

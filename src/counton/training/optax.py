@@ -106,15 +106,15 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             "so training could not go on after a stop: use PoissonBatches or FixedEpochs; or keep "
             "this sampler and call noise.add on each step's gradient instead"
         )
-    noise.take()
     if noise.on_device:
         noise.bind(f"JAX {jax.__version__}, partitionable {jax.config.jax_threefry_partitionable}")
+    noise.take()
     strategy = noise.strategy
     steps = range(1, strategy.steps + 1)
     scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
     outputs = np.array(strategy.outputs, np.float32)
     decays = np.array(strategy.decays, np.float32)
-    normals = normals_inside(strategy, noise.subkey) if noise.on_device else None
+    normals = normals_inside(strategy) if noise.on_device else None
 
     def init(parameters: Any) -> NoiseState:
         buffers = {
@@ -133,22 +133,31 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         else:
             summed, rows, present = updates, None, 0
 
+        named = trees.named(summed)
+        arrays = [array for _, array in named]
+        words = {
+            name: np.frombuffer(noise.subkey(name, math.prod(array.shape), "")[:8], "<u4")
+            for name, array in (named if noise.on_device else ())
+        }
+
         def check(at: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
             noise.check_step(int(at))
             if rows is not None:
                 noise.check_count(int(at), rows, int(present))
             noise.check_length(int(at), float(length))
             _check(noise, int(at), _from_numbers(run), digest.tobytes())
-            return at
+            return at, words
 
-        arrays = [array for _, array in trees.named(summed)]
         squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
         length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
         found = (step, state.run, _digest(arrays), length, jnp.asarray(present))
         # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
         # waits for effects when a program ends, and not for what is pure: threads which then call
-        # Python would abort the process.
-        given = jax.experimental.io_callback(check, jax.ShapeDtypeStruct((), jnp.int32), *found)
+        # Python would abort the process. Secret words come from here too: constants
+        # of a compiled program can be read in it.
+        pair = jax.ShapeDtypeStruct((2,), jnp.uint32)
+        kinds = jax.ShapeDtypeStruct((), jnp.int32), dict.fromkeys(words, pair)
+        given, secret = jax.experimental.io_callback(check, kinds, *found)
         buffers: dict[str, Any] = {}
 
         def noisy(name: str, array: Any) -> Any:
@@ -157,7 +166,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
                 return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
 
             if normals is not None:
-                drawn = normals(name, array.shape, given, state.run)
+                drawn = normals(secret[name], array.shape, given, state.run)
             else:
                 result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
                 drawn = jax.experimental.io_callback(fresh, result, given, state.run)

@@ -110,9 +110,9 @@ class PrivateSteps:
                     f"{plain_name(name)!r} without the prefixes of wrappers, and would have equal "
                     "noise: rename one"
                 )
+        if noise.on_device:
+            noise.bind(*map(generator_of, mine))
         noise.take()
-        for parameter in mine if noise.on_device else ():
-            noise.bind(generator_of(parameter))
         self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
         self._sums: dict[str, Any] = {}
         self._rows = 0
