@@ -129,7 +129,7 @@ def test_whom_to_protect_has_no_usual_answer_and_its_columns_are_listed(
         ("timezone", "Berlin", "Europe/Berlin", "'Berlin'"),
         ("every", "soon", "1d", "window length 'soon' is not a whole number"),
         ("start", "yesterday", "2020-10-24", "'yesterday'"),
-        ("holds", "some", "all", "covers=some is not a length"),
+        ("holds", "some", "all", "some: give all, new, or"),
         ("holds", "12h", "all", "covers=12h covers no whole window"),
         ("by", "shop", "none", "there is no column 'shop'"),
         ("most", "0", "3", "would count nothing; it is how many"),

@@ -104,6 +104,10 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
         (("steps = 30", "steps = true"), "must be a whole number"),
         (('statistic = "average"', 'statistic = "mean"'), "give one of count, sum"),
         (('by = "page"', 'lower = 3\nby = "page"'), "is an option of another statistic"),
+        (
+            ('by = "page"', 'value = "n"'),
+            "is an option of another statistic; did you mean 'counts'",
+        ),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
         (('events = "e.csv"', ""), "lacks the key 'events'"),
     ],

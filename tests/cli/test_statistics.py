@@ -272,9 +272,9 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     for words, said in (
         ("distinct --lower 4", "No such option: --lower"),
         ("distinct --help", "No such option: --help"),
-        ("nothing", "--of names no statistic: 'nothing'; give one of count"),
+        ("nothing", "--of: there is no statistic 'nothing'; give one of count"),
         ("top-k '", "cannot be read as a command"),
-        ("", "--of names no statistic: ''"),
+        ("", "--of: there is no statistic ''; give"),
     ):
         done = place("plan", "--of", words, *common)
         assert done.code == 2

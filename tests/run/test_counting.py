@@ -206,7 +206,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
         ({"what": "sum"}, "release has no argument 'what'"),
         ({"steps": "6"}, "give a whole number"),
         ({"events": 3}, "neither the path of a file nor a data frame"),
-        ({"value": "paid"}, "is an option of sum"),
+        ({"value": "paid"}, "did you mean 'counts'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_changes_nothing(

@@ -37,7 +37,7 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match="steps is 'many'"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidInput, match="what is 'cuont', which is not known; did you mean 'count'"
+        InvalidInput, match=r"no statistic 'cuont' \(did you mean 'count'\?\); give"
     ):
         release("cuont", FRAME, state=state)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="unknown is 'skip'; use one of"):
@@ -69,9 +69,8 @@ def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
     ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
 )
 def test_other_words_for_a_statistic_are_known(asked: Any, meant: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidInput, match=f"what is '{asked}', which is not known; did you mean '{meant}'"
-    ):
+    told = rf"there is no statistic '{asked}' \(did you mean '{meant}'\?\); give one of count,"
+    with pytest.raises(InvalidInput, match=told):
         release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton import read
-from counton.base.errors import InvalidInput, OldCopy
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
 from counton.released.figures import totals_curves, window_curves
 from counton.run import Job, export, mark, publish, run
 from counton.run.runs import commit, read_rows
@@ -226,6 +226,12 @@ def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
     state.write_bytes(old)
     with pytest.raises(OldCopy):
         mark(state, "2024-03-01", "counter broken")
+
+
+def test_a_stream_that_is_not_there_is_a_mistake_of_its_name(tmp_path: Path) -> None:
+    run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
+    with pytest.raises(RequestMismatch, match="has no stream 'cuont'; it has 'count'"):
+        mark(tmp_path / "s.db", "2024-03-01", "counter broken", name="cuont")
 
 
 def test_published_rows_come_with_the_notes(tmp_path: Path) -> None:

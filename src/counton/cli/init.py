@@ -14,7 +14,7 @@ import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import with_capital
-from counton.base.lengths import PERIODS
+from counton.base.lengths import LENGTH, PERIODS
 from counton.cli.init_options import FirstOptions
 from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, counted_column, promise
@@ -103,7 +103,11 @@ def _rows_of_files(answer: str) -> dict[str, Any]:
     >>> _rows_of_files("all"), _rows_of_files("7d"), _rows_of_files("new")
     ({'append': False}, {'covers': '7d'}, {'append': True})
     """
-    return {"covers": answer} if answer not in ("all", "new") else {"append": answer == "new"}
+    if answer not in ("all", "new"):
+        if not LENGTH.fullmatch(answer):
+            raise InvalidInput(f"{field('holds', answer)}: give all, new, or a length such as 7d")
+        return {"covers": answer}
+    return {"append": answer == "new"}
 
 
 def _whole(answer: str) -> dict[str, Any]:

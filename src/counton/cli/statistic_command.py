@@ -26,7 +26,7 @@ from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_fir
 from counton.frame.options import MissingOptions
 from counton.job.job import Job, JobStatement
 from counton.job.kinds import refuse_stated
-from counton.statistics.catalogue import hint, is_keyword, keywords, statistic_named
+from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -243,8 +243,8 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     name, *rest = parts or [""]
     if not is_keyword(name):
         raise InvalidInput(
-            f"{field(option)} names no statistic: {name!r}{hint(name)}; give one of "
-            f"{', '.join(keywords())}, followed by its options, as in 'top-k --domain A,B'"
+            f"{field(option)}: {no_statistic(name)}, followed by its options, as in 'top-k "
+            "--domain A,B'"
         )
     of = statistic_named(name)
     found: list[Job] = []

@@ -37,13 +37,14 @@ from counton.job.kinds import refuse_of_service
 from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
+    other_name,
     own_options,
     words_of_files,
 )
 from counton.privacy.contribution import checked_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
-from counton.statistics.catalogue import hint, is_keyword, keywords, statistic_named
+from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
 from counton.statistics.report_members import SHARE, WITHIN
 
 if TYPE_CHECKING:
@@ -385,10 +386,7 @@ def _job(
         )
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
     if not is_keyword(what):
-        raise InvalidInput(
-            f"{where}: there is no statistic {what!r}{hint(what)}; give one of "
-            f"{', '.join(keywords())}"
-        )
+        raise InvalidInput(f"{where}: {no_statistic(what)}")
     known = _keys(own_options(what))
     if empty := [key for key in MUST_BE_SAID if (defaults | own).get(key) == ""]:
         whom = (
@@ -412,7 +410,8 @@ def _job(
             if key in others and shared:
                 continue  # a default for other jobs, whose statistic has this option
             in_python = [item.key for item in known.values() if item.name == key]
-            near = in_python or get_close_matches(key, [*known, STATISTIC], 1)
+            near = in_python or other_name(key, known)
+            near = near or get_close_matches(key, [*known, STATISTIC], 1)
             meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
             is_none = "is not an option of jobs"
             if key in others:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -222,6 +222,15 @@ def words_of_files() -> dict[str, str]:
     return {"what": "statistic", **words}
 
 
+def other_name(name: str, known: Collection[str]) -> list[str]:
+    """Return the option that has the meaning of one that other statistics have.
+
+    >>> other_name("value", ["levels", "counts"]), other_name("value", ["value", "lower"])
+    (['counts'], [])
+    """
+    return ["counts"] if name == "value" and "counts" in known else []
+
+
 def check_own_options(job: Job) -> None:
     """Check the names and types of the options that a job states for its statistic."""
     known = {option.name: option for option in own_options(job.what)}
@@ -237,6 +246,8 @@ def check_own_options(job: Job) -> None:
         what = f"is an option of {', '.join(having)}, and this statistic is {job.what}"
         if not having:
             what = "is not an option of jobs"
+        near = "".join(f"did you mean {one!r}?" for one in other_name(name, known))
         raise InvalidInput(
-            f"{field(name, value if isinstance(value, str | int) else None)} {what}; leave it out"
+            f"{field(name, value if isinstance(value, str | int) else None)} {what}; "
+            f"{near or 'leave it out'}"
         )

@@ -61,8 +61,8 @@ def mark(
         )
     with Store(state) as store:
         name = only_name(store.streams) if name is None else name
+        reader = store.reader(name)  # raises if there is no such stream
         store.position(name)  # raises if the state is an old copy
-        reader = store.reader(name)
         definition = Definition.reopen(reader.design, reader.details)
         windows = definition.cut
         moment = microseconds(parse_time(window, windows.timezone))

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 
 if TYPE_CHECKING:
@@ -100,12 +100,11 @@ def nearest(name: object) -> str | None:
     return found or (others.get(near[0], near[0]) if near else None)
 
 
-def hint(name: object) -> str:
-    """Return the end of a message on an unknown statistic, which suggests the closest name; "" if
-    none is close.
-    """
+def no_statistic(name: object) -> str:
+    """Return a message on an unknown statistic, which suggests the closest name."""
     found = nearest(name)
-    return "" if found is None else f"; did you mean {found!r}?"
+    near = "" if found is None else f" (did you mean {found!r}?)"
+    return f"there is no statistic {quote(name)}{near}; give one of {', '.join(keywords())}"
 
 
 @cache
@@ -117,10 +116,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     """
     where = OWN.get(keyword) or _others().get(keyword)
     if where is None:
-        raise InvalidInput(
-            f"{field('what')} is {quote(keyword)}, which is not known{hint(keyword)}; give one of "
-            f"{', '.join(keywords())}"
-        )
+        raise InvalidInput(no_statistic(keyword))
     module, _, name = where.partition(":")
     try:
         found: Any = getattr(import_module(module), name)
