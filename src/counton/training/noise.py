@@ -302,7 +302,7 @@ class TrainingNoise:
         self.check_step(step)
         if batch is not None:
             self.check_batch(step, batch)
-        found = trees.named(gradients)
+        found = trees.distinct_leaves(gradients)
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
                 f"shards are {quote(shards)}; give a mapping from names of gradients to pairs: the "

@@ -119,7 +119,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     def init(parameters: Any) -> NoiseState:
         buffers = {
             name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
-            for name, array in trees.named(parameters)
+            for name, array in trees.distinct_leaves(parameters)
         }
         drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
         run = jax.experimental.io_callback(lambda: _begin(noise), drawn)
@@ -133,7 +133,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         else:
             summed, rows, present = updates, None, 0
 
-        named = trees.named(summed)
+        named = trees.distinct_leaves(summed)
         arrays = [array for _, array in named]
         words = {
             name: np.frombuffer(noise.subkey(name, math.prod(array.shape), "")[:8], "<u4")

@@ -37,7 +37,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(child, _below(prefix, name))
 
 
-def named(tree: Any) -> list[tuple[str, Any]]:
+def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
     """Return the name and the array of each leaf; raise `InvalidInput` if two have one name."""
     found, seen = list(leaves(tree)), set[str]()
     for name, _ in found:
