@@ -211,7 +211,9 @@ ROOT = Path(__file__).parents[2]
 IN_REPORTS = {
     "counted_ranks": "tests/run/test_reports_of_people.py",
     "counts_users": "tests/run/test_reports_of_people.py",
+    "for_people": "tests/run/test_reports_of_people.py",
     "many_groups": "tests/statistics/test_grouped.py",
+    "norms_of_people": "tests/run/test_reports_of_people.py",
     "rank_digits": "tests/run/test_reports_of_people.py",
 }
 

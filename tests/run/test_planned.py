@@ -153,7 +153,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     wrong = {
         "later": Job("count", job.events, job.keeping.state),
         "lines": made("ranges once", tmp_path).having(
-            label=None, domain=None, value="paid", name="lines"
+            label=None, domain=None, counts="paid", name="lines"
         ),
         "groups": job.having(by="page", events=events, domain=str(events), name="groups"),
     }
