@@ -257,7 +257,9 @@ def test_a_withdrawn_newest_window_hides_nothing(watched: Page, stream: str) -> 
     named = texts(page, "#newest tbody th")
     page.route("**/series?**", _without_the_newest)
     watched.open(stream)
-    assert sorted(texts(page, "#newest tbody th")) == sorted(named)
+    found = texts(page, "#newest tbody th")
+    # By noise alone another group may be among the largest in another window.
+    assert len(found) == len(named) if stream == "best" else {*found} == {*named}
     assert history(page)
     for part in ("#chart", "#history-card", "#downloads"):
         assert page.locator(part).is_visible()
@@ -285,6 +287,8 @@ def test_new_streams_appear_and_lost_ones_go(watched: Page) -> None:
     page.route("**/v1/streams/visits**", lambda route: route.fulfill(status=404, json={}))
     watched.drawn("paid")
     assert texts(page, "#streams option") == ["paid"]
+    assert all("404" in one for one in watched.complaints)
+    watched.complaints.clear()  # the browser tells of what is lost
 
 
 @pytest.mark.parametrize(
