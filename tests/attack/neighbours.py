@@ -295,7 +295,7 @@ def draw_once(chance: random.Random) -> Case:
     _, defined = ONCE[name]
     nights = [[row(chance) for _ in range(chance.randrange(7))] for _ in range(2)]
     people, ids = dict(chance.choice(ONCE_PEOPLE)), chance.random() < 0.5
-    if "value" in defined:
+    if "counts" in defined:
         unit = [[0, [*row(chance, odd=True)[:4], chance.choice(ODD_ONES)]]]
         people, ids = {}, False
     else:

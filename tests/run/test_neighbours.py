@@ -125,11 +125,11 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
     what, defined = ONCE[statistic]
     options = {**defined, "missing": "skip", "bad_rows": "quarantine", "unknown": "drop"}
     nights = [list(rows) for rows in usual]
-    if "value" in defined:
+    if "counts" in defined:
         rows, people, ids = [(*rows[0][:4], one)], {}, False
     if replaced:
         options, people, rows = {**options, "replace": True}, {}, rows[:2]
-        if "value" in defined:
+        if "counts" in defined:
             rows = [(*row[:4], 1) for row in usual[1][:1]] + rows
         ids = False
     elif people:
