@@ -193,7 +193,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         "holds Float64, and one such number can be written as several texts",
     )
     refused(asked.having(time="paid"), frame, "holds Float64, not times")
-    refused(asked.having(what="episodes"), frame, "what is 'episodes', which is not known")
+    refused(asked.having(what="episodes"), frame, "there is no statistic 'episodes'")
     refused(asked.having(time=None), frame, "a new stream needs time")
     refused(asked, rows, "is not a Spark frame")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
