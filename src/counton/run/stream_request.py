@@ -43,7 +43,7 @@ from counton.run.definition import (
     cut_of,
     rows_of_each_group,
 )
-from counton.state.unit_names import SpentUnit, unit_word
+from counton.state.unit_names import SpentUnit, protects_users, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import is_tallied
@@ -138,7 +138,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
     # The word that is stated, or that the state has for such a unit already.
-    kind = "event" if job.people.user is None and job.people.moves is None else "user"
+    kind = "user" if protects_users(record) else "event"
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
     unit = unit_word(units, kind, unit, kind)

@@ -133,10 +133,17 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     return with_clock(unit, steps, *cut, zone, str(column))
 
 
+def protects_users(record: Mapping[str, Any]) -> bool:
+    """Return True if a stream with these options protects users, whatever a row describes: a column
+    names them, or the table was made of at most so many events of each (``moves``).
+    """
+    return record.get("user") is not None or record.get("moves") is not None
+
+
 def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
     """Return "event", "user", "edge" or "letter"; None if the public facts do not say."""
     record = record_in(details)
-    if not {"user", "moves"}.isdisjoint(record):  # whatever each row describes
+    if protects_users(record):
         return "user"
     if saved is not None:
         from counton.statistics.live_statistic import statistic_of
