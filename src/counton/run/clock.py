@@ -298,7 +298,7 @@ def windows_covered_by(
     """Return the numbers of the windows of which a job's rows are all; None if the rows are new, or
     known one by one.
 
-    ``until``: the time up to which windows are released, as in `windows_ended`.
+    ``until``: the time up to which windows are released, as in `windows_ended`; None without them.
     """
     if not definition.cut.goes_on:
         return range(1, 2)
@@ -306,14 +306,14 @@ def windows_covered_by(
         return None
     if job.rows.covers is None and not repeats_all_rows(job):
         return range(max(released + 1 - definition.cut.lags, 1), ended + 1)
-    last = ended if until is None else last_ended(job, definition.cut, until)
+    assert until is not None
+    last = last_ended(job, definition.cut, until)
     return covered_windows(job.rows.covers, definition.cut, released, ended, last)
 
 
 def last_ended(job: Job, windows: Windows, until: int) -> int:
     """Return how many windows have ended, of which a watermark may hold some back."""
-    us = until + length_of(job.lateness.watermark)
-    return windows.steps if us >= windows.end else windows.ended_by(us)
+    return windows.ended_by(until + length_of(job.lateness.watermark))
 
 
 def refuse_unproven(job: Job, definition: Definition) -> None:

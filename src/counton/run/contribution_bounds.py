@@ -11,10 +11,10 @@ them be replaced (`counton.run.slots`).
 
 **Memory.** For each taken row the state keeps a *mark*: the user's digest, the window, the group
 and the value; with ``most_a_window`` also the window that releases it, with ``recounts`` how often
-its slot was replaced. A file of all events holds
-earlier taken rows again. A row is known if a remembered one has its user, window, group and value:
-rows that agree in these have the same effect. With a column of ids, ids tell rows apart, unit by
-unit: otherwise one unit's ids would decide which rows of another count.
+its slot was replaced. A file of all events holds earlier taken rows again. A row is known if a
+remembered one has its user, window, group and value: rows that agree in these have the same effect.
+With a column of ids, ids tell rows apart, unit by unit: otherwise one unit's ids would decide which
+rows of another count.
 
 **Forgetting.** Rows that are older than `Windows.remembered_days` at the end of the last released
 window count nowhere. With periods these are the rows of periods that ended before then; with ids,
@@ -290,14 +290,14 @@ class ContributionBounder:
 
     def _read_slots(self, of_users: dict[int, marks.MarkSet], inside: range) -> dict[int, Slots]:
         """Return the slots of each period, without rows of ``inside`` that the input lacks."""
-        given = [
-            (period, row_hashes([rows.key, rows.step, rows.group, rows.total]))
-            for rows, period, _ in map(self._open, self.held.by_keys())
-        ]
-        none = np.zeros(0, np.uint64)
+        given: dict[int, list[marks.Digests]] = {}
+        for rows, period, _ in map(self._open, self.held.by_keys()):
+            hashes = row_hashes([rows.key, rows.step, rows.group, rows.total])
+            for number, places in _by_number(period):
+                given.setdefault(number, []).append(hashes[places])
         found = {}
         for number, part in of_users.items():
-            theirs = np.concatenate([none, *(one[period == number] for period, one in given)])
+            theirs = np.concatenate([np.zeros(0, np.uint64), *given.get(number, ())])
             found[number] = Slots.read(part, theirs, inside, self._recounts)
         return found
 

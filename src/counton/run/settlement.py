@@ -175,15 +175,14 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job, store, saved = opened.job, opened.store, opened.saved
     before = None
     if saved is not None:
-        from counton.run.later_run import refuse_ended
+        from counton.run.later_run import refuse_ended, refuse_other
 
         before = Definition.reopen(saved.design, saved.details)
         refuse_ended(job, before)
     first = checked_source(job) if saved is None else None
-    aside, accepted = job.format.policies().quarantine, False
-    if isinstance(job.events, Source):
-        accepted = job.events.accepted
-    if aside is not None and not accepted:  # no run may read what another sets aside
+    aside = job.format.policies().quarantine
+    # No run may read what another sets aside.
+    if aside is not None and not (isinstance(job.events, Source) and job.events.accepted):
         from counton.run.written_files import check_output
 
         read = [Path(path) for path in event_paths(job.events, job.format.file_format)]
@@ -197,8 +196,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
         definition = define(job, [*(() if store is None else store.units), *units])
     else:
-        from counton.run.later_run import refuse_other
-
         definition = before
         refuse_other(job, definition)
     refuse_unproven(job, definition)

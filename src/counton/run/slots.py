@@ -57,7 +57,7 @@ class Slots(NamedTuple):
         freed = lost & (used < recounts)
         free, none = freed | (step == 0), np.zeros(len(step), np.int64)
         empty = slots._replace(facts=(none, none, none, used + freed))
-        lacking = int(lost.sum()) - int(freed.sum())
+        lacking = int((lost & ~freed).sum())
         return cls(_at(slots, ~free), _at(empty, free), _at(slots, freed), lacking)
 
     def fill(self, new: MarkSet | None) -> MarkSet:
