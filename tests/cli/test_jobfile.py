@@ -320,6 +320,10 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
     assert place("end", str(file.parent / "v.db"), "--name", "visits", "--drop-waiting").code == 0
+    # Nothing is looked for then: neither the rows, nor where bad ones would go.
+    (file.parent / "bad").mkdir()
+    aside = 'out = "visits.csv"\nbad-rows = "quarantine:bad"'
+    file.write_text(few.replace('out = "visits.csv"', aside))
     done = place.plain("run", str(file))
     assert (done.code, done.err) == (0, "")
     assert "stream 'visits' has ended at step 2: nothing to release" in done.out

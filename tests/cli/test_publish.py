@@ -204,6 +204,22 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     assert (done.code, "the state is an old copy; restore the newest copy" in done.err) == (7, True)
 
 
+def test_tables_of_an_earlier_version_are_refused_with_what_to_do(place: Any) -> None:
+    out = place.folder / "d.db"
+    place.count(place.write("e.csv", ROWS[:3]))
+    publish(place.state, out)
+    place("count", place.write("e.csv", ROWS), *place.again)
+    connection = sqlite3.connect(out)
+    with connection:
+        connection.execute("DROP VIEW counton_releases")
+        connection.execute("ALTER TABLE counton_published_rows DROP COLUMN note")
+    connection.close()
+    done = place("publish", str(place.state), "--to", str(out))
+    said = "an earlier version of counton made them; publish to another database (--to)"
+    assert (done.code, said in " ".join(done.err.split())) == (2, True), done.err
+    assert place("publish", str(place.state), "--to", str(place.folder / "new.db")).code == 0
+
+
 def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) -> None:
     state = str(tmp_path / "s.db")
     with Stream.create(state, "visits", Binary(9), PureDP(1)) as stream:

@@ -94,6 +94,22 @@ def test_events_of_which_few_stand_in_one_step(strategy: Any, most: int, a_step:
     assert (moved**2).sum(axis=1).max() <= claimed.l2_squared
 
 
+@pytest.mark.parametrize("strategy", [Binary(8), Independent(8), KAry(8, 2, False)], ids=repr)
+def test_a_unit_that_counts_again_counts_in_as_many_more_steps(strategy: Any) -> None:
+    """It is in two steps, far apart, and once more in two others, which may be beside them."""
+    again = Contribution.add_remove(steps=2, separation=3).in_steps(2)
+    moved = again.sensitivities(
+        sensitivities(strategy, steps=again.steps, separation=again.separation), 1
+    )
+    columns = np.asarray(matrices(strategy)[1], float)
+    once = [one for one in combinations(range(8), 2) if one[1] - one[0] >= 3]
+    ways = [np.eye(8)[[*one, *other]].sum(axis=0) for one, other in combinations(once, 2)]
+    ways = [way for way in ways if way.max() == 1]  # each time in other steps
+    assert moved.l1 >= max(np.abs(columns @ way).sum() for way in ways)
+    few = Contribution.events(3).in_steps(2)
+    assert (few.most, few.most_a_step) == (6, 3)
+
+
 def test_columns_of_other_weights() -> None:
     column = (4, 2, 1)
     sensitivity = Contribution.replace(2).sensitivities(Sensitivity(7, 21), cells=3)

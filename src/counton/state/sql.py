@@ -185,14 +185,14 @@ class Connections:
             connection.execute("COMMIT")
         except BaseException:
             broken = True  # unless the transaction ends, whatever interrupts it
-            try:
+            with suppress(Exception):  # it is broken, or the database has ended the transaction
                 connection.execute("ROLLBACK")
                 broken = False
-            except Exception:  # it is broken, or the database has ended the transaction
-                connection.abandon()
             raise
         finally:
-            if not broken and len(self._idle) < _MOST_IDLE:
+            if broken:
+                connection.abandon()
+            elif len(self._idle) < _MOST_IDLE:
                 self._idle.append(driver)
             else:
                 driver.close()
