@@ -10,7 +10,10 @@ def test_each_slip_has_its_place(mutant: Mutant) -> None:
     text = (ROOT / "src/counton" / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.right) == 1
     assert mutant.wrong != mutant.right
-    assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.killed_by)
+    for test in mutant.killed_by:
+        file, _, name = test.partition("::")
+        assert (ROOT / file).exists()
+        assert not name or f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), name
 
 
 def test_the_reference_alone_finds_eight_slips() -> None:

@@ -239,9 +239,7 @@ def repeats_all_rows(job: Job) -> bool:
     return not (job.rows.append or (query is not None and "since" in moments_named(query)))
 
 
-def covered_windows(
-    covers: str | None, windows: Windows, released: int, ended: int, last: int
-) -> range:
+def covered_windows(covers: str, windows: Windows, released: int, ended: int, last: int) -> range:
     """Return the numbers of the windows of which an input holds all rows.
 
     They hang on the job, the clock and the released step, never on the rows: otherwise one row
@@ -249,7 +247,7 @@ def covered_windows(
 
     Args:
         covers: length of time before the end of window ``last``, such as "7d"; only whole windows
-            within it are covered. None: all windows since the first.
+            within it are covered.
         windows: windows of the stream.
         released: number of released steps.
         ended: number of windows that a run releases; no later one is covered.
@@ -265,8 +263,6 @@ def covered_windows(
     >>> covered_windows("7d", days, 9, 10, 10), covered_windows("7d", days, 9, 10, 11)
     (range(4, 11), range(5, 11))
     """
-    if covers is None:
-        return range(1, ended + 1)
     covered = windows.within(covers, max(last, released))
     covered = range(covered.start, min(covered.stop, max(ended, released) + 1))
     if ended <= released or covered.start <= released + 1:
@@ -304,8 +300,9 @@ def windows_covered_by(
         return range(1, 2)
     if definition.new_rows or (definition.counting.users and not has_slots(job, definition)):
         return None
-    if job.rows.covers is None and not repeats_all_rows(job):
-        return range(max(released + 1 - definition.cut.lags, 1), ended + 1)
+    if job.rows.covers is None:
+        first = 1 if repeats_all_rows(job) else max(released + 1 - definition.cut.lags, 1)
+        return range(first, ended + 1)
     assert until is not None
     last = last_ended(job, definition.cut, until)
     return covered_windows(job.rows.covers, definition.cut, released, ended, last)

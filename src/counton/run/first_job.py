@@ -58,7 +58,8 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     file = state_file(job.keeping.state)
     check_places(file, file_of(job.keeping.key))
     plan = planned_job(job)
-    covered_windows(job.rows.covers, plan.definition.cut, 0, 1, 1)  # a window at least
+    if job.rows.covers is not None:
+        covered_windows(job.rows.covers, plan.definition.cut, 0, 1, 1)  # a window at least
     return job, plan
 
 

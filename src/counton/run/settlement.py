@@ -157,7 +157,8 @@ def resolve(
     try:
         settled = _settle(opened, units)
         job, definition = settled.job, settled.definition
-        length_of(job.lateness.watermark)
+        if job.lateness.watermark is not None:
+            length_of(job.lateness.watermark)  # refuses a wrong one
         if job.people.retain is not None:
             from counton.run.erasure import check_retain
 
