@@ -25,8 +25,7 @@ from counton.privacy import ZCDP
 from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.graphs import graph_statistic as graphs
-from counton.statistics.readings import place_of_name
-from counton.statistics.statistic import neighbours_differ, restore
+from counton.statistics.statistic import neighbours_differ, place_of_name, restore
 from counton.statistics.statistic_plan import unit_sensitivities, unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry
 

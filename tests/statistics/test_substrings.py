@@ -13,7 +13,7 @@ from counton.base.distributions import Run, Runs
 from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Running, Substrings
-from counton.statistics.readings import OnDemandReading
+from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import restore
 from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, KAry, SqrtToeplitz

@@ -12,7 +12,9 @@ from counton import Contribution
 from counton.base.distributions import BoundedChange
 from counton.numbers import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
-from counton.statistics.readings import Cells, OnDemandReading, Reading
+from counton.statistics.cells import Cells
+from counton.statistics.live_statistic import OnDemandReading
+from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, Statistic, neighbours_differ
 from counton.statistics.tally_statistic import Part, Sums
 

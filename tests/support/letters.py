@@ -11,7 +11,7 @@ from counton import Contribution
 from counton.base.errors import InvalidInput
 from counton.statistics import Exact, Statistic
 from counton.statistics.catalogue import KNOWN
-from counton.statistics.readings import OnDemandReading
+from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import Card, Events, NamedCells
 
 

@@ -21,8 +21,8 @@ from counton.numbers.node_law import sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
-from counton.statistics.readings import place_of_name, read_release
-from counton.statistics.statistic import NamedCells, Statistic, restore
+from counton.statistics.readings import read_release
+from counton.statistics.statistic import NamedCells, Statistic, place_of_name, restore
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Independent, StreamStrategy, matrices
 

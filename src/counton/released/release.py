@@ -46,7 +46,8 @@ from counton.released.stream_words import (
 )
 from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.by_group import inner_of, members_of
-from counton.statistics.readings import Cells, Readings
+from counton.statistics.cells import Cells
+from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

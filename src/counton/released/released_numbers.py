@@ -57,7 +57,8 @@ from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.ranking import ranked_numbers, ranking_of
-from counton.statistics.readings import Readings, place_of_name
+from counton.statistics.readings import Readings
+from counton.statistics.statistic import place_of_name
 
 if TYPE_CHECKING:
     from counton.released.revisions import Revisions

@@ -42,8 +42,8 @@ from counton.base.exact_sums import refuse_overflow
 from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
+from counton.statistics.cells import Cells
 from counton.statistics.count import ClippedValues, Sum, besides_clipped, units_of_values
-from counton.statistics.readings import Cells
 from counton.statistics.statistic import Card, ErrorScale, Statistic
 from counton.statistics.tally_statistic import X
 

@@ -16,8 +16,17 @@ from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.readings import Cells, Reading, says_cells
-from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, distinct_names
+from counton.statistics.cells import Cells
+from counton.statistics.readings import Reading, read_cells
+from counton.statistics.statistic import (
+    Card,
+    ErrorScale,
+    Events,
+    Exact,
+    Statistic,
+    distinct_names,
+    says_cells,
+)
 from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
@@ -44,7 +53,7 @@ class GroupedReading(Reading):
         place, inner = self.statistic.group(group), self.statistic.inner
         first = place * (np.size(self.release.value) // len(self.statistic.groups))
         part = self.cells.part(lambda values: values[place], self.cells.design, first)
-        return inner.card.reading(inner, part) if self._read is None else self._read(part)
+        return read_cells(inner, part) if self._read is None else self._read(part)
 
     @override
     def since(self, earlier: Reading) -> Self:
@@ -53,7 +62,7 @@ class GroupedReading(Reading):
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         inner, all_groups = self.statistic.inner, self.statistic.groups
-        plain = inner.card.reading is Reading and (inner.card.many_groups or says_cells(inner))
+        plain = inner.card.reading is None and (inner.card.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = request.groups or all_groups
             return TableNumbers.of_groups({one: self.of(one).numbers(request) for one in chosen})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.errors import (
     CountonError,
@@ -28,17 +30,21 @@ from counton.numbers import Counter, Design
 from counton.numbers.counter import OneAtATime
 from counton.numbers.counter_state import read_state, with_checksum
 from counton.numbers.design import check_shape, design_for, largest_sum
+from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.node_law import check_addresses
+from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_steps import count_events, ends_of
+from counton.statistics.ranking import Ranking, ranking_of
 from counton.statistics.readings import Reading, Readings
-from counton.statistics.statistic import neighbours_differ, restore
+from counton.statistics.statistic import NamedCells, neighbours_differ, restore
 from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
+    from counton.numbers.formulas import Estimate
     from counton.statistics.statistic import Events, Exact, Statistic
 
 _FORMAT = "counton-statistic-1"
@@ -46,6 +52,8 @@ _FORMAT = "counton-statistic-1"
 
 #: Largest number of values (steps times cells) computed at a time, and of draws of noise in memory.
 _CHUNK, _DRAWS = 2**16, 2**24
+#: Largest number of cells in one table.
+_MOST_LISTED = 2**22
 #: Requested cells whose indices differ by at most this much are computed together.
 _NEAR = 16
 
@@ -220,7 +228,9 @@ class Running:
                         taken = open_private(counter.totals_taken)
                         refuse_unreadable_cells(self.statistic, self.design, taken, changes)
                     releases = counter.release_exact(changes)
-                readings = Readings(self.statistic, steps, releases, self)
+                readings = Readings(
+                    self.statistic, steps, releases, self._read if counter is None else None
+                )
             except BaseException:
                 # Nobody has seen the counter's releases of this call: restore the counter too.
                 if counter is not None and before is not None:
@@ -327,6 +337,9 @@ class Running:
                 f"{type(self.statistic).__name__} releases all its numbers at each step and does "
                 "not keep them: keep what release returned"
             )
+        return self._read(step)
+
+    def _read(self, step: int) -> Reading:
         found: Reading = self.statistic.card.reading(self, step)
         return found
 
@@ -469,3 +482,93 @@ def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float,
         return std, None
     error = statistic_of(terms.statistic)[0].error_of
     return std * error.mean, error.what
+
+
+class OnDemandReading(Reading):
+    """The numbers of a statistic whose cells are computed on request.
+
+    It can reach exact counts: keep it as secret as the data. Noise depends on key, cell and step
+    alone, so the same question gets the same number again.
+    """
+
+    statistic: NamedCells
+
+    def __init__(self, machine: Running, step: int) -> None:
+        self.statistic = cast(NamedCells, machine.statistic)
+        self.step, self._machine = step, machine
+        self._design = machine.design
+
+    @override
+    def number_of(self, name: Any = None) -> Estimate:
+        return self._estimate(np.array([self.statistic.cell(name)], dtype=np.int64)).at(0)
+
+    @override
+    def std(self, name: Any = None) -> float:
+        """Return the standard deviation, the same for all cells."""
+        if name is not None:
+            self.statistic.cell(name)
+        return float(self._machine.design.errors.std(range(self.step, self.step + 1))[0])
+
+    def since(self, earlier: Reading) -> Self:
+        """Raise `InvalidInput`: cells on request have no difference."""
+        raise InvalidInput(
+            "numbers that are computed on request cannot be subtracted as a whole (here of steps "
+            f"{self.step} and {earlier.step}): subtract single numbers"
+        )
+
+    def ranking(
+        self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
+    ) -> Ranking:
+        """Rank the largest cells; `rank_largest` describes the result.
+
+        Args:
+            among: cells that may be shown; None: all. Choose them without looking at releases,
+                because the intervals hold together only for a fixed set.
+
+        Raises:
+            InvalidInput: the level is out of range, a cell is unknown, or ``among`` is None and
+                there are over 2^22 cells.
+        """
+        cells = self._cells(among)
+        if not len(cells):
+            raise InvalidInput("among is empty: name at least one cell that may be shown")
+        names = [self.statistic.name_of(cell) for cell in cells.tolist()]
+        values = self._machine.values(cells, self.step)
+        return ranking_of(names, values, self._half, k, level)
+
+    def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
+        if names is not None:
+            cells = np.array([self.statistic.cell(name) for name in names], dtype=np.int64)
+            return np.unique(cells) if len(set(cells.tolist())) < len(cells) else cells
+        count = math.prod(self.statistic.cells)
+        if count > _MOST_LISTED:
+            raise InvalidInput(
+                f"there are {count:,} cells, and at most {_MOST_LISTED:,} can be listed: ask for "
+                "single cells by name"
+            )
+        return np.arange(count)
+
+    def _half(self, level: float) -> float:
+        terms = self._machine.design
+        steps = range(self.step, self.step + 1)
+        half = float(terms.errors.halfwidths(steps, level)[0])
+        return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
+
+    def describe(self) -> str:
+        """Describe the stream, the protected unit and the guarantee."""
+        return self._machine.describe()
+
+    @override
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
+        """Return the numbers of all, or of the requested cells.
+
+        Raises:
+            InvalidInput: a cell is unknown, or no cells are requested and there are over 2^22.
+        """
+        cells = self._cells(request.ask)
+        names = np.array([self.statistic.name_of(cell) for cell in cells.tolist()])
+        return TableNumbers({"cell": names}, self._estimate(cells))
+
+    def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
+        """Return the released values of some cells with their intervals."""
+        return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

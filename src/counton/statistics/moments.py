@@ -43,6 +43,7 @@ from counton.numbers.formulas import ClosedForm, Estimate, Formula, product, quo
 from counton.numbers.intervals import SMALLEST_TAIL
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
+from counton.statistics.cells import Cells
 from counton.statistics.clipping import ends_in_words
 from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
@@ -51,7 +52,7 @@ from counton.statistics.moment_intervals import (
     error_shares_of_means,
     variance_ends,
 )
-from counton.statistics.readings import Cells, Reading
+from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 

@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
-from counton.statistics.readings import Cells
+from counton.statistics.cells import Cells
 from counton.statistics.statistic import Card, Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of, records_of, user_digests

@@ -43,7 +43,8 @@ from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.readings import Cells, Reading
+from counton.statistics.cells import Cells
+from counton.statistics.readings import Reading, read_cells
 from counton.statistics.report_budget import part_design, with_weights
 from counton.statistics.report_members import (
     SHARE,
@@ -733,12 +734,12 @@ class Report(TallyStatistic):
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
         def read_derived(own: Cells) -> Reading:
-            return self.reading_of(name, source.card.reading(source, own))
+            return self.reading_of(name, read_cells(source, own))
 
         follows = read_derived if name in self.derived_from else None
         if by_group is not None:
             return GroupedReading(by_group, part, follows)
-        return source.card.reading(source, part) if follows is None else follows(part)
+        return read_cells(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """Return the numbers of a statistic that follow from the ``reading`` of another."""

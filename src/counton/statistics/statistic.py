@@ -24,7 +24,7 @@ from counton.base.exact import quote, text
 from counton.frame.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
-from counton.statistics.readings import Cells, Reading, number_of_cell, place_of_name
+from counton.statistics.cells import Cells
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -52,6 +52,8 @@ class ErrorScale(NamedTuple):
         return cls(what, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
 
+#: Largest number of names in an error message.
+_NAMED = 20
 #: Words for protected units that are not called events.
 NO_EVENTS = ("user", "edge", "letter")
 #: The columns of a table by name.
@@ -92,7 +94,7 @@ class Card:
         besides_noise: sentences on errors other than noise, such as clipping.
         units: the unit of each number; None: see `units_of`.
         reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
-            running stream.
+            running stream; None: `Reading` itself.
         whole: the total of which its numbers are parts; None: they are not.
         on_demand: there are too many cells to release all: each is computed when asked for.
         of_letters: each step has exactly one letter, unless several come in one step: removing one
@@ -137,7 +139,7 @@ class Card:
     label: Callable[[Mapping[str, Any]], str] = label_of_row
     besides_noise: Callable[[Any], Sequence[str]] | None = None
     units: Callable[[str | None, str], dict[str, str]] | None = None
-    reading: Any = Reading
+    reading: Any = None
     whole: Callable[[Cells], Estimate] | None = None
     on_demand: bool = False
     of_letters: bool = False
@@ -197,6 +199,41 @@ class Exact(ABC):
     def largest(self) -> int:
         """Upper bound on every exact count's absolute value, for cells on demand."""
         raise NotImplementedError
+
+
+def place_of_name(statistic: Statistic, name: Any) -> int:
+    """Return the index of a statistic's number.
+
+    Raises:
+        InvalidInput: no number has this name.
+
+    >>> from counton.statistics import TopK
+    >>> place_of_name(TopK(["JFK", "LGA"]), "LGA")
+    1
+    """
+    counted = statistic.card.counted
+    names = [str(one) for one in ([counted] if counted else statistic.number_names)]
+    if type(name) in (str, int) and str(name) in names:
+        return names.index(str(name))
+    there = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    raise InvalidInput(f"{quote(name)} is not among the {len(names):,} names; {there}")
+
+
+def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
+    """Return one released cell as a number.
+
+    ``name`` None is the statistic's only number.
+
+    Raises:
+        InvalidInput: there is no such number, or no name is given although there are several.
+    """
+    if name is None:
+        if math.prod(statistic.cells) != 1:
+            raise InvalidInput(
+                f"{type(statistic).__name__} has several numbers; give the name of one of them"
+            )
+        return cells.one(0)
+    return cells.one(place_of_name(statistic, name))
 
 
 class Statistic(ABC):
@@ -353,6 +390,11 @@ def distinct_names(given: Any, what: str) -> tuple[str, ...]:
     if not listed or not texts or len({*listed}) < len(listed):
         raise InvalidInput(f"{what} {quote(given)}; give a list of different texts, in order")
     return tuple(listed)
+
+
+def says_cells(statistic: Statistic) -> bool:
+    """Return True if the statistic's numbers are its released cells."""
+    return type(statistic).number_of is number_of_cell
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:

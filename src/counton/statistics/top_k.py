@@ -19,9 +19,10 @@ from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
+from counton.statistics.cells import Cells
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
-from counton.statistics.readings import Cells, Reading
+from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, Events, Exact, Statistic, distinct_names
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, records_of, split_user

@@ -27,7 +27,7 @@ from counton.statistics.graphs.graph_statistic import (
     pack_edges,
     unpack_edges,
 )
-from counton.statistics.readings import OnDemandReading
+from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import Card, Events, Exact, NamedCells
 
 _UNIT = "sighting of an edge"

@@ -16,6 +16,7 @@ from counton.base.exact import Number, exact, quote, text
 from counton.numbers.formulas import Estimate
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation, check_relation
+from counton.statistics.cells import Cells
 from counton.statistics.graphs.graph_statistic import (
     REPLACED,
     UNIT,
@@ -25,8 +26,7 @@ from counton.statistics.graphs.graph_statistic import (
     pack_edges,
     unpack_edges,
 )
-from counton.statistics.readings import Cells, place_of_name
-from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, place_of_name
 
 _MOST_WEIGHT = 2**32
 

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, quote
-from counton.statistics.readings import OnDemandReading
+from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import Card, Events, Exact, NamedCells
 
 #: Largest number of letters in an alphabet, and of words in a statistic; each word has a cell.

@@ -1,0 +1,163 @@
+"""The released cells of a statistic, from which its numbers are computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+from counton.numbers import Design, StepRelease
+from counton.numbers.design import stream_cell
+from counton.numbers.formulas import CellSum, ClosedForm, Formula, Term
+from counton.numbers.intervals import is_narrow, smooth_halfwidth
+from counton.strategies.strategy import checks_laws, largest_reads, window_rounding
+
+
+class Cells:
+    """The released cells of a statistic, at one step or as a difference of two.
+
+    They hold nothing exact. They belong to one group, or to ``groups`` at once. ``first`` is the
+    index of the first cell in the stream or, for a statistic of a report, in all its groups.
+    """
+
+    def __init__(self, release: StepRelease, first: int = 0, groups: int | None = None) -> None:
+        self.release, self.first, self.groups = release, first, groups
+
+    @property
+    def design(self) -> Design:
+        """Design of the stream."""
+        return self.release._design
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of each cell's noise, in data units."""
+        return self.release.std
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """Released values in data units, of shape ``(cells,)`` or ``(groups, cells)``."""
+        return self.in_shape(self.release.value)
+
+    def in_shape(self, each: Any) -> NDArray[Any]:
+        """Reshape one number for each cell to the shape of ``values``."""
+        return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Pair (start, stop): rows of steps start + 1 to stop count, minus the delay."""
+        return self.release.ends
+
+    def since(self, earlier: Cells) -> Cells:
+        """Subtract earlier cells of the same stream.
+
+        Raises:
+            InvalidInput: ``earlier`` is of another stream, is later, or is a difference itself; or
+                the stream does not release running totals.
+        """
+        if earlier.first != self.first:
+            raise InvalidInput(
+                "numbers of one group cannot be subtracted from those of another: give numbers of "
+                "the same group"
+            )
+        return Cells(self.release.since(earlier.release), self.first, self.groups)
+
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
+        """Return the cells ``of`` one statistic with its design and first cell's index."""
+        return Cells(self.release.part(of, terms), first)
+
+    def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
+        """Return one cell times ``scale``, with the interval of its noise's exact distribution."""
+
+        def times(each: NDArray[Any]) -> Any:
+            number = each[..., cell] if self.groups else each[cell].item()
+            return number * (int(scale) if scale.denominator == 1 else float(scale))
+
+        def ends(level: float) -> tuple[Any, Any]:
+            low, high = self.release.interval(level)
+            return times(self.in_shape(low)), times(self.in_shape(high))
+
+        return ClosedForm(
+            times(self.values),
+            ends,
+            self.std * float(scale),
+            lambda: self.sum({cell: float(scale)}),
+        )
+
+    def all(self) -> Formula:
+        """Return the sum of all cells."""
+        return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
+
+    def sum(
+        self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
+    ) -> Formula:
+        """Return a weighted sum of cells of one group.
+
+        ``grain`` is the largest rounding error of a published ``value``, by default the sum itself.
+        """
+        if value is None:
+            each = (weight * float(self.values[cell]) for cell, weight in weights.items())
+            value = math.fsum(each)
+        start, stop = self.ends
+        parts = tuple(
+            Term(float(weight), start, stop, stream_cell(self.design, self.first + cell))
+            for cell, weight in weights.items()
+            if weight
+        )
+        return Formula.of(CellSum(float(value), self.design, parts, grain))
+
+    @property
+    def one_draw(self) -> bool:
+        """True if each cell has a single draw of noise."""
+        strategy = self.design.strategy
+        only = (
+            strategy.horizon == 1
+            and not strategy.facts.lattice_bits
+            and not strategy.facts.fraction_bits
+        )
+        return only and self.release.between is None
+
+    def halfwidth(self, level: float = 0.95) -> float:
+        """Return the half-width of a single cell's interval, in data units.
+
+        Raises:
+            InvalidInput: the level is outside (0, 1 - 1e-9].
+        """
+        return self.design.errors.cell_halfwidth(*self.ends, level)
+
+    def halfwidths(
+        self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return half-widths of weighted sums, given their standard deviations.
+
+        ``read``: the largest number of cells in a sum, if released cells are rounded.
+
+        Raises:
+            InvalidInput: the level is outside (0, 1 - 1e-9].
+        """
+        # Cells have independent noise of one distribution. In standard deviations the half-width is
+        # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
+        # The margin added to it is that of `smooth_halfwidth`.
+        one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
+        if not self.std:
+            return np.zeros_like(std)
+        draws = 1
+        if not checks_laws(strategy):
+            # A cell adds up at least as many draws at full weight as have its variance.
+            variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
+            (full,) = largest_reads(strategy, np.array([self.ends[1]])).tolist()
+            draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
+        coarse = (1.0 if is_narrow(law) else 0.5) / law.std
+        alone = std * (one / self.std + coarse)
+        half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
+        if read is not None:
+            # By Cauchy and Schwarz, rounding moves a sum by at most this.
+            rounded = float(window_rounding(strategy, *self.ends))
+            rounded *= float(self.design.units.released)
+            half = half + rounded * std / self.std * math.sqrt(read)
+        return np.asarray(half, np.float64)
