@@ -281,7 +281,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
         }  # fmt: skip
         asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
         with resolve(asked) as settled:
-            outputs = Outputs.of_run(settled)
+            outputs = Outputs.of(settled.job, settled.definition)
             with commit(settled, read_rows(settled)) as outcome:
                 outputs.write(outcome)
         publish(state, to)

@@ -105,7 +105,7 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
     with resolve(job) as settled:
-        outputs = Outputs.of_run(settled)
+        outputs = Outputs.of(settled.job, settled.definition)
         with commit(settled, read_rows(settled)) as outcome:
             outputs.write(outcome)
             found = outcome.read(shown=outputs.shown)

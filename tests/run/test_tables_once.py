@@ -281,7 +281,7 @@ def test_what_a_table_once_cannot_have_is_refused_before_anything(
 
     def carried_out() -> None:
         with resolve(job.having(**more)) as settled:
-            Outputs.of_run(settled)
+            Outputs.of(settled.job, settled.definition)
             commit(settled, read_rows(settled)).close()
 
     with pytest.raises((InvalidInput, StateError)):

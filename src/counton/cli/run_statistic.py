@@ -123,8 +123,8 @@ def carried_out(
     with ExitStack() as held:
         with working(errors) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
-            outputs = Outputs.of_run(settled)
-            file = settled.outputs.format.policies().quarantine
+            outputs = Outputs.of(settled.job, settled.definition)
+            file = settled.job.format.policies().quarantine
             aside = distinct_lines(file)
             rows = read_rows(settled, progress)
         if asks:

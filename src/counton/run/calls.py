@@ -127,7 +127,7 @@ def release(
             settled = held.enter_context(resolve(job, progress=progress))
         except MissingOptions as error:
             raise _with_needs(job, error) from None
-        outputs = Outputs.of_run(settled)
+        outputs = Outputs.of(settled.job, settled.definition)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, all_steps=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers

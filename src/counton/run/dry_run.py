@@ -65,7 +65,7 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
         if job.format.policies().quarantine is not None:
             job = job.having(bad_rows=f"quarantine:{Path(nowhere) / 'rows.csv'}")
         with resolve(job, progress=progress) as settled:
-            Outputs.of_run(settled)
+            Outputs.of(settled.job, settled.definition)
             if settled.saved is not None:
                 if (doubt := settled.saved.doubt()) is not None:
                     raise OldCopy(doubt)

@@ -82,7 +82,7 @@ def publish_new(
             f"and it cannot be published: choose another {field('name')}"
         )
     definition = Definition.reopen(source.design, source.details)
-    name, readings = source.design.name, shown_of(definition.record)
+    name, readings = source.design.name, shown_of(definition.record.get)
     with place.transaction(write=True) as connection:
         known = published.find_row(connection, name)
         level = level or (level_of(definition) if known is None else float(known.level))

@@ -27,7 +27,6 @@ from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
 from counton.run.settlement import SettledJob, checked_source, resolve
@@ -262,8 +261,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
         job = job.having(events=nothing)
     with resolve(job, units) as settled:
-        Outputs.of_run(settled)
-        yield settled, shown_by(settled.job.having(known=None))
+        yield settled, Outputs.of(settled.job, settled.definition).shown
 
 
 def _plan_of(settled: SettledJob, shown: View, size: int | None) -> PlannedJob:

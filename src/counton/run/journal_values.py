@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from counton.base.private import open_private
-from counton.job.job import Job
-from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import CellValues, StepErrors
@@ -36,34 +34,42 @@ _READ = 2**22
 def read_released(
     stream: Stream | JournalReader,
     definition: Definition,
-    level: float | None,
+    level: float | None = None,
     shown: View | None = None,
+    steps: range | None = None,
 ) -> ReleasedNumbers:
-    """Read all releases of a stream from its journal, the stored table of releases.
+    """Read releases of a stream from its journal, the stored table of releases, with their notes.
 
     Args:
         level: probability with which each interval holds; None: the level of the stream's last job.
         shown: selection of the statistic's numbers to show; None: the selection of the last job, so
             that all ways to read a release give equal numbers.
+        steps: for counts and sums of declared groups, read only these steps, and the step before
+            them, because a window is the difference of two totals; None: all.
     """
     level = level_of(definition) if level is None else level
-    shown = shown_of(definition.record) if shown is None else shown
-    if definition.statistic.card.additive or not definition.cells.named_beforehand:
-        return read_cells(stream, definition, level, shown)
-    from counton.released.read_options import with_shown_groups
+    shown = shown_of(definition.record.get) if shown is None else shown
+    additive = definition.statistic.card.additive
+    if not definition.cells.named_beforehand:
+        found = _found_cells(stream, definition, level, shown)
+    elif additive and not (definition.cut.lags and stream.step):
+        start = 1 if steps is None else max(steps.start - 1, 1)
+        stored = stream.packed_releases(start, None if steps is None else steps.stop)
+        values = stored.entries().values.reshape(len(stored.steps), len(definition.groups))
+        found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
+    else:
+        from counton.released.read_options import with_shown_groups
 
-    described, steps = with_shown_groups(definition, shown), range(1, stream.step + 1)
-    if definition.cut.lags and stream.step:
-        return _with_notes(_newest_versions(stream, described, level, shown), definition)
-    readings = stream.readings(1, steps.stop, described.statistic)
-    found = ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
-    return _with_notes(found, definition)
-
-
-def _with_notes(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
-    """Return numbers with the public notes of their stream."""
-    told = public_notes(definition)
-    return replace(found, notes=(*found.notes, *told)) if told else found
+        described = definition if additive else with_shown_groups(definition, shown)
+        if definition.cut.lags and stream.step:
+            found = _newest_versions(stream, described, level, shown)
+        else:
+            every = range(1, stream.step + 1)
+            readings = stream.readings(1, every.stop, described.statistic)
+            found = ReleasedNumbers(described, stream.design, every, readings, level, shown=shown)
+    if told := public_notes(definition):
+        found = replace(found, notes=(*found.notes, *told))
+    return found if steps is None else found.only(steps)
 
 
 def public_notes(definition: Definition) -> list[str]:
@@ -78,56 +84,26 @@ def level_of(definition: Definition) -> float:
     return check_level(definition.record.get("level"), usual=LEVEL)
 
 
-def shown_by(job: Job) -> View:
-    """Return the selection of its statistic's numbers that a job shows, such as certain quantiles.
+def shown_of(told: Callable[[str], Any]) -> View:
+    """Return the selection of a statistic's numbers to show, such as certain quantiles, from a
+    function that returns the options of a job by name.
 
-    >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
+    >>> from counton.run import Job
+    >>> shown_of(Job("quantiles", "-", "visits.db", shares="0.5").option).ask
     (0.5,)
     """
-    stated = kept_as("view", options_of_job(job))
-    return shown_of({option.name: job.option(option.name) for option in stated})
-
-
-def shown_of(told: Mapping[str, Any]) -> View:
-    """Return the selection of a statistic's numbers to show, from the options of a job by name."""
     from counton.released.read_options import View
 
     ask: tuple[Any, ...] | None = None  # shares, or intervals of cells
-    if (given := told.get("shares")) is not None:
+    if (given := told("shares")) is not None:
         from counton.statistics.quantiles import checked_shares
 
         ask = checked_shares(given)
-    elif (given := told.get("ask")) is not None:
+    elif (given := told("ask")) is not None:
         names = given.split(",") if isinstance(given, str) else given
         ask = tuple(dict.fromkeys(name.strip() for name in names))
-    over, top, room = told.get("over") or None, told.get("top"), told.get("room")
+    over, top, room = told("over") or None, told("top"), told("room")
     return View(ask, over, top, room)
-
-
-def read_cells(
-    stream: Stream | JournalReader,
-    definition: Definition,
-    level: float,
-    shown: View,
-    steps: range | None = None,
-) -> ReleasedNumbers:
-    """Read released counts and sums from the journal (the table of releases), for declared groups
-    or groups found in the data. Intervals hold with probability ``level``.
-
-    Args:
-        steps: read only these steps, and the step before them, because a window is the difference
-            of two totals; None: all. Ignored if groups are not declared.
-    """
-    if not definition.cells.named_beforehand:
-        return _with_notes(_found_cells(stream, definition, level, shown), definition)
-    if definition.cut.lags and stream.step:
-        found = _newest_versions(stream, definition, level, shown)
-    else:
-        start = 1 if steps is None else max(steps.start - 1, 1)
-        stored = stream.packed_releases(start, None if steps is None else steps.stop)
-        values = stored.entries().values.reshape(len(stored.steps), len(definition.groups))
-        found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
-    return _with_notes(found if steps is None else found.only(steps), definition)
 
 
 def _newest_versions(

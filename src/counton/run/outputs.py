@@ -16,10 +16,9 @@ from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
-from counton.run.journal_values import read_cells, read_released, shown_by
+from counton.run.journal_values import read_released, shown_of
 from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
-from counton.run.settlement import SettledJob
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,13 @@ def _warn(said: str) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The output files that a job states, and the numbers that they show.
+    """The output files that a job states, and the numbers that they show: checked.
 
     Attributes:
         job: the job.
         out, plot: files of the table and the chart.
         shown: selection of the statistic's numbers to show.
         level: probability with which each interval holds.
-
-    >>> Outputs.of(Job("count", "-", "visits.db", out="visits.parquet")).out.name
-    'visits.parquet'
     """
 
     job: Job
@@ -63,15 +59,10 @@ class Outputs:
     level: float
 
     @classmethod
-    def of_run(cls, settled: SettledJob) -> Outputs:
-        """Return the checked output files of a job that was completed from its state."""
-        found = cls.of(settled.outputs)
-        found.approve(settled.definition)
-        return found
-
-    @classmethod
-    def of(cls, job: Job) -> Outputs:
-        """Return a job's output files, checked without its state and events."""
+    def of(cls, job: Job, definition: Definition) -> Outputs:
+        """Return the output files of a job that was completed from its state; refuse, before a
+        release, files that its stream cannot have.
+        """
         out = None if job.output.out is None else Path(job.output.out)
         plot = None if job.output.plot is None else Path(job.output.plot)
         if out is not None or plot is not None:
@@ -81,19 +72,16 @@ class Outputs:
             check_outputs(out, plot, state=job.keeping.state, key=job.keeping.key, read=read)
             refuse_among_events(cast("Any", job.events), out)
         check_look(job.output)
-        level = check_level(job.view.level, usual=LEVEL)
-        return cls(job, out, plot, shown_by(job), level)
-
-    def approve(self, definition: Definition) -> None:
-        """Refuse, before a release, output files that this stream cannot have."""
+        level, shown = check_level(job.view.level, usual=LEVEL), shown_of(job.option)
         unshown = [name for name in ("shares", "ask") if name not in definition.inner.card.shows]
-        refuse_stated(self.job, unshown, f"a {definition.what}", "")
-        check_shown(self.shown, definition, self.level)
-        if self.plot is not None and not definition.shows_cells:
+        refuse_stated(job, unshown, f"a {definition.what}", "")
+        check_shown(shown, definition, level)
+        if plot is not None and not definition.shows_cells:
             raise InvalidInput(
-                f"{field('plot', str(self.plot))} draws counts and sums over time, and this is "
+                f"{field('plot', str(plot))} draws counts and sums over time, and this is "
                 f"{definition.kind}: leave it out, and draw the table"
             )
+        return cls(job, out, plot, shown, level)
 
     def write(
         self,
@@ -122,7 +110,7 @@ class Outputs:
         in_files = self.out is not None or self.plot is not None
         if last_is_enough and not (all_steps or in_files):
             last = range(outcome.after, outcome.after + 1)
-            found = read_cells(outcome.stream, definition, self.level, self.shown, last)
+            found = read_released(outcome.stream, definition, self.level, self.shown, last)
             return WrittenOutputs(found, drawn=False)
         from counton.run.written_files import draw_release, write_release
 

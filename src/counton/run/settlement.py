@@ -99,16 +99,12 @@ class SettledJob(OpenedJob):
         definition: definition of the stream (columns, windows, groups and guarantee), including the
             options of this job that it will keep.
         source: source of the rows.
-        outputs: the job whose options name the output files and the numbers in them, completed with
-            the outputs that the stream keeps. Its columns have the names that they had when the
-            stream was created.
         asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
             windows that ended by then are released.
     """
 
     definition: Definition
     source: Private[Source]
-    outputs: Job
     asked_at: datetime | None = None
 
     @property
@@ -211,7 +207,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
     definition = _remember(definition, job)
-    return SettledJob(job, store, saved, definition, Private(source), opened.job, asked_at)
+    return SettledJob(job, store, saved, definition, Private(source), asked_at)
 
 
 #: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.

@@ -24,7 +24,7 @@ from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
-from counton.run.journal_values import shown_by
+from counton.run.journal_values import shown_of
 from counton.run.settlement import open_job, resolve
 from counton.run.shared_paths import JobStates, refuse_shared
 from counton.run.unordered_rows import reading_of
@@ -176,7 +176,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
             definition = Definition.reopen(known.design, known.details)  # no run goes on with it
         else:
             definition = resolve(opened).definition
-        check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
+        check_shown(shown_of(job.option), definition, check_level(job.view.level, usual=LEVEL))
         return ServedJob(name, job, definition, reading_of(job, definition))
 
 

@@ -89,7 +89,7 @@ def run(
     settled = resolve(job, progress=progress)
     try:
         check(settled.definition)
-        outputs = Outputs.of_run(settled)
+        outputs = Outputs.of(settled.job, settled.definition)
         outcome = commit(settled, read_rows(settled, progress), progress)
     except BaseException:
         settled.close()

@@ -103,7 +103,7 @@ class Batches:
         source: Any = SparkSource(frame)
         with resolve(found.job.having(events=source)) as settled:
             found.check(settled.definition)
-            Outputs.of_run(settled)
+            Outputs.of(settled.job, settled.definition)
             columns = settled.definition.columns
             join_columns(source, columns.group).parts[0].scan(columns.names)
         return found
@@ -146,7 +146,7 @@ class Batches:
                     aside = f"{_QUARANTINE}{named}"
                 settled = resolve(opened.having(events=source, yes=True, bad_rows=aside))
                 self.check(settled.definition)
-                outputs = Outputs.of_run(settled)
+                outputs = Outputs.of(settled.job, settled.definition)
                 with commit(settled, read_rows(settled)) as outcome:
                     outputs.write(outcome)
                     return Release(outcome.read().numbers) if outcome.after else None
