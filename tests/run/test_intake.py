@@ -168,7 +168,7 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     new = compare({}, cells(first), released=0, target=1, covered=range(1, 2), **common)
     kept = seen(new, range(1, 2))
     found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3), **common)
-    assert (found.gone, found.shut, found.late_rows) == (1, 1, 0)
+    assert (found.gone, found.shut, found.waiting) == (1, 1, 0)
     assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed == (2,)
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now

@@ -64,7 +64,7 @@ def write(path: Path, rows: list[str]) -> None:
 
 def test_a_later_run_states_nothing_anew(request_: Job) -> None:
     with run(request_) as outcome:
-        assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
+        assert (outcome.before, outcome.after) == (0, 3)
         table = outcome.read().table()
     assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
     later = Job("count", request_.events, request_.keeping.state, until="2013-01-01T06:00")

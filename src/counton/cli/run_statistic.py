@@ -36,6 +36,7 @@ from counton.cli.run_words import (
     promise,
     time_warnings,
 )
+from counton.job.job import NEWEST
 from counton.privacy.contribution import base_unit, states_period
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
@@ -241,7 +242,7 @@ def as_json(
         "released": outcome.after,
         "new": outcome.after - outcome.before,
         "until": None if until is None else cut.at(until),
-        "until_from_data": not outcome.until_stated,
+        "until_from_data": job.times.until == NEWEST,
         "protected": definition.contribution.describe(definition.unit),
         "people": people_note(definition),
         "besides_noise": besides_noise(definition),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from counton.base.exact import figures, short_repr
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
+from counton.job.job import NEWEST
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
@@ -341,7 +342,7 @@ def time_warnings(outcome: Outcome, job: Job) -> list[str]:
             f"if rows come late, --watermark waits for them before {own} is released"
             f"{'' if definition.expires or definition.ranks else revise}"
         )
-    if until is None or outcome.until_stated or after == outcome.before:
+    if until is None or outcome.job.times.until != NEWEST or after == outcome.before:
         return lines
     if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
         return lines
@@ -367,7 +368,8 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
         return []
     end = int(cut.ends(range(after + 1, after + 2))[0])
     due = cut.at(end + length_of(watermark))
-    waits = f"until {due}" if outcome.until_stated else f"for an event of {due} or later"
+    newest = outcome.job.times.until == NEWEST
+    waits = f"for an event of {due} or later" if newest else f"until {due}"
     after_its_end = "its end" if watermark is None else f"{watermark} after its end (the watermark)"
     return [f"The next window waits {waits}, {after_its_end}."]
 

@@ -30,7 +30,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.errors import InvalidInput, field
@@ -38,7 +38,7 @@ from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import Windows, microseconds
+from counton.frame.windows import NO_MOMENT, Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
@@ -176,25 +176,31 @@ def ended_steps(
     found: Private[Any],
     released: int | None,
     now: datetime | None,
-) -> tuple[int | None, int]:
-    """Return the time up to which windows are released, in microseconds since 1970, and how many
-    steps have ended by then.
+) -> tuple[int | None, int, int]:
+    """Return the time up to which windows are released, in microseconds since 1970, how many steps
+    have ended by then, and how many of them come after the newest row.
 
     See `clock.windows_ended`. Without time windows the time is None: all rows are one step.
     """
-    tally = open_private(found)
-    if not definition.cut.goes_on:
-        return None, 1
-    begin = microseconds(definition.cut.start)
+    tally, cut = open_private(found), definition.cut
+    if not cut.goes_on:
+        return None, 1, 0
+    begin, moments = microseconds(cut.start), np.asarray(tally.moments, np.int64)
+    past = moments[moments <= microseconds(datetime.now(UTC) if now is None else now)]
     facts = source.name, tally.newest, tally.beyond > 0, released
-    last = last_moment(tally.moments, now)
+    last = int(past.max(initial=NO_MOMENT))
     none = not (tally.rows or definition.new_rows)
-    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
+    told = ClockFacts(
+        *facts,
+        all_of_them=repeats_all_rows(job),
+        last=None if last == NO_MOMENT else last,
+        none=none,
+    )
     if source.live and (told.newest is None or told.newest < begin):
-        return begin, 0
+        return begin, 0, 0
     until, ended = clock.windows_ended(
         job.times.until,
-        definition.cut,
+        cut,
         told,
         yes=job.times.yes,
         quiet=job.times.quiet,
@@ -203,8 +209,8 @@ def ended_steps(
     )
     first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
-        raise _no_row_within(source, definition.cut, tally.newest)
-    return until, ended
+        raise _no_row_within(source, cut, tally.newest)
+    return until, ended, max(ended - int(cut.step_of(past).max(initial=released or 0)), 0)
 
 
 def _no_row_within(source: Source, windows: Windows, newest: int | None) -> InvalidInput:
@@ -220,13 +226,6 @@ def _no_row_within(source: Source, windows: Windows, newest: int | None) -> Inva
         f"{last}: correct {field('start')}, {field('steps')} or the format of times "
         f"({field('time_format')}), or give the events of these windows"
     )
-
-
-def last_moment(moments: ArrayLike, now: datetime | None) -> int | None:
-    """Return the newest of some times that are not in the future; None if there is none."""
-    known = np.asarray(moments, np.int64)
-    past = known[known <= microseconds(datetime.now(UTC) if now is None else now)]
-    return int(past.max()) if len(past) else None
 
 
 def refuse_inexact_rows(
@@ -392,6 +391,8 @@ class Intake:
             file has all events: number of all rows, and of the new rows of released windows.
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
+        newest: number of the newest window with a row, counted or not; 0 if there is none.
+        waiting: number of rows of released windows that have not been counted yet.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -408,17 +409,8 @@ class Intake:
     late: int = 0
     late_by: int = 0
     differing: tuple[WindowRows, ...] = ()
-
-    @property
-    def newest(self) -> int:
-        """Number of the newest window with a row, counted or not; 0 if there is none."""
-        return int(self.cells["step"][self.cells["seen_rows"] > 0].max(initial=0))
-
-    @property
-    def late_rows(self) -> int:
-        """Number of rows of released windows that have not been counted yet."""
-        new = self.cells["seen_rows"] - self.cells["counted_rows"]
-        return max(int(new[self.cells["step"] <= self.released].sum()), 0)
+    newest: int = 0
+    waiting: int = 0
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
         """Return upper bounds on what this run and later runs can add: to any single total, and to
@@ -585,6 +577,8 @@ def compare(
         late=late,
         late_by=late_by,
         differing=differing,
+        newest=int(step[rows > 0].max(initial=0)),
+        waiting=max(int((rows - cells["counted_rows"])[step <= released].sum()), 0),
     )
 
 

@@ -106,6 +106,7 @@ class Definition(Description):
             none. It stands after the declared groups.
         new_rows: True if inputs hold new rows; False if they hold all rows of the windows that they
             cover.
+        by_bytes: True if inputs hold new rows that no id recognises, but only the bytes of a file.
         course: whether the stream has ended, and whether its numbers are
             withdrawn.
 
@@ -125,6 +126,7 @@ class Definition(Description):
     columns: StreamColumns
     other: str | None
     new_rows: bool
+    by_bytes: bool
     course: Course
 
     @classmethod
@@ -189,6 +191,7 @@ class Definition(Description):
             columns=columns,
             other=record.get("other"),
             new_rows=details["new_rows"],
+            by_bytes=details["new_rows"] and columns.id is None,
             course=Course(details["ended"], details.get("withdrawn")),
         )
 

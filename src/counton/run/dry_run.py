@@ -73,6 +73,6 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
             rows = read_rows(settled, progress)
             if settled.saved is None:
                 rows.beside(None)
-            before = settled.steps_released
+            before = None if settled.saved is None else settled.saved.step
             after = max(rows.ended, before or 0)
             return DryRun(settled.definition, before, after, rows.until, rows.counts)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
-from counton.job.job import NEWEST, Job
+from counton.job.job import Job
 from counton.run.changes import Counts, for_operator
 from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
@@ -37,26 +37,23 @@ class Outcome(Closing):
     """The result of a run. It holds the stream open: close it, or use it in a ``with`` block.
 
     Attributes:
+        job: the job, completed with the options that its stream keeps.
         definition: the definition of the stream: its columns, windows, groups and guarantee.
         stream: the stream, from whose journal (the table of releases) results are read.
         before, after: steps released before and after the run.
         until: time in microseconds since 1970; windows that ended by then are released.
-        until_stated: True if the current time or the job decides ``until``; False if the newest
-            event does.
         counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
-        repeats: True if the job gives all rows since the first window, or all rows of a table.
     """
 
+    job: Job
     definition: Definition
     stream: Stream
     before: int
     after: int
     until: int | None
-    until_stated: bool
     counts: Private[Counts] = attribute(repr=False)
     again: bool = False
-    repeats: bool = False
 
     def for_operator(self) -> Counts:
         """Return the exact numbers of rows read. Only for people who may see the events."""
@@ -70,7 +67,7 @@ class Outcome(Closing):
         Rows that differ, but add up to the same sums, are not noticed.
         """
         counts = self.for_operator()
-        if self.after > self.before or not self.repeats:
+        if self.after > self.before or not repeats_all_rows(self.job):
             return None
         if not (counts.gone or counts.shut or counts.late):
             return None
@@ -226,11 +223,8 @@ def commit(
     except BaseException:
         stream.close()
         raise
-    stated = settled.job.times.until != NEWEST
-    steps = before, stream.step
-    counts, again = changes.counts, changes.again
-    repeats = repeats_all_rows(settled.job)
-    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, repeats)
+    steps, counts = (before, stream.step), changes.counts
+    return Outcome(settled.job, definition, stream, *steps, rows.until, counts, changes.again)
 
 
 def open_stream(settled: SettledJob) -> Stream:

@@ -108,11 +108,6 @@ class SettledJob(OpenedJob):
     asked_at: datetime | None = None
 
     @property
-    def steps_released(self) -> int | None:
-        """Number of steps released before this run; None for a new stream."""
-        return None if self.saved is None else self.saved.step
-
-    @property
     def spend(self) -> Spend:
         """The ledger's entry of the job's stream."""
         this, name = self.definition, self.job.keeping.name

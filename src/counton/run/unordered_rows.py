@@ -45,7 +45,6 @@ from counton.run.changes import (
     chunks,
     compare,
     ended_steps,
-    last_moment,
     refuse_inexact_rows,
 )
 from counton.run.clock import has_slots, repeats_all_rows, windows_covered_by
@@ -183,7 +182,7 @@ class AddedRows:
         counts = replace(
             read,
             outside=outside // each,
-            late=intake.late_rows // each,
+            late=intake.waiting // each,
             gone=gone if repeats_all_rows(job) else 0,
             taken_back=0 if chosen is None else chosen.taken_back,
             shut=intake.shut // each,
@@ -243,7 +242,7 @@ class AddedRows:
         """
         job, given = self.settled.job, open_private(self.marks)
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
-        once = _known_by_bytes(self.settled.definition)  # else rows have ids, and count once
+        once = self.settled.definition.by_bytes  # else rows have ids, and count once
         known = [mark for mark, _ in given if has(mark)]
         again = once and bool(given) and len(known) == len(given)
         windows = self.ended - (0 if stream is None else stream.step)
@@ -381,7 +380,7 @@ def read_rows(
     now = settled.asked_at if now is None else now
     job, definition, saved = settled.job, settled.definition, settled.saved
     source = open_private(settled.source)
-    if _known_by_bytes(definition):
+    if definition.by_bytes:
         counted = (lambda _: False) if saved is None else saved.has_source
         if are_several(job.events) and not isinstance(source, Spread):
             given = [(_mark(part, definition), part) for part in source.parts]
@@ -396,13 +395,9 @@ def read_rows(
     for part in source.parts:
         if part.has_changed():
             raise change_error(part)
-    until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
-    released = settled.steps_released or 0
+    released = None if saved is None else saved.step
+    until, ended, empty = ended_steps(job, definition, source, found, released, now)
     tallied = open_private(found)
-    empty, last = 0, last_moment(tallied.moments, now)
-    if until is not None and definition.cut.goes_on:
-        moments = np.array([] if last is None else [last], np.int64)
-        empty = max(ended - int(definition.cut.step_of(moments).max(initial=released)), 0)
     counts = Counts(
         *(tallied.rows, tallied.before, tallied.beyond, tallied.unknown),
         *(tallied.skipped, tallied.quarantined),
@@ -419,11 +414,6 @@ def read_rows(
     columns = () if saved is not None else tuple(source.columns())
     counted_rows = Private(counts)
     return AddedRows(settled, found, labels, bounder, marks, counted_rows, until, ended, columns)
-
-
-def _known_by_bytes(definition: Definition) -> bool:
-    """Return True if each file holds new rows, which its bytes alone recognise."""
-    return definition.new_rows and definition.columns.id is None
 
 
 #: Function that returns whether a stream has counted the file with a digest.
@@ -492,7 +482,8 @@ def _read(
         from counton.run.contribution_bounds import ContributionBounder
 
         secret = None if saved is None else saved.secret()
-        released, parted = settled.steps_released or 0, has_slots(job, definition)
+        released = 0 if saved is None else saved.step
+        parted = has_slots(job, definition)
         bounder = ContributionBounder(by, secret, job.rows.append, released, parted)
     start, said, read = monotonic(), 0.0, 0
 
@@ -510,7 +501,7 @@ def _read(
     told = None if progress is silent else watch
     found = tally(source, reading, by.domain, bound=held, watch=told)
     # Bytes are hashed here, so that the digest is that of the counted bytes.
-    recognised = source.live or (_known_by_bytes(definition) and not source.accepted)
+    recognised = source.live or (definition.by_bytes and not source.accepted)
     marks = Private([(_mark(part, definition), part) for part in source.parts if recognised])
     return labels, bounder, found, marks
 
