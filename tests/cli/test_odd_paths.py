@@ -71,7 +71,7 @@ FILES = {name for name, item in options_of(Job).items() if item.file}
 def _named() -> Iterator[tuple[str, str, str]]:
     """Of all commands the options that name files: command, option, and its name in Python."""
     one = typer.Typer()
-    command_of(one, "report", "a report")
+    command_of(one, "report")
     group: Any = typer.main.get_command(app)
     report: Any = typer.main.get_command(one)
     beside = {"count", "sum", "hierarchy", "contingency", "ranges", "statistic"}

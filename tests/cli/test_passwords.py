@@ -38,7 +38,7 @@ ODD_ADDRESSES = (
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 BESIDE = typer.Typer()  # whose options only their own help knows
 for _name in ("count", "sum", "contingency"):
-    command_of(BESIDE, _name, "")
+    command_of(BESIDE, _name)
 COMMANDS |= typer.main.get_command(BESIDE).commands  # type: ignore[attr-defined]
 #: Options with which a command goes far before it meets an address.
 MORE = {

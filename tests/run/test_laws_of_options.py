@@ -158,7 +158,7 @@ def test_an_option_of_other_kinds_is_refused(mine: str) -> None:
 
 def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:
     app = typer.Typer(add_completion=False)
-    command_of(app, "count", "counts")
+    command_of(app, "count")
     made: Any = typer.main.get_command(app)
     told = {one.name: one.help for one in made.params if one.name != "help"}
     beside = {*option_names(Printing), "counts"}  # of counts alone

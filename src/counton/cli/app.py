@@ -12,7 +12,7 @@ import typer
 from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.command_options import often_of, takes
 from counton.cli.exits import epilogue
-from counton.cli.help_pages import BARE, Commands, example_of, with_first_page
+from counton.cli.help_pages import BARE, Commands, CommandWithHeadings, example_of
 
 
 def application(words: Sequence[str]) -> typer.Typer:
@@ -175,8 +175,12 @@ def _command(
         _load(place)(*given)
 
     command.__doc__ = kinds[0].__doc__
-    page = with_first_page(often_of(*kinds), _EXAMPLES.get(name, ()))
-    app.command(name=name, cls=page, rich_help_panel=heading)(takes(*kinds)(command))
+
+    class Page(CommandWithHeadings):
+        def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
+            return often_of(*kinds), _EXAMPLES.get(name, ())
+
+    app.command(name=name, cls=Page, rich_help_panel=heading)(takes(command, *kinds))
 
 
 #: Names of all commands, in the order of their list.

@@ -94,13 +94,13 @@ _PARSERS: dict[str, Callable[[str], Any]] = {"whole": whole_number, "number": fr
 
 
 def takes(
+    perform: Callable[..., None],
     *kinds: type,
     own: Sequence[Option] = (),
     unneeded: Mapping[str, Any] | None = None,
     **fixed: Any,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that turns a function into a typer command. The arguments of the function
-    are dataclasses of options.
+) -> Callable[..., None]:
+    """Return a typer command that calls a function of dataclasses of options.
 
     Typer sees the fields of the dataclasses as parameters.
 
@@ -115,9 +115,7 @@ def takes(
     ... class Options:
     ...     events: str = argument("a file")
     ...     append: bool = option(False, "the file holds new events only")
-    >>> @takes(Options)
-    ... def command(options: Options) -> None:
-    ...     print(options)
+    >>> command = takes(print, Options)
     >>> command(events="visits.csv", append=True)
     Options(events='visits.csv', append=True)
     """
@@ -144,35 +142,29 @@ def takes(
     ]
     own_names = {option.name for option in own}
 
-    def names() -> Mapping[str, str]:
-        return words_of(*kinds)
+    def command(**given: Any) -> None:
+        given |= fixed
+        with explain_errors(partial(words_of, *kinds)):
+            for name, value in given.items():
+                for one in value if isinstance(value, list) else [value]:
+                    check_text(name, str(one))
+            values = []
+            for kind in kinds:
+                wanted = {item.name for _, item in fields_of(kind)}
+                wanted |= own_names if kind is Job else set()
+                if kind is Job and given["state"] is None:
+                    from counton.run.default_state import state_beside
 
-    def make_command(perform: Callable[..., None]) -> Callable[..., None]:
-        def command(**given: Any) -> None:
-            given |= fixed
-            with explain_errors(names):
-                for name, value in given.items():
-                    for one in value if isinstance(value, list) else [value]:
-                        check_text(name, str(one))
-                values = []
-                for kind in kinds:
-                    wanted = {item.name for _, item in fields_of(kind)}
-                    wanted |= own_names if kind is Job else set()
-                    if kind is Job and given["state"] is None:
-                        from counton.run.default_state import state_beside
+                    given["state"] = state_beside(given["events"], append=given["append"])
+                values.append(kind(**{name: given[name] for name in given if name in wanted}))
+            perform(*values)
 
-                        given["state"] = state_beside(given["events"], append=given["append"])
-                    values.append(kind(**{name: given[name] for name in given if name in wanted}))
-                perform(*values)
-
-        command.__name__, command.__doc__ = perform.__name__, perform.__doc__
-        command.__annotations__ = {field.name: field.annotation for field in parameters}
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            parameters, return_annotation=None
-        )
-        return command
-
-    return make_command
+    command.__name__, command.__doc__ = perform.__name__, perform.__doc__
+    command.__annotations__ = {field.name: field.annotation for field in parameters}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        parameters, return_annotation=None
+    )
+    return command
 
 
 def words_of(*kinds: type) -> Mapping[str, str]:

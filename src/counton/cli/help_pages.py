@@ -114,9 +114,9 @@ class CommandWithHeadings(TyperCommand):
     all options under headings.
     """
 
-    #: Names of parameters on the first page, and the lines of its example.
-    often: Sequence[str] = ()
-    example: Sequence[str] = ()
+    def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names of parameters on the short page, and the lines of its example."""
+        return (), ()
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of the command, including its help option."""
@@ -134,16 +134,17 @@ class CommandWithHeadings(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short page of help, or the page with all options."""
-        if not self.often or ctx.meta.get(_ASKED) != _SHORT:
+        shown, example = self.first_page()
+        if not shown or ctx.meta.get(_ASKED) != _SHORT:
             super().format_help(ctx, formatter)
             return
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(self.get_short_help_str(_SENTENCE))
-        if self.example:
-            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in self.example))
-        often = [one for one in self.params if one.name in self.often]
+        if example:
+            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in example))
+        often = [one for one in self.params if one.name in shown]
         records = [
             (word, text.partition(";")[0].replace("  [required]", ""))
             for parameter in sorted(often, key=lambda one: _place(_heading(one)))
@@ -159,7 +160,7 @@ class CommandWithHeadings(TyperCommand):
         sections: dict[str, list[Any]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if self.often and parameter.name == "help":
+            if self.first_page()[0] and parameter.name == "help":
                 sections.setdefault("Other options", []).extend(_PAGES.items())
             elif record is not None:
                 sections.setdefault(_heading(parameter), []).append(record)
@@ -180,16 +181,6 @@ def _heading(parameter: Any) -> str:
 def _place(heading: str) -> int:
     """Return the position of a heading in the help; unknown headings come last."""
     return _ORDER.index(heading) if heading in _ORDER else len(_ORDER)
-
-
-def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[CommandWithHeadings]:
-    """Return a command class whose short page of help shows some parameters and an example.
-
-    Args:
-        often: names of the parameters on the short page.
-        example: lines of the example.
-    """
-    return type("Command", (CommandWithHeadings,), {"often": often, "example": example})
 
 
 class Commands(TyperGroup):

@@ -410,7 +410,8 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         covers += f"; missing between them: {gone:,}" if gone else ""
     console = Console()
     console.write_line(f"stream {terms.name}, as it was released: {covers}", bold=True)
-    _write_last(console, numbers)
+    if numbers.steps:
+        _write_last(console, numbers)
     console.write_line(f"promise: {promise_in_words(definition)}")
     if not once:
         console.write_line(f"strategy: {_strategy(terms, definition.cut.noun)}")
@@ -596,9 +597,9 @@ def _of_events(
         *_errors_besides_noise(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:
-        from counton.released.screen import screen_of
+        from counton.released.screen import noise_in_words
 
-        return [*rows, *screen_of(read_released(reader, definition, None)).words]
+        return [*rows, *noise_in_words(read_released(reader, definition, None))]
     if after and definition.release == "periods":
         since = int(period_starts(cut, definition.anew_every(), after)[-1])
         std, of = noise_at(reader.design, after, since)

@@ -168,7 +168,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         )
     if options.full:
         _write_limits(console, ranked)
-    console.write_files(None, options.plot)
+    if options.plot is not None:
+        console.write_line(f"chart written to {options.plot}")
 
 
 def _strategies_named(text: str | None) -> tuple[str, ...] | None:

@@ -147,12 +147,6 @@ class Console:
         if self.terminal.write_unbroken(text_table(left), text_table(table)) and spared:
             self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
 
-    def write_files(self, table: Path | None, chart: Path | None) -> None:
-        """Print the paths of a table and a chart that were written."""
-        for name, path in (("table", table), ("chart", chart)):
-            if path is not None:
-                self.write_line(f"{name} written to {path}")
-
 
 class ReportLines(Console):
     """Console that collects the lines of a report and prints nothing.

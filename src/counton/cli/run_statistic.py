@@ -38,7 +38,6 @@ from counton.cli.run_words import (
 )
 from counton.job.job import NEWEST
 from counton.privacy.contribution import base_unit, states_period
-from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen, screen_of
 from counton.rows.paths import left_in_folders
@@ -126,9 +125,9 @@ def carried_out(
             settled = held.enter_context(resolve(job, progress=progress))
             outputs = Outputs.of(settled.job, settled.definition)
             file = settled.job.format.policies().quarantine
-            aside = distinct_lines(file)
+            aside = frozenset() if file is None else distinct_lines(file)
             rows = read_rows(settled, progress)
-        if asks:
+        if asks and errors.is_terminal and sys.stdin.isatty():
             _ask_before(settled, rows.ended, errors)
         if not about:
             state = job.keeping.state, job.keeping.witness
@@ -155,7 +154,7 @@ def carried_out(
                 report_lines.write_line(f"{about}{unread}")
             warn_of_weak(report_lines, definition.guarantee, definition.unit, stated, about)
             # Of the rows that cannot be read, those that no earlier run has written to their file.
-            added = len(distinct_lines(file) - aside)
+            added = 0 if file is None else len(distinct_lines(file) - aside)
             new = min(outcome.for_operator().quarantined, added)
             waits = length_of(settled.job.lateness.watermark) > 0
             notes = operator_notes(outcome, new, waits=waits)
@@ -177,8 +176,9 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     """
     console.write_line(progress_line(outcome), bold=True)
     watermark = outputs.job.lateness.watermark
-    for line in next_release(outcome, watermark):
-        console.write_line(line)
+    if outcome.after == outcome.before:
+        for line in next_release(outcome, watermark):
+            console.write_line(line)
     screen = Screen() if written.released is None else screen_of(written.released)
     if written.released is not None:
         console.write_line(screen.heading)
@@ -186,7 +186,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
             console.write_table(table)
         if screen.left_out:
             console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
-    spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))
+    spent = (f"spent: {line}" for line in outcome.stream.totals_apart)
     for note in (*screen.notes, *time_warnings(outcome, outputs.job), *spent):
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
@@ -201,7 +201,9 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         )
     if written.released is None:  # then no file was written
         return
-    console.write_files(outputs.out, outputs.plot if written.drawn else None)
+    for name, path in ("table", outputs.out), ("chart", outputs.plot if written.drawn else None):
+        if path is not None:
+            console.write_line(f"{name} written to {path}")
 
 
 def is_beside(job: Job) -> bool:
@@ -249,7 +251,7 @@ def as_json(
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
-        "totals_apart": totals_in_words(outcome.stream.totals),
+        "totals_apart": outcome.stream.totals_apart,
         "release": definition.release,
         "strategy": repr(definition.strategy),
         "delay": definition.strategy.facts.delay,
@@ -287,7 +289,7 @@ def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
     undone.
 
-    Nobody is asked if the stream exists, the job states ``yes``, or there is no terminal.
+    Nobody is asked if the stream exists, or the job states ``yes``.
 
     Args:
         ended: number of windows that would be released at once.
@@ -295,8 +297,7 @@ def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.
     """
-    needed = settled.saved is None and not settled.job.times.yes
-    if not (needed and console.is_terminal and sys.stdin.isatty()):
+    if settled.saved is not None or settled.job.times.yes:
         return
     from counton.cli.look_commands import publishes
     from counton.released.stream_words import groups_in_words, statistic_in_words

@@ -29,12 +29,10 @@ _COUNTED = {"count", "counts", "n", "number", "total"}
 EXACT = "exact, not to be published"
 
 
-def distinct_lines(file: Path | None) -> frozenset[bytes]:
-    """Return the distinct lines of the file to which a job writes unreadable rows; none if there is
-    no such file.
-    """
+def distinct_lines(file: Path) -> frozenset[bytes]:
+    """Return the distinct lines of the file to which a job writes unreadable rows, if it exists."""
     try:
-        return frozenset() if file is None else frozenset(read_plain(file).splitlines())
+        return frozenset(read_plain(file).splitlines())
     except OSError:
         return frozenset()
 
@@ -59,8 +57,8 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         undeclared = ("rows of undeclared cells, not counted", counts.unknown)
         came = "rows that came after the table was released, not counted: begin another --name"
         return _as_notes([undeclared, *of_each, (came, counts.shut), gone])
-    start = windows.at(windows.start)
-    end = windows.at(windows.end)
+    start = windows.at(windows.start) if counts.before else ""
+    end = windows.at(windows.end) if counts.beyond else ""
     if outcome.after > outcome.before:
         counted_at = f"counted at step {outcome.before + 1:,}"
     elif outcome.after < windows.steps:
@@ -89,7 +87,9 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (_SHUT, counts.shut),
         gone,
     ]
-    lines = [*_as_notes(notes), *_differing_windows(outcome)]
+    lines = _as_notes(notes)
+    if counts.differing:
+        lines += _differing_windows(outcome)
     if counts.unknown or counts.others:
         lines += notes_on_names(outcome, outcome.definition)
     if counts.late_by and not windows.lags:
@@ -355,16 +355,14 @@ def time_warnings(outcome: Outcome, job: Job) -> list[str]:
 
 
 def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a line that says when the next window is released, if nothing was released now; else
-    no line.
+    """Return a line that says when the next window is released, if there is one.
 
     Args:
         outcome: result of the run.
         watermark: how long after its end a window is released; None: at its end.
     """
     cut, after = outcome.definition.cut, outcome.after
-    nothing = cut.goes_on and after == outcome.before
-    if not nothing or after >= cut.steps:
+    if not cut.goes_on or after >= cut.steps:
         return []
     end = int(cut.ends(range(after + 1, after + 2))[0])
     due = cut.at(end + length_of(watermark))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from counton.cli.command_options import (
     takes,
     words_of,
 )
-from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
+from counton.cli.help_pages import BARE, REFUSED, Commands, CommandWithHeadings, example_of
 from counton.frame.options import MissingOptions
 from counton.job.job import Job, JobStatement
 from counton.job.kinds import refuse_stated
@@ -48,41 +47,51 @@ def commands() -> typer.Typer:
 
     for name in keywords():
         if not statistic_named(name).card.additive:  # additive ones stand only beside ``statistic``
-            command_of(app, name, statistic_named(name).card.says)
+            command_of(app, name)
     return app
 
 
 def perform(name: str, words: list[str]) -> None:
     """Run the command of a statistic at the top level, with the words after its name."""
-    _beside(name)(words, prog_name=f"counton {name}")
-
-
-@cache
-def _beside(name: str) -> Any:
     app = typer.Typer(**BARE)
-    of = statistic_named(name)
-    own = {option.name: f"--{option.key}" for option in of.card.options}
-    more = InvalidInput(of.card.help).translate(own | option_names(Job))
-    command_of(app, name, f"{of.card.says}\n\n{more}")
-    return get_command(app)
+    command_of(app, name)
+    get_command(app)(words, prog_name=f"counton {name}")
 
 
 #: Dataclasses of the options that a statistic's command has.
 _KINDS = (Job, Printing)
 
 
-def command_of(app: typer.Typer, name: str, says: str) -> None:
+class _Page(CommandWithHeadings):
+    """The pages of help of a statistic's command, which are made when they are read."""
+
+    def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
+        name = str(self.name)
+        card = statistic_named(name).card
+        shown = card.example or {}
+        own = [one.name for one in card.options if one.needed or one.key in shown]
+        return [*often_of(*_KINDS), *own], _example(name)
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        card = statistic_named(str(self.name)).card
+        own = {option.name: f"--{option.key}" for option in card.options}
+        more = InvalidInput(card.help).translate(own | option_names(Job))
+        self.help = f"{card.says}\n\n{more}"
+        super().format_help_text(ctx, formatter)
+
+
+def command_of(app: typer.Typer, name: str) -> None:
     """Add the command of a statistic to a group of commands.
 
-    Args:
-        says: first sentence of the command's help.
+    An error about missing options lists them all, and shows a whole command to edit. Standard input
+    can be read only once, so its errors stay as they are.
     """
-    statistic = statistic_named(name)
+    card = statistic_named(name).card
 
     def command(job: Job, out: Printing) -> None:
         from counton.cli.run_statistic import perform, print_plan_of_table, save_as_asked
 
-        with whole_command(name, job, out):
+        try:
             if not out.plan:
                 perform(job, out)
                 return
@@ -90,52 +99,31 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 
             if out.save is not None:  # first: a line of it may make the rows readable
                 save_as_asked(job, out.save)
-            print_plan = print_plan_of_table if statistic.card.is_table else print_plan_of
+            print_plan = print_plan_of_table if card.is_table else print_plan_of
             print_plan(job, as_json=out.json)
+        except MissingOptions as error:
+            if job.events in ("-", ["-"]):
+                raise
+            message = error.translate(words_of(*_KINDS))
+            raise MissingOptions(  # noqa: B904
+                _longer(message, name, job, out, error.names), error.names
+            )
 
-    command.__name__, command.__doc__ = name, says
-    of = of_statistic(name)
-    shown = statistic.card.example or {}
-    own = [one.name for one in of["own"] if one.needed or one.key in shown]
-    page = with_first_page([*often_of(*_KINDS), *own], _example(name))
-    app.command(name=name, cls=page)(takes(*_KINDS, unneeded=_BESIDE_FILE, **of)(command))
+    command.__name__, command.__doc__ = name, card.says
+    taking = takes(command, *_KINDS, unneeded=_BESIDE_FILE, **of_statistic(name))
+    app.command(name=name, cls=_Page)(taking)
 
 
 #: A command may omit its state (`counton.run.default_state.state_beside`).
 _BESIDE_FILE = {"state": None}
 
 
-@contextmanager
-def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Within the ``with`` block, extend an error about missing options: it then lists them all, and
-    shows a whole command to edit.
-
-    Standard input can be read only once, so its errors stay as they are.
-
-    Args:
-        name: name of the statistic.
-        job: the job.
-        others: other options of the command.
-    """
-    try:
-        yield
-    except MissingOptions as error:
-        if job.events in ("-", ["-"]):
-            raise
-        message = error.translate(words_of(*_KINDS))
-        raise MissingOptions(  # noqa: B904
-            _longer(message, name, job, others, error.names), error.names
-        )
-
-
-def _longer(
-    message: str, name: str, job: Job, others: Sequence[object], missing: Sequence[str]
-) -> str:
+def _longer(message: str, name: str, job: Job, out: Printing, missing: Sequence[str]) -> str:
     """Extend the message about missing options of a job of the statistic ``name`` by the columns of
     its events, by an example of each option, and by a whole command to edit.
 
     Args:
-        others: options of the command besides the job.
+        out: options of the command besides the job.
         missing: names of missing options.
     """
     from counton.run.first_job import look_at, with_examples
@@ -153,13 +141,13 @@ def _longer(
     lines = [message]
     held = _streams_there(job)
     if same := [stream for stream, what in held.items() if what == name]:
-        going_on = command_line(_command_words(name), job.having(name=same[0]), *others)
+        going_on = command_line(_command_words(name), job.having(name=same[0]), out)
         lines.append(f"{job.keeping.state} keeps stream {', '.join(same)}; to go on: {going_on}")
     lines.append(f"the columns of {where}: {', '.join(look.columns)}")
     lines += [InvalidInput(f"  {one}").translate(names) for one in needed]
     if card.additive and job.people.user is None:
         lines.append("single rows are protected; to protect people: --user COLUMN --most N")
-    lines += ["as in:", command_line(_command_words(name), whole, *others)]
+    lines += ["as in:", command_line(_command_words(name), whole, out)]
     if card.additive and not card.options:  # like init's jobs
         lines.append("counton init asks for these options one by one")
     return "\n".join(lines)
@@ -253,8 +241,8 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
         found.append(job)
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    taking = takes(*_KINDS, unneeded=_UNREAD, **of_statistic(name))
-    app.command(name=name, add_help_option=False)(taking(command))
+    taking = takes(command, *_KINDS, unneeded=_UNREAD, **of_statistic(name))
+    app.command(name=name, add_help_option=False)(taking)
     try:
         app(rest, prog_name=name, standalone_mode=False)
     except REFUSED as error:

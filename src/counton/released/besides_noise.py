@@ -7,6 +7,7 @@ description alone: they say which rows may be missing, never whether one is, or 
 from __future__ import annotations
 
 from counton.privacy.guarantees import plural
+from counton.released.counting import Bounded
 from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
@@ -51,8 +52,11 @@ def besides_noise(definition: Description) -> list[str]:
         left = [("groups that were never large enough to be shown are left out, with their rows")]
     elif definition.left_out.drops:
         left = [("rows of groups that were not declared do not count (by an unknown amount)")]
+    aside = definition.left_out
+    lacking = _rows_that_do_not_count(aside) if aside.skips or aside.sets_aside else []
+    if not definition.counting.users:
+        return [*late, *lacking, *_statistic_notes(definition), *left]
     beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
-    lacking = _rows_that_do_not_count(definition.left_out)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
 
 
@@ -61,7 +65,7 @@ def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:
     aside = left_out.sets_aside
     if not left_out.skips:
         said = "rows that cannot be read do not count (by an unknown amount)"
-        return [said] if aside else []
+        return [said]
     *others, last = left_out.skips
     named = f"{', '.join(others)} or {last}" if others else last
     rows = f"rows that cannot be read, or without {named}," if aside else f"rows without {named}"
@@ -82,6 +86,7 @@ def adds_users_up(definition: Description) -> str | None:
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
     counting, inner = definition.counting, definition.inner
+    assert isinstance(counting, Bounded)
     beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []

@@ -10,11 +10,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
-from counton.base.exact import figures, percent, quantity
+from counton.base.exact import figures, percent, quantity, text
 from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import statistic_in_words
+from counton.statistics.count import Sum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,9 +30,8 @@ _MOST_OF_REPORT = 100
 
 
 class Screen(NamedTuple):
-    """The texts and tables of a terminal, with what the tables leave out, and notes."""
+    """The heading and tables of a terminal, with what the tables leave out, and notes."""
 
-    words: Sequence[tuple[str, str]] = ()
     heading: str = ""
     tables: Sequence[TextTable] = ()
     left_out: str = ""
@@ -72,7 +72,6 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
 
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return what a terminal shows of the last step."""
-    released._check_released()
     if isinstance(released.published, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
@@ -80,9 +79,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         request = released._request_at(released.steps.stop - 1)
         tables = released.reading.screen(request, released.level)
         heading = f"\n{_bounded_subject(released.definition)}"
-        return Screen(
-            (), heading, tables, notes=_below(released, released.facts().get("notes", ()))
-        )
+        return Screen(heading, tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
@@ -97,7 +94,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     table, left_out = shown_rows(
         rows.drop(WHEN, strict=False), released.definition.inner.card.on_screen
     )
-    return Screen((), heading, [table], left_out, _below(released))
+    return Screen(heading, [table], left_out, _below(released))
 
 
 def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
@@ -146,22 +143,34 @@ def _bounded_subject(definition: Description) -> str:
     inner = definition.inner
     said = statistic_in_words(definition).removesuffix(",")
     said += definition.counting.bound_in_heading(definition.window, definition.unit)
-    lower, upper = (dict(inner.parameters).get(end) for end in ("lower", "upper"))
-    if inner.card.additive and lower is not None and upper is not None:
-        said += f", values from {lower} to {upper}"
+    if isinstance(inner, Sum):
+        said += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return said
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     """Return the texts for counts: the largest groups first; up to 20 stay in declared order."""
     heading, groups = _heading_of_cells(released), released.groups
+    if not groups:
+        none = "no group is large enough to be shown yet"
+        return Screen(heading, notes=[none, *_below(released)])
+    smaller = len(groups) - MOST
+    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
+    shown = released.largest(MOST)
+    interval = f"{percent(released.level)}% interval"
+    table = (_versions_table if released.definition.cut.lags else _last_table)(shown, interval)
+    return Screen(heading, [table], left_out, _below(released))
+
+
+def noise_in_words(released: ReleasedNumbers) -> list[tuple[str, str]]:
+    """Describe the errors of the last counts in pairs of name and words."""
     stds, step = [], f"{released.steps[-1]:,}"
     totals, windows = released._last_series
     if totals is not None:
         stds.append(f"{figures(totals.std[-1])} of the total after window {step}")
     if windows is not None:
         stds.append(f"{figures(windows.std[-1])} of window {step} by itself")
-    noise = [
+    return [
         ("error", f"standard deviation {', '.join(stds)}"),
         ("", "each estimate is the true number plus random noise, so a small one can be below 0"),
         (
@@ -169,18 +178,11 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
             f"each by itself holds the true number with probability {percent(released.level)}%",
         ),
     ]
-    if not groups:
-        none = "no group is large enough to be shown yet"
-        return Screen(noise, heading, notes=[none, *_below(released)])
-    smaller = len(groups) - MOST
-    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
-    shown = released.largest(MOST)
-    table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
-    return Screen(noise, heading, [table], left_out, _below(released))
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:
-    definition, step, delay = released.definition, released.steps[-1], released.delay
+    definition, step = released.definition, released.steps[-1]
+    delay = definition.strategy.facts.delay
     cut = definition.cut
     released_at, counted = (
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
@@ -203,13 +205,13 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
     return "\n" + said.format(until=counted, **which)
 
 
-def _last_table(released: ReleasedNumbers) -> TextTable:
+def _last_table(released: ReleasedNumbers, interval: str) -> TextTable:
     """Return the last step with a row for each group."""
     names = [((released.definition.by or ""), False)]
     columns: list[Sequence[str]] = [[*released.groups]]
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
-        names += [(name, True), (_interval(released), True)]
+        names += [(name, True), (interval, True)]
         columns += _numbers_of_step(series)
     return TextTable(names, [*zip(*columns, strict=True)])
 
@@ -225,11 +227,7 @@ def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
     return value, ends
 
 
-def _interval(released: ReleasedNumbers) -> str:
-    return f"{percent(released.level)}% interval"
-
-
-def _versions_table(released: ReleasedNumbers) -> TextTable:
+def _versions_table(released: ReleasedNumbers, interval: str) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
     cut, last = released.definition.cut, released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
@@ -238,7 +236,7 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     grouped = released.definition.by is not None
     names = [("window", False)]
     names += [((released.definition.by or ""), False)] if grouped else []
-    names += [("estimate", True), (_interval(released), True), ("", False)]
+    names += [("estimate", True), (interval, True), ("", False)]
     rows = []
     for step in shown:
         series = released._windows(range(step, step + 1))

@@ -86,7 +86,9 @@ def protection_in_words(definition: Description) -> str:
     )
     if not definition.counting.users and definition.counting.moves is None:
         less = f"Somebody with several {plural(unit)} is protected less."
-        return " ".join([said, less, *_as_sentence(_stated_changes(definition))])
+        stated = definition.cut.lags or definition.changes
+        changes = _as_sentence(changes_note(definition)) if stated else []
+        return " ".join([said, less, *changes])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -268,11 +270,6 @@ def changes_note(definition: Description) -> str | None:
         return f"{said}: the guarantee covers {times} of each"
     factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
     return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
-
-
-def _stated_changes(definition: Description) -> str | None:
-    """Return `changes_note` where windows stay open, or the guarantee covers changes."""
-    return changes_note(definition) if definition.cut.lags or definition.changes else None
 
 
 def people_note(definition: Description) -> str | None:
@@ -476,6 +473,7 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
 def in_words(definition: Description, name: str, steps: range) -> str:
     """Describe the protected unit, the guarantee, and the released steps."""
     cut = definition.cut
+    means = definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
     what, once = cut.count(len(steps)), ""
     if not cut.goes_on:
         what, once = getattr(definition.statistic, "size", definition.what), " once"
@@ -489,21 +487,19 @@ def in_words(definition: Description, name: str, steps: range) -> str:
         f"protected: {protected_in_words(definition)}\n{people}"
         f"guarantee: {definition.guarantee}"
         f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"
-        f"           {meaning_in_words(definition)}\n"
+        f"           {means}\n"
         f"cost:      {cost_in_words(definition)}{paper}{besides}"
     )
-
-
-def meaning_in_words(definition: Description) -> str:
-    """Return what the guarantee means for a person, without technical terms."""
-    return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
     """Return a sentence on the guarantee's size, and whom it does not protect."""
     said = definition.guarantee.loss_in_words if loss is None else loss
-    notes = [people_note(definition), _stated_changes(definition)]
-    return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
+    means = definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
+    notes = [people_note(definition)]
+    if definition.cut.lags or definition.changes:
+        notes.append(changes_note(definition))
+    return "; ".join([f"{means} ({said})", *filter(None, notes)])
 
 
 def protected_in_words(definition: Description) -> str:

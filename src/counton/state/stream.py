@@ -27,8 +27,8 @@ from counton.numbers import Counter, Design, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
 from counton.numbers.noise_ahead import SealedNoise
 from counton.numbers.releases import Window, window_of
-from counton.privacy import Contribution, Guarantee, Limit
-from counton.privacy.contribution import Relation
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import extremes, number_array
 from counton.state import journal, ledger_rows, records
 from counton.state import keys as keyfile
@@ -310,10 +310,12 @@ class Stream(JournalReader, Closing):
         return self._counter().design
 
     @property
-    def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """Total privacy loss by kind of unit, as in `counton.privacy.ledger.totals`."""
+    def totals_apart(self) -> list[str]:
+        """Lines on the total privacy loss of each kind of unit of the state, if it has several."""
         with self.database.transaction(write=False) as connection:
-            return ledger_rows.totals(connection)
+            if connection.value("SELECT COUNT(DISTINCT unit) FROM counton_ledger") < 2:
+                return []
+            return totals_in_words(ledger_rows.totals(connection))
 
     def describe(self) -> str:
         """Describe in words the protected unit of the stream and its privacy guarantee."""
