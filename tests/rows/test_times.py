@@ -231,3 +231,17 @@ def test_lines_of_rows_are_those_of_their_texts() -> None:
     assert (
         lines.getvalue() == frame.drop("list").select(pl.all().cast(pl.String)).write_csv().encode()
     )
+
+
+def test_texts_that_repeat_are_read_as_each_alone() -> None:
+    texts = ["2024-03-31", "2024-03-31T02:30", "?", None, "2024-03-30T24:00", "2024-03-01 09:17Z"]
+    many = pl.Series("time", texts * 500)
+    read = many.to_frame().select(moments("time", many.dtype, "Europe/Berlin")).to_series()
+    alone = [
+        pl.Series("time", [text], pl.String)
+        .to_frame()
+        .select(moments("time", pl.String(), "Europe/Berlin"))
+        .item()
+        for text in texts
+    ]
+    assert read.to_list() == alone * 500
