@@ -309,7 +309,7 @@ LENGTH, TOGETHER, EDGES = 3, 2, 5
 
 def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Stream]:
     """Yield all streams of a few steps that consist of some of these events."""
-    if statistic.card.event == "edge":
+    if statistic.event == "edge":
         for number in range(1, EDGES + 1):
             for chosen in combinations(events, number):
                 for where in product(range(LENGTH), repeat=number):
@@ -331,7 +331,7 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
                 new = (*batch[:place], other, *batch[place + 1 :])
                 yield (*stream[:step], new, *stream[step + 1 :])
         return
-    if statistic.card.event in ("user", "edge"):  # with all that it does
+    if statistic.event in ("user", "edge"):  # with all that it does
         for unit in {event for batch in stream for event in batch}:
             yield tuple(tuple(event for event in batch if event != unit) for batch in stream)
         return
@@ -343,12 +343,12 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
 def exact_changes(statistic: counted.Statistic, stream: Stream) -> Changes:
     """Return what a stream adds to each cell at each step, before noise: shape (steps, cells)."""
     events: Any = [event for batch in stream for event in batch]
-    if statistic.card.of_letters:
+    if statistic.of_letters:
         events = "".join(events)
     stops = np.cumsum([len(batch) for batch in stream], dtype=np.int64)
     machine = statistic.begin()
     taken = machine.take(events, stops)
-    if statistic.card.on_demand:
+    if statistic.on_demand:
         cells = np.arange(math.prod(statistic.cells))
         totals = np.array([machine.counts(cells, step) for step in range(1, len(stream) + 1)])
         return np.diff(totals, axis=0, prepend=0)
@@ -683,7 +683,7 @@ def try_rows() -> Iterator[Tried]:
         every = product(events[:2], repeat=rows if rows <= ALL_OF_THEM else 0)
         for stream in (*filter(None, every), tuple(twice[:rows])):
             steps: Stream = tuple((event,) for event in stream)
-            ends = steps[:-1] if settled.card.of_letters else (*steps[:-1], ())
+            ends = steps[:-1] if settled.of_letters else (*steps[:-1], ())
             end = np.zeros_like(changes_of(steps))
             end[: len(ends)] = changes_of(ends)
             for change in (

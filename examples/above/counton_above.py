@@ -9,20 +9,18 @@ import numpy as np
 from counton.base.exact import Number, exact, text
 from counton.frame.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import Card, Part, TallyStatistic
+from counton.statistics import Part, TallyStatistic
 
 
 class Above(TallyStatistic):
     """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
 
     # What a user states: from this come the command with its help, and the keys of job files.
-    card = Card(
-        keyword="above",
-        says="How many values lie above a threshold.",
-        options=(VALUE, Option("threshold", "values above it count", exact=True, needed=True)),
-        unit_word="values",
-        event="value",
-    )
+    keyword = "above"
+    says = "How many values lie above a threshold."
+    options = (VALUE, Option("threshold", "values above it count", exact=True, needed=True))
+    unit_word = "values"
+    event = "value"
     parts = (Part("value"),)
 
     def __init__(self, threshold: Number, *, unit: str | None = None) -> None:

@@ -159,7 +159,7 @@ def released(statistic: Statistic, events: tuple[Any, ...], runs: int) -> Found:
 
 
 def _runs(statistic: Statistic, runs: int) -> int:
-    return math.ceil(runs / FEWER) if statistic.card.on_demand else runs
+    return math.ceil(runs / FEWER) if statistic.on_demand else runs
 
 
 def achieved(application: Application, runs: int) -> float:

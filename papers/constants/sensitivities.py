@@ -144,7 +144,7 @@ def changes_of(statistic: Statistic, steps: Sequence[Sequence[Any]]) -> NDArray[
     events = [event for step in steps for event in step]
     stops = np.cumsum([len(step) for step in steps])
     changes: NDArray[np.int64] = exact.take(events, stops)
-    if not statistic.card.on_demand:
+    if not statistic.on_demand:
         return changes.reshape(len(steps), -1)
     cells = np.arange(math.prod(statistic.cells))
     totals = np.array([exact.counts(cells, step) for step in range(len(steps) + 1)])

@@ -33,7 +33,7 @@ def test_it_goes_on_with_nothing(
     stated = stated_by(name, said)
     events = place.folder / "e.csv"
     words = words_of(name, stated, place.folder)
-    command = [name] if statistic_named(name).card.additive else ["statistic", name]
+    command = [name] if statistic_named(name).additive else ["statistic", name]
 
     def night(until: str, *more: str) -> Any:
         words = (*command, str(events), *place.again, "--until", until, "--json", *more)

@@ -49,7 +49,7 @@ def class_of(name: str) -> Any:
 
 def test_statistics_name_papers_that_are_listed() -> None:
     for name in KNOWN:
-        assert {*class_of(name).card.sources} <= {*REFERENCES}
+        assert {*class_of(name).sources} <= {*REFERENCES}
 
 
 def test_strategies_of_tables_say_where_they_come_from() -> None:
@@ -211,7 +211,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
 
 
 def test_every_statistic_has_words() -> None:
-    wordless = {name for name in KNOWN if not class_of(name).card.phrase}
+    wordless = {name for name in KNOWN if not class_of(name).phrase}
     assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows"}
     for statistic, words in (
         (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),

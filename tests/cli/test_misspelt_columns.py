@@ -19,6 +19,7 @@ from counton.base.errors import InvalidInput
 from counton.frame.options import split_names
 from counton.job.stated_options import kind_of, own_options
 from counton.statistics.catalogue import keywords
+from counton.statistics.statistic import named_values
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
@@ -35,9 +36,9 @@ MORE = {**{key: {"counts": "seconds"} for key in ("hierarchy", "ranges", "contin
 
 def asked(statistic: str) -> dict[str, str]:
     """A whole job of a statistic, but for its rows."""
-    card = kind_of(statistic).card
-    own = {**(card.example or {}), **MORE.get(statistic, {})}
-    days = {} if card.is_table else DAYS
+    kind = kind_of(statistic)
+    own = {**named_values(kind.example), **MORE.get(statistic, {})}
+    days = {} if kind.is_table else DAYS
     return {"epsilon": "1", **days, **own, "id": "order"} | ({"unit": "row"} if not days else {})
 
 

@@ -36,7 +36,7 @@ def in_order(job: Job) -> bool:
 
 def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
     """A command of a new stream, as it is typed."""
-    alone = statistic_named(name).card.additive
+    alone = statistic_named(name).additive
     words = [*([] if alone else ["statistic"]), name, "e.csv", "--state", str(folder / "s.db")]
     return shlex.join([*words, *words_of(name, stated_by(name, said), folder)])
 

@@ -61,7 +61,7 @@ def all_that_is_shown(
     folder.mkdir()
     key.save(folder / "k.key")
     stated = stated_by(name, {**LEFT_OUT, **said, "epsilon": 1})
-    kind = [] if statistic_named(name).card.additive else ["statistic"]
+    kind = [] if statistic_named(name).additive else ["statistic"]
     first, shown, state = words_of(name, stated, folder), list[Any](), str(folder / "s.db")
     for night, until in enumerate(("03", "05")):
         lines = "".join(f"2024-03-01T{row}\n" for rows in nights[: night + 1] for row in rows)

@@ -77,7 +77,7 @@ def less(guarantee: Any) -> Any:
     ids=str,
 )
 def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, least: Any) -> None:
-    asked: dict[str, Any] = {"of": statistic, "batched": not statistic.card.of_letters}
+    asked: dict[str, Any] = {"of": statistic, "batched": not statistic.of_letters}
     found = plan(6, within=300, least=least, simple=True, **asked)
     assert found.reached is not None
     assert 0.9 < found.reached.factor <= 1

@@ -258,7 +258,7 @@ def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
 
 #: What a caller does not make: results and parts.
 _MADE_HERE = (
-    "Card", "Part", "Ranking", "Reading", "Readings", "Running",
+    "Part", "Ranking", "Reading", "Readings", "Running",
 )  # fmt: skip
 
 

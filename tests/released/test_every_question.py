@@ -99,7 +99,7 @@ class Stream(NamedTuple):
         """What is read of these values."""
         definition, terms, statistic = self.definition, self.design, self.definition.statistic
         shaped = values.reshape(len(values), *terms.shape)
-        if statistic.card.additive:
+        if statistic.additive:
             flat = shaped.reshape(len(values), -1)
             return Release(ReleasedNumbers.of(definition, terms, flat, LEVEL))
         steps = range(1, len(values) + 1)
@@ -235,7 +235,7 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if found.numbers.statistic.card.additive:
+    if found.numbers.statistic.additive:
         return [Name(found.numbers.groups[0], found.numbers.groups[-1], None)]
     about = [name for name in labels_of(last) if name not in ("step", "rank")]
     names = []
@@ -492,7 +492,7 @@ def test_what_holds_together_and_simulations_have_that_noise(
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if found.numbers.statistic.card.additive and len(stream.exact) > 1:  # nor is a band narrower
+    if found.numbers.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
         alone = found.only(groups=found.numbers.groups[:1])
         band, table = alone.band(), alone.numbers.plain_table()
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]

@@ -159,7 +159,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
         assert read(file, level=0.5).table().equals(wide), file
-        if own.numbers.statistic.card.additive and own.numbers.since is None:
+        if own.numbers.statistic.additive and own.numbers.since is None:
             _answers_alike(found, own)
 
 

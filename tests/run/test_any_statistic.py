@@ -30,7 +30,7 @@ def table(job: Job) -> pl.DataFrame:
 
 def test_all_kinds_are_here() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
-    assert {name for name in keywords() if kind_of(name).card.is_table} == {*ONCE}
+    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
 
 
 def test_what_a_website_prints_of_it_is_short_and_plain(job: Job) -> None:

@@ -146,7 +146,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
 
 def of_rows_alone(report: Report, part: str) -> bool:
     """Whether how accurate it is depends on how many rows there are."""
-    return report.statistics[part].card.known_beforehand is not None
+    return report.statistics[part].known_beforehand is not None
 
 
 def cells_of(report: Report, rng: np.random.Generator) -> Any:

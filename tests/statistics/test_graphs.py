@@ -25,7 +25,7 @@ from counton.privacy import ZCDP
 from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.graphs import graph_statistic as graphs
-from counton.statistics.statistic import neighbours_differ, place_of_name, restore
+from counton.statistics.statistic import place_of_name, restore
 from counton.statistics.statistic_plan import unit_sensitivities, unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry
 
@@ -254,8 +254,8 @@ def test_one_sighting_may_be_of_an_edge_that_is_seen_anyway() -> None:
         for strategy, norms in zip(strategies, found, strict=True):
             for p, norm in enumerate(norms, 1):
                 assert 0 < norm <= unit_sensitivity(statistic, strategy, p) * (1 + 1e-12)  # type: ignore[arg-type]
-    assert "any sightings of up to two edges" in neighbours_differ(triangles)
-    assert "in the same step" in neighbours_differ(Edges(neighbours="replace"))
+    assert "any sightings of up to two edges" in triangles.neighbours_differ()
+    assert "in the same step" in Edges(neighbours="replace").neighbours_differ()
 
 
 def test_one_sighting_moves_a_histogram_by_four_changes() -> None:
@@ -464,7 +464,7 @@ def test_readings_say_what_was_released() -> None:
 )
 def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
     """Of degrees it was not, as texts had no cell."""
-    names = [statistic.card.counted or name for name in statistic.number_names]
+    names = [statistic.counted or name for name in statistic.number_names]
     for given in (names, map(str, names)):
         assert [place_of_name(statistic, name) for name in given] == [*range(len(names))]
 

@@ -40,7 +40,7 @@ def test_both_kinds_go_on_where_they_stood() -> None:
     key = Key.generate()
     events = list("abaabbbaab")
     for statistic in Letters(), LettersOnDemand():
-        strategy = SqrtToeplitz(10) if statistic.card.on_demand else Binary(10)
+        strategy = SqrtToeplitz(10) if statistic.on_demand else Binary(10)
         running = Running.start(
             statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy
         )

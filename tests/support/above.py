@@ -15,7 +15,7 @@ from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, Tal
 from counton.statistics.cells import Cells
 from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, Statistic, neighbours_differ
+from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import Part, Sums
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
@@ -121,7 +121,7 @@ class SaysWhatWasCounted(Reading):
 
 class ShowsWhatItCounted(Above):
     seen: Any = None
-    card = replace(Above.card, reading=ReadsWhatWasCounted)
+    reading: Any = ReadsWhatWasCounted
 
     def begin(self) -> Sums:
         return RemembersSums(self)
@@ -138,7 +138,7 @@ class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
 class SaysWhatItCounted(ShowsWhatItCounted):
     """Shows what was released, and what was counted in words."""
 
-    card = replace(ShowsWhatItCounted.card, reading=SaysWhatWasCounted)
+    reading = SaysWhatWasCounted
 
 
 class Forgetful(Sums):
@@ -156,9 +156,8 @@ class Forgetful(Sums):
 
 
 def claiming(**claims: Any) -> Above:
-    """A statistic that says something else of itself, or on its card."""
-    said = {name: claims.pop(name) for name in [*claims] if name in Card.__dataclass_fields__}
-    cls: Any = type("Wrong", (Above,), {"card": replace(Above.card, **said), **claims})
+    """A statistic that says something else of itself."""
+    cls: Any = type("Wrong", (Above,), claims)
     made: Above = cls()
     return made
 
@@ -189,13 +188,14 @@ class Replaces(Above):
 class Letters(Above):
     """Says that its events are letters, of which none comes or goes, and lets them."""
 
-    card = replace(Above.card, of_letters=True)
+    of_letters = True
 
 
 class LettersThatGo(Substrings):
     """Replaces letters, and says that they come and go."""
 
-    card = replace(Substrings.card, neighbours=lambda words: neighbours_differ(Distinct()))
+    def neighbours_differ(self) -> str:
+        return Distinct().neighbours_differ()
 
 
 class WiderReading(Reading):
@@ -224,13 +224,13 @@ class LostCuts(Cuts):
 class ShowsCuts(Cuts):
     """Cells on demand, shown as they were counted."""
 
-    card = replace(Cuts.card, reading=ShownExactly)
+    reading = ShownExactly
 
 
 class SaysCuts(Cuts):
     """The same in words only."""
 
-    card = replace(Cuts.card, reading=SaidExactly)
+    reading = SaidExactly
 
 
 def grouped(**claims: Any) -> Grouped:

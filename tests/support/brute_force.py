@@ -115,7 +115,7 @@ def changes_of(statistic: Statistic, stream: Sequence[Any]) -> np.ndarray[Any, A
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     exact = statistic.begin()
     changes = exact.take(events, stops)
-    if not statistic.card.on_demand:
+    if not statistic.on_demand:
         return changes.reshape(len(batches), -1)
     cells = np.arange(int(np.prod(statistic.cells)))
     totals = np.array([exact.counts(cells, step) for step in range(1, len(batches) + 1)])
@@ -160,7 +160,7 @@ def check_exact(statistic: Statistic, stream: Sequence[Any]) -> None:
         assert exact.save() == saved
         exact = restore(statistic, saved)
         found.append(first.reshape(-1))
-    if statistic.card.on_demand:
+    if statistic.on_demand:
         _check_counts(statistic, exact, whole)
     else:
         np.testing.assert_array_equal(np.array(found), whole)

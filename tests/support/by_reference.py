@@ -67,7 +67,7 @@ def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         kept = _Recomputation(database, row, held)
         terms, parts = kept._terms, []
-        if terms.statistic is not None and statistic_of(terms.statistic)[0].card.on_demand:
+        if terms.statistic is not None and statistic_of(terms.statistic)[0].on_demand:
             return 0
         start = write_checkpoint(terms.text, held.fingerprint, StreamProgress.start(terms))
         noise_alone = Counter.resume(start, key=held)

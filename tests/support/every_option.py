@@ -97,7 +97,7 @@ WHAT = (
 
 
 def own_of(name: str) -> list[str]:
-    return [option.name for option in statistic_named(name).card.options]
+    return [option.name for option in statistic_named(name).options]
 
 
 def every(turn: int) -> list[tuple[str, bool, dict[str, Any]]]:
@@ -118,7 +118,7 @@ def stated_by(name: str, said: dict[str, Any]) -> dict[str, Any]:
 
 def words_of(name: str, stated: dict[str, Any], folder: Path) -> list[str]:
     """The options of a command that say this."""
-    known: dict[str, Option] = {one.name: one for one in statistic_named(name).card.options}
+    known: dict[str, Option] = {one.name: one for one in statistic_named(name).options}
     known = {**options_of(Job), **known}
     words: list[str] = []
     for option, value in stated.items():

@@ -1,6 +1,5 @@
 """Statistics of the smallest kind, dense and on demand: how often a and b came."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +11,7 @@ from counton.base.errors import InvalidInput
 from counton.statistics import Exact, Statistic
 from counton.statistics.catalogue import KNOWN
 from counton.statistics.live_statistic import OnDemandReading
-from counton.statistics.statistic import Card, Events, NamedCells
+from counton.statistics.statistic import Events, NamedCells
 
 
 class _Kept(Exact):
@@ -29,7 +28,7 @@ class _Kept(Exact):
         starts = [0, *stops.tolist()]
         new = ["".join(events[a:b]) for a, b in pairwise(starts)]
         self.before, self.steps = self.steps, (*self.steps, *new)
-        if self.statistic.card.on_demand:
+        if self.statistic.on_demand:
             return np.zeros((len(stops), 0), np.int64)
         counts = [[step.count(letter) for letter in "ab"] for step in new]
         return np.array(counts, np.int64).reshape(len(stops), 2)
@@ -57,7 +56,8 @@ class _Kept(Exact):
 class Letters(Statistic):
     """How often a and b came."""
 
-    card = Card(event="letter", of_letters=True)
+    event = "letter"
+    of_letters = True
     parameters: dict[str, Any] = {}  # noqa: RUF012
     cells = (2,)
 
@@ -83,7 +83,8 @@ class LettersOnDemand(Letters, NamedCells):
     def name_of(self, cell: int) -> str:
         return "ab"[cell]
 
-    card = replace(Letters.card, on_demand=True, reading=OnDemandReading)
+    on_demand = True
+    reading = OnDemandReading
 
 
 @pytest.fixture

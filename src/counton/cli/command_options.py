@@ -203,8 +203,8 @@ def of_statistic(name: str) -> dict[str, Any]:
 
     of = statistic_named(name)
     defaults = {one: option.default for one, option in options_of(Job).items()}
-    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.card.shows}
-    return {"own": of.card.options, "what": name, **gone}
+    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.shows}
+    return {"own": of.options, "what": name, **gone}
 
 
 #: Options for views of released numbers, which only some statistics have.

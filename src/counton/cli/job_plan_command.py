@@ -135,7 +135,7 @@ def _heading(job: PlannedJob) -> str:
     definition = job.definition
     many = definition.cells.how(len(definition.groups), "groups")
     groups = "" if definition.domain is None else f" of {many}"
-    what = definition.subject if definition.statistic.card.additive else definition.what
+    what = definition.subject if definition.statistic.additive else definition.what
     cut = definition.cut
     if not cut.goes_on:
         return f"{what}{groups}, released once"
@@ -180,9 +180,9 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
     """
     definition = job.definition
     part = members_of(definition.inner).get(number.what)
-    if number.what and (part is None or inner_of(part).card.known_beforehand is None):
+    if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         return "so far"
     inner = definition.inner if part is None else inner_of(part)
     quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")

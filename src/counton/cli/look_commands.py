@@ -419,7 +419,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         console.write_line("the account of the promise: --full")
         return
     console.write_line("")
-    sums = definition.inner.card.additive
+    sums = definition.inner.additive
     holds = definition.subject if sums else repr(definition.statistic)
     rows = [
         ("holds", holds),

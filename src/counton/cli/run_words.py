@@ -238,10 +238,10 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     unit, columns, counting = definition.unit, definition.columns, definition.counting
     lines = [("protected", protected_in_words(definition))]
     people = people_note(definition)
-    if not definition.statistic.card.additive:
+    if not definition.statistic.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     if not counting.users:
-        where = " in one group of one window" if definition.statistic.card.additive else ""
+        where = " in one group of one window" if definition.statistic.additive else ""
         remedy = "name their column and how many of their events count: --user COLUMN --most N"
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:

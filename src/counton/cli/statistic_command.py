@@ -26,6 +26,7 @@ from counton.frame.options import MissingOptions
 from counton.job.job import Job, JobStatement
 from counton.job.kinds import refuse_stated
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
+from counton.statistics.statistic import named_values
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -46,7 +47,7 @@ def commands() -> typer.Typer:
         """Release a statistic of events, step by step as they arrive."""
 
     for name in keywords():
-        if not statistic_named(name).card.additive:  # additive ones stand only beside ``statistic``
+        if not statistic_named(name).additive:  # additive ones stand only beside ``statistic``
             command_of(app, name)
     return app
 
@@ -67,16 +68,16 @@ class _Page(CommandWithHeadings):
 
     def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
         name = str(self.name)
-        card = statistic_named(name).card
-        shown = card.example or {}
-        own = [one.name for one in card.options if one.needed or one.key in shown]
+        counted = statistic_named(name)
+        shown = named_values(counted.example)
+        own = [one.name for one in counted.options if one.needed or one.key in shown]
         return [*often_of(*_KINDS), *own], _example(name)
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        card = statistic_named(str(self.name)).card
-        own = {option.name: f"--{option.key}" for option in card.options}
-        more = InvalidInput(card.help).translate(own | option_names(Job))
-        self.help = f"{card.says}\n\n{more}"
+        counted = statistic_named(str(self.name))
+        own = {option.name: f"--{option.key}" for option in counted.options}
+        more = InvalidInput(counted.help).translate(own | option_names(Job))
+        self.help = f"{counted.says}\n\n{more}"
         super().format_help_text(ctx, formatter)
 
 
@@ -86,7 +87,7 @@ def command_of(app: typer.Typer, name: str) -> None:
     An error about missing options lists them all, and shows a whole command to edit. Standard input
     can be read only once, so its errors stay as they are.
     """
-    card = statistic_named(name).card
+    counted = statistic_named(name)
 
     def command(job: Job, out: Printing) -> None:
         from counton.cli.run_statistic import perform, print_plan_of_table, save_as_asked
@@ -99,7 +100,7 @@ def command_of(app: typer.Typer, name: str) -> None:
 
             if out.save is not None:  # first: a line of it may make the rows readable
                 save_as_asked(job, out.save)
-            print_plan = print_plan_of_table if card.is_table else print_plan_of
+            print_plan = print_plan_of_table if counted.is_table else print_plan_of
             print_plan(job, as_json=out.json)
         except MissingOptions as error:
             if job.events in ("-", ["-"]):
@@ -109,7 +110,7 @@ def command_of(app: typer.Typer, name: str) -> None:
                 _longer(message, name, job, out, error.names), error.names
             )
 
-    command.__name__, command.__doc__ = name, card.says
+    command.__name__, command.__doc__ = name, counted.says
     taking = takes(command, *_KINDS, unneeded=_BESIDE_FILE, **of_statistic(name))
     app.command(name=name, cls=_Page)(taking)
 
@@ -128,7 +129,7 @@ def _longer(message: str, name: str, job: Job, out: Printing, missing: Sequence[
     """
     from counton.run.first_job import look_at, with_examples
 
-    card, names = statistic_named(name).card, words_of(*_KINDS)
+    counted, names = statistic_named(name), words_of(*_KINDS)
     if isinstance(job.events, list) and len(job.events) == 1:
         job = job.having(events=job.events[0])
     try:
@@ -145,10 +146,10 @@ def _longer(message: str, name: str, job: Job, out: Printing, missing: Sequence[
         lines.append(f"{job.keeping.state} keeps stream {', '.join(same)}; to go on: {going_on}")
     lines.append(f"the columns of {where}: {', '.join(look.columns)}")
     lines += [InvalidInput(f"  {one}").translate(names) for one in needed]
-    if card.additive and job.people.user is None:
+    if counted.additive and job.people.user is None:
         lines.append("single rows are protected; to protect people: --user COLUMN --most N")
     lines += ["as in:", command_line(_command_words(name), whole, out)]
-    if card.additive and not card.options:  # like init's jobs
+    if counted.additive and not counted.options:  # like init's jobs
         lines.append("counton init asks for these options one by one")
     return "\n".join(lines)
 
@@ -184,14 +185,14 @@ def _command_words(name: str) -> str:
 
 def _example(name: str) -> list[str]:
     """Return an example command for a statistic, after commands that make the files it needs."""
-    card = statistic_named(name).card
-    if card.example is None:
+    counted = statistic_named(name)
+    if not counted.example:
         return []
-    options = {**card.example, **_DAYS}
+    options = {**named_values(counted.example), **_DAYS}
     command = example_of(f"counton {_command_words(name)} visits.csv", *options.items())
-    if card.example_file is None:
+    if counted.example_file is None:
         return command
-    file, text = card.example_file
+    file, text = counted.example_file
     written = text.replace("\n", r"\n")
     return [f"printf {shlex.quote(written)} \\", f"    > {file}", *command]
 
@@ -254,6 +255,6 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     for name, why in _UNPLANNED.items():
         if job.option(name) != "drop":
             refuse_stated(job, [name], field(option, words), why)
-    if "by" in of.card.reads or (job.groups.domain is not None and "domain" not in of.card.reads):
+    if "by" in of.reads or (job.groups.domain is not None and "domain" not in of.reads):
         job = job.having(by=job.groups.by or "group")
     return of.from_spec(JobStatement(job)), job

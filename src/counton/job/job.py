@@ -1059,7 +1059,7 @@ def usual_name(what: str | Statistic, columns: Any = None) -> str:
     >>> usual_name("count"), usual_name("sum", "amount (EUR)"), usual_name("moments", ["a", "b"])
     ('count', 'sum_of_amount_EUR', 'moments_of_a_b')
     """
-    keyword = what if isinstance(what, str) else what.card.keyword or type(what).__name__
+    keyword = what if isinstance(what, str) else what.keyword or type(what).__name__
     words = [columns] if isinstance(columns, str) else columns or ()
     read = " ".join(map(str, words)) if isinstance(words, Iterable) else str(words)
     said = re.sub(r"\W+", "_", f"{keyword} of {read}" if read else keyword)

@@ -670,7 +670,7 @@ def schema() -> dict[str, Any]:
         STATISTIC: {
             "enum": [*keywords()],
             "description": "; ".join(
-                f"{name}: {statistic_named(name).card.says}" for name in keywords()
+                f"{name}: {statistic_named(name).says}" for name in keywords()
             ),
         }
     }

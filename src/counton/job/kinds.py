@@ -127,7 +127,7 @@ def kinds_of(job: Job, statistic: Statistic) -> dict[str, str]:
     if people.user is not None and (people.first or people.distinct):
         unit = "users once" if people.first else "users once a window"
     if getattr(statistic, "counts_units", False):
-        of_people = people.moves is not None and statistic.card.additive
+        of_people = people.moves is not None and statistic.additive
         unit = "counts of people" if of_people else "counts"
     elif getattr(statistic, "counted_ranks", ()):
         unit = "users by rows"
@@ -154,13 +154,13 @@ def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire; give it, or leave growth out
     """
-    card = kind_of(job.what).card
+    counted = kind_of(job.what)
     for name, option in options_of_job(job).items():
         if not option.of or not job.states(name):
             continue
         for axis, mine in kinds.items():
             of = [one for one in option.of if KINDS[one].axis == axis]
-            if not of or mine in of or (name in card.reads and not card.finds):
+            if not of or mine in of or (name in counted.reads and not counted.finds):
                 continue
             kind, needed = KINDS[mine], KINDS[of[0]].chosen
             stated = field(name, job.option(name))
@@ -168,7 +168,7 @@ def refuse_other_kinds(job: Job, kinds: Mapping[str, str]) -> None:
                 beside = kind.words.format(name_of(job.what))
                 beside = beside or field(kind.chosen, job.option(kind.chosen))
                 raise InvalidInput(f"{stated} does not go with {beside}{kind.why}; {kind.remedy}")
-            if name not in (needed, *card.reads):
+            if name not in (needed, *counted.reads):
                 raise InvalidInput(
                     f"{stated} needs {field(needed)}{_NEEDED.get(needed, '')}; give it, or leave "
                     f"{field(name)} out"

@@ -32,7 +32,7 @@ def stated_options(job: Job) -> dict[str, Any]:
     """
     return {
         option.name: kept_value(option, job.options[option.name])
-        for option in statistic_named(str(job.what)).card.options
+        for option in statistic_named(str(job.what)).options
         if job.options.get(option.name) is not None and job.options[option.name] is not False
     }
 
@@ -59,7 +59,7 @@ def kept_value(option: Option, value: Any) -> Any:
 def kind_of(what: str | Statistic) -> type[Statistic]:
     """Return the class of a statistic, given by its name or as an object.
 
-    >>> kind_of("count").card.additive
+    >>> kind_of("count").additive
     True
     """
     return statistic_named(what) if isinstance(what, str) else type(what)
@@ -73,7 +73,7 @@ def name_of(what: str | Statistic) -> str:
     'top-k'
     """
     kind = kind_of(what)
-    return kind.card.keyword or kind.__name__
+    return kind.keyword or kind.__name__
 
 
 def is_once(job: Job) -> bool:
@@ -85,7 +85,7 @@ def is_once(job: Job) -> bool:
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
     """
-    return kind_of(job.what).card.is_table and job.times.time is None and job.times.steps is None
+    return kind_of(job.what).is_table and job.times.time is None and job.times.steps is None
 
 
 def declares_nodes(job: Job) -> bool:
@@ -95,7 +95,7 @@ def declares_nodes(job: Job) -> bool:
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     True
     """
-    reads = statistic_named(job.what).card.reads if isinstance(job.what, str) else ()
+    reads = statistic_named(job.what).reads if isinstance(job.what, str) else ()
     return "domain" in reads and "by" not in reads
 
 
@@ -174,7 +174,7 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
     If the statistic is given as an object, they are only the options that name its columns.
     """
     if isinstance(what, str):
-        return statistic_named(what).card.options
+        return statistic_named(what).options
     from counton.frame.options import TABLE_COLUMNS, VALUE
 
     return (VALUE, TABLE_COLUMNS)
@@ -207,7 +207,7 @@ def all_options() -> dict[str, Option]:
     """
     found: dict[str, Option] = {}
     for name in keywords():
-        for option in statistic_named(name).card.options:
+        for option in statistic_named(name).options:
             found.setdefault(option.name, option)
     return found
 
@@ -241,7 +241,7 @@ def check_own_options(job: Job) -> None:
         having = [
             word
             for word in keywords()
-            if any(option.name == name for option in statistic_named(word).card.options)
+            if any(option.name == name for option in statistic_named(word).options)
         ]
         what = f"is an option of {', '.join(having)}, and this statistic is {job.what}"
         if not having:

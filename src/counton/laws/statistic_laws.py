@@ -126,7 +126,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             f"name_of({place}) is the name of cell {found}: names and cells must belong "
             "together one to one",
         )
-    require_description(statistic.card.sources, None)
+    require_description(statistic.sources, None)
 
 
 @names_subject
@@ -227,8 +227,8 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     _check_codes(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
-    additive = not statistic.card.additive or np.array_equal(measured, units)
-    require(additive, "card.additive is True, but measure() does not return the sums themselves")
+    additive = not statistic.additive or np.array_equal(measured, units)
+    require(additive, "additive is True, but measure() does not return the sums themselves")
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
@@ -274,7 +274,7 @@ def check_statistic_neighbours(
     """
     # Events are processed first in the given batches (``batched``), then one in each step. The
     # contribution stated for this number of steps is checked too.
-    nothing: Batches = [] if statistic.card.of_letters else [[]]  # for a step without an event
+    nothing: Batches = [] if statistic.of_letters else [[]]  # for a step without an event
     alone = [one for batch in batches for one in [[event] for event in batch] or nothing]
     for batched, stream in ((True, batches), (False, alone)):
         if stream:
@@ -376,7 +376,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     Objects that have counted none, half and all of them must read one release alike.
     """
     this = statistic.settle(PureDP(1), len(batches))
-    if this.card.on_demand:
+    if this.on_demand:
         return
     fresh, release, _ = one_release(this, batches)
     try:
@@ -389,7 +389,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
             f"must depend on the release alone: {type(error).__name__}: {error}"
         ) from error
     half = [batch[: len(batch) // 2] for batch in batches]
-    streams = [batches, [[] for _ in batches], half] if not this.card.of_letters else [batches]
+    streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
     for stream in streams:
         cell_changes(this, stream)
         shown = _shown_results(this, release)
@@ -496,7 +496,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
 
 def cell_changes(statistic: Statistic, batches: Batches) -> Integers:
     """Return each step's change of each cell: int64, (steps, cells)."""
-    if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
+    if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
             f"{statistic} has {math.prod(statistic.cells):,} cells that are computed on demand, "
             f"and these checks count all of them; check a statistic with at most {_MOST_CELLS:,} "
@@ -512,19 +512,19 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
-        before = _on_demand(statistic, exact, first - 1) if statistic.card.on_demand else None
+        before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
         found: Integers = np.asarray(exact.take(events, stops))
         if before is not None:
             require(
                 found.shape == (len(batches), 0),
-                "card.on_demand is True, so take() must return no cells, but it returns some",
+                "on_demand is True, so take() must return no cells, but it returns some",
             )
             _on_demand(statistic, exact, first)
     except CountonError:
         raise
     except NotImplementedError as error:
         raise LawBroken(
-            f"card.on_demand of {type(statistic).__name__} is True, but {type(exact).__name__}, "
+            f"on_demand of {type(statistic).__name__} is True, but {type(exact).__name__}, "
             "the class of its exact counts, does not define counts() and largest; define both, or "
             "set on_demand to False"
         ) from error

@@ -11,7 +11,6 @@ from counton.released.counting import Bounded
 from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
-from counton.statistics.statistic import besides_of
 
 
 def besides_noise(definition: Description) -> list[str]:
@@ -90,8 +89,8 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
     beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
-    counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
-    positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
+    counts = getattr(inner, "counts_rows", False) and not inner.in_rank
+    positive = definition.statistic.additive and (definition.contribution.lower or 0) >= 0
     said = beyond_in_words(beyond, low=counts or positive)
     if late_note(definition) is not None:
         said += f", those of late {plural(definition.window)} most: earlier rows count first"
@@ -103,10 +102,10 @@ def _statistic_notes(definition: Description) -> list[str]:
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
         parts = members_of(inner).items()
-        return [f"{name}: {line}" for name, one in parts for line in besides_of(inner_of(one))]
+        return [f"{name}: {line}" for name, one in parts for line in inner_of(one).besides_noise()]
     if definition.what == "stream" and held.lower is not None and held.upper is not None:
         return [clipped_in_words(held.lower, held.upper, "the number")]
-    return [*besides_of(inner)]
+    return [*inner.besides_noise()]
 
 
 def anew_notes(definition: Description) -> list[str]:

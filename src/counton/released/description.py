@@ -155,7 +155,7 @@ class Description:
     @property
     def ranks(self) -> bool:
         """True if the stream shows a ranking of undeclared groups."""
-        return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
+        return not self.cells.named_beforehand and statistic_named(self.what).ranks
 
     @property
     def of_windows(self) -> str:
@@ -165,7 +165,7 @@ class Description:
     @property
     def shows_cells(self) -> bool:
         """True if the published numbers are the cells, as for counts and sums."""
-        return self.statistic.card.additive and not self.ranks
+        return self.statistic.additive and not self.ranks
 
     @property
     def kind(self) -> str:

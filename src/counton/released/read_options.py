@@ -11,7 +11,6 @@ from counton.base.exact import check_integer
 from counton.frame.options import TOP
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
-from counton.statistics.statistic import check_asked
 
 if TYPE_CHECKING:
     from counton.charts.style import Caption
@@ -137,8 +136,8 @@ def check_shown(shown: View, definition: Description, level: float | None = None
     if shown.room is not None:
         check_integer("room", shown.room, 1)
     for name in shown.ask or ():
-        check_asked(inner, name)
-    ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.card.ranks]
+        inner.check_asked(name)
+    ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.ranks]
     if level is None or not (ranked or definition.ranks):
         return
     from counton.statistics.ranking import checked_ranking_levels

@@ -192,20 +192,20 @@ class Release:
         one: Statistic = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, held.design, () if groups is None else (len(groups),))
-        counts = one.card.additive and measured == name
+        counts = one.additive and measured == name
         by_group = None if groups is None or counts else Grouped(one, groups)
         by, columns = held.definition.by, report.columns[name]
-        if isinstance(one, Grouped) or one.card.declares is not None:  # it has its own groups
-            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.card.declares or ())
+        if isinstance(one, Grouped) or one.declares is not None:  # it has its own groups
+            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
             by, columns = columns[0], columns[1:]
             one = inner_of(one)
-        additive = one.card.additive and measured == name
+        additive = one.additive and measured == name
         counting = held.definition.counting
         if member.counted_ranks == (1,) or (by is None and member.counts_users):
             counting = counting.with_groups(member.counted_ranks[-1])
         definition = replace(
             held.definition,
-            what=one.card.keyword or type(one).__name__,
+            what=one.keyword or type(one).__name__,
             statistic=one if additive else by_group or member,
             by=by,
             domain=groups,
@@ -318,7 +318,7 @@ class Release:
                 "copy, whose noise is the same, so errors of differences cannot be stated: give "
                 f"another stream, or leave {field('beside')} out to compare numbers of one stream"
             )
-        named = None if second.statistic.card.additive and beside is not None else of
+        named = None if second.statistic.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
         many = at_once * max(first._comparisons, second._comparisons)
         left, right = _question_in_words(one, of), _question_in_words(other, named)
@@ -756,7 +756,7 @@ def _may_share_noise(one: Design, other: Design) -> bool:
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
-        of_table = hasattr(numbers.statistic.card.reading, "margin")
+        of_table = hasattr(numbers.statistic.reading, "margin")
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
     period = cut.period if cut.period else cut.every

@@ -147,7 +147,7 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     """Return the facts that depend on the kind of statistic."""
     found: dict[str, Any] = {}
     definition, since = released.definition, released.since
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         found = {"steps": released.steps.stop - 1}
     if released.revisions is not None:  # they have all groups that were shown at any time
         since = released.revisions.since

@@ -168,7 +168,7 @@ def _release_of(
             "read: export fewer groups (counton export), and read that file"
         )
     of = _readings
-    if definition.statistic.card.additive and not definition.ranks:
+    if definition.statistic.additive and not definition.ranks:
         of = _cells
     found = of(files, described, definition, terms, level)
     return found if "revisions" not in described else _with_revisions(found, described)
@@ -180,7 +180,7 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
     strategy: Any = release.design.strategy
     terms: Any = replace(release.design, strategy=strategy.windows)
-    since, additive = _since(described), release.definition.statistic.card.additive
+    since, additive = _since(described), release.definition.statistic.additive
     names = release.definition.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
     if since is not None:

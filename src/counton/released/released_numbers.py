@@ -137,7 +137,7 @@ class ReleasedNumbers:
     ) -> Self:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
         steps, readable = range(1, start + len(values)), terms
-        if since is not None and not definition.statistic.card.additive:
+        if since is not None and not definition.statistic.additive:
             inner = definition.inner
             # Nobody reads the cells of the group without a name.
             statistic = Grouped(inner, tuple(since) or (_NOBODY,))
@@ -146,7 +146,7 @@ class ReleasedNumbers:
             values = values.reshape(len(values), *statistic.cells)
             definition = replace(definition, statistic=statistic)
             readable = replace(terms, shape=statistic.cells)
-        if definition.statistic.card.additive:
+        if definition.statistic.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
             errors = StepErrors(terms, steps, check_level(level))
@@ -313,7 +313,7 @@ class ReleasedNumbers:
         )
 
     def _of_groups(self, groups: tuple[str, ...]) -> Self:
-        if self.statistic.card.declares is not None:
+        if self.statistic.declares is not None:
             for group in groups:
                 place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
@@ -624,7 +624,7 @@ class ReleasedNumbers:
         """Number of comparisons among which a reader may have chosen: pairs of groups if these are
         shown because of their size, otherwise 1.
         """
-        count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
+        count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:

@@ -91,9 +91,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             else "nothing yet: fewer steps are released than are to be looked back over"
         )
         return Screen(heading=heading, notes=[none, *_below(released)])
-    table, left_out = shown_rows(
-        rows.drop(WHEN, strict=False), released.definition.inner.card.on_screen
-    )
+    table, left_out = shown_rows(rows.drop(WHEN, strict=False), released.definition.inner.on_screen)
     return Screen(heading, [table], left_out, _below(released))
 
 

@@ -26,7 +26,6 @@ from counton.released.besides_noise import adds_users_up, besides_noise
 from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
-from counton.statistics.statistic import units_of
 from counton.strategies import Independent, StreamStrategy
 
 #: A public introduction to differential privacy.
@@ -104,17 +103,17 @@ def measured_in(definition: Description) -> dict[str, str]:
     """
     inner = definition.inner
     rows = plural("event" if definition.counting.users else definition.unit)
-    if inner.card.additive:
+    if inner.additive:
         return {"": series_in_words(definition)}
     if not members_of(inner):
-        return units_of(inner, definition.value, rows)
+        return inner.units_of(definition.value, rows)
     columns = getattr(inner, "columns", {})
     return {
         f"{name} {number}".strip(): unit
         for name, part in members_of(inner).items()
-        for number, unit in units_of(
-            inner_of(part), next(iter(columns[name][-1:]), None), rows
-        ).items()
+        for number, unit in inner_of(part)
+        .units_of(next(iter(columns[name][-1:]), None), rows)
+        .items()
     }
 
 
@@ -129,7 +128,7 @@ def _published_in_words(
         for one, part in statistics.items():
             anew = definition.anew(inner_of(part))
             each = "" if anew is None else f", users {counted_anew(anew)}"
-            parts.append(f"{one} ({inner_of(part).card.keyword}{each})")
+            parts.append(f"{one} ({inner_of(part).keyword}{each})")
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
         called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
@@ -311,7 +310,7 @@ def account_of(
 
     cut = definition.cut
     mechanism = None if cut.goes_on else getattr(definition.statistic, "mechanism", None)
-    of = "" if definition.statistic.card.additive else "a cell of what it reads"
+    of = "" if definition.statistic.additive else "a cell of what it reads"
     periods = definition.release == "periods"  # their least error is not known
     least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
     factors = [] if periods else factors_of_design(terms, least)
@@ -325,7 +324,7 @@ def account_of(
         besides=besides_as_sentence(definition),
         before=_people_in_words(definition),
         unprotected=cut.unprotected,
-        sources=definition.statistic.card.sources,
+        sources=definition.statistic.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
 
@@ -343,7 +342,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
     """Return a sentence on what has been released so far."""
     cut = definition.cut
-    additive = definition.statistic.card.additive
+    additive = definition.statistic.additive
     what = statistic_in_words(definition)
     if not cut.goes_on:
         return f"The {what} was released once."
@@ -376,7 +375,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 def statistic_in_words(definition: Description) -> str:
     """Return the released quantity, without an article."""
     inner = definition.inner
-    if inner.card.additive:
+    if inner.additive:
         return definition.subject
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
@@ -393,11 +392,7 @@ def statistic_in_words(definition: Description) -> str:
         "statistics": list_in_words([*members_of(inner)]),
         "levels": list_in_words([] if tree is None else [*tree.levels]),
     }
-    found = (
-        inner.card.phrase.format(**given)
-        if inner.card.phrase
-        else f"statistic {type(inner).__name__}"
-    )
+    found = inner.phrase.format(**given) if inner.phrase else f"statistic {type(inner).__name__}"
     anew = adds_users_up(definition)
     return found if anew is None else f"{found}, {anew}"
 
@@ -513,7 +508,7 @@ def protected_in_words(definition: Description) -> str:
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
     >>> visits["release"] = "totals"
     >>> visits["strategy"] = Binary(7)
-    >>> counts = Named(statistic=Named(card=Named(additive=True)), cut=Windows, **visits)
+    >>> counts = Named(statistic=Named(additive=True), cut=Windows, **visits)
     >>> protected_in_words(counts)
     'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
     """
@@ -522,7 +517,7 @@ def protected_in_words(definition: Description) -> str:
     said = re.sub(r"\bstep(s?)\b", rf"{definition.cut.noun}\1", said)
     if definition.cut.lags and definition.release == "both":
         said += ", and in the totals from the window on in which it arrives"
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None
     return said + "; a cell is one of the counts behind the numbers" * many

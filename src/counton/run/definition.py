@@ -260,7 +260,7 @@ class Definition(Description):
             The values of each step. If windows are released in several versions, the last axis has
             one entry for each version.
         """
-        if self.statistic.card.additive:
+        if self.statistic.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
         else:
             assert isinstance(self.statistic, TallyStatistic)

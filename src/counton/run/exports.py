@@ -138,7 +138,7 @@ def _rows_of(
         if definition.shows_cells:
             label = row.get("group", "all")
         else:
-            label = definition.inner.card.label({column: row[column] for column in labels})
+            label = definition.inner.label({column: row[column] for column in labels})
         yield (step, number, *times[step], label, *map(row.get, (*numbers, "note")))
 
 

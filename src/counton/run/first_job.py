@@ -29,6 +29,7 @@ from counton.run.job_plan import PlannedJob, planned_job
 from counton.run.new_stream import EACH_WINDOW
 from counton.state.database import state_file
 from counton.state.keys import check_places, file_of
+from counton.statistics.statistic import named_values
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS, _MOST_WINDOWS = 10, 100_000
@@ -212,7 +213,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     >>> with_examples(job, ["time", "user"], look_at(job))[1].option("user")
     'COLUMN'
     """
-    card, time = kind_of(job.what).card, next((one.name for one in look.times), "COLUMN")
+    counted, time = kind_of(job.what), next((one.name for one in look.times), "COLUMN")
     asked = [one for one in missing if one != "rho" and not job.states(one)]
     if "time" in asked or job.times.time is not None:
         old = job.having(time=job.times.time or time)
@@ -222,11 +223,11 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     else:
         start = usual_start(job)
     examples: dict[str, Any] = {**_USUAL, "start": start, "time": time, "until": NEWEST}
-    if card.is_table and (every := job.times.every or job.people.per):  # one table a period
+    if counted.is_table and (every := job.times.every or job.people.per):  # one table a period
         examples |= {"every": every, "steps": max(1, round(365 / days_of(every)))}
     examples |= dict.fromkeys(("by", "user"), "COLUMN")
-    for one in card.options:
-        examples[one.name] = (card.example or {}).get(one.key, one.name.upper())
+    own = named_values(counted.example)
+    examples |= {one.name: own.get(one.key, one.name.upper()) for one in counted.options}
     given = {one: examples.get(one, one.upper()) for one in asked}
     known = options_of_job(job)
     lines = [f"{field(one, value)}: {known[one].help}" for one, value in given.items()]

@@ -37,7 +37,6 @@ from counton.statistics import Grouped, TallyStatistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
-from counton.statistics.statistic import protects
 
 if TYPE_CHECKING:
     from counton.released.read_options import View
@@ -177,7 +176,7 @@ class _Book:
             if self._ledger is not None:
                 self._ledger.spend(**spend._asdict())
             of_people = settled.job.people.user is not None
-            kind = "user" if of_people else protects(settled.definition.statistic)
+            kind = "user" if of_people else settled.definition.statistic.protects
             self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
@@ -274,7 +273,7 @@ def _plan_of(settled: SettledJob, shown: View, size: int | None) -> PlannedJob:
         definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
     )
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
-    needs_size = size is None and definition.inner.card.known_beforehand is not None
+    needs_size = size is None and definition.inner.known_beforehand is not None
     ranks = {}
     if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
         ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
@@ -313,12 +312,12 @@ def _with_share_and_percent(
         share = None if source else float(budget_shares(report, 1 if laplace else 2)[part])
         one, member = one._replace(part=part, source=source, share=share), members[part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
-        inner, what = inner_of(member), inner_of(member).card.keyword
+        inner, what = inner_of(member), inner_of(member).keyword
     rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)
-    if size is not None and inner.card.in_rank:
+    if size is not None and inner.in_rank:
         return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
-    counts = what == "count" or one.what.endswith("count") or inner.card.is_table
-    counts |= bool(one.part) and rows and inner.card.known_beforehand is None
+    counts = what == "count" or one.what.endswith("count") or inner.is_table
+    counts |= bool(one.part) and rows and inner.known_beforehand is None
     if size is None or not counts or one.what == EACH_WINDOW:
         return one
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)

@@ -49,7 +49,7 @@ def read_released(
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record.get) if shown is None else shown
-    additive = definition.statistic.card.additive
+    additive = definition.statistic.additive
     if not definition.cells.named_beforehand:
         found = _found_cells(stream, definition, level, shown)
     elif additive and not (definition.cut.lags and stream.step):
@@ -114,7 +114,7 @@ def _newest_versions(
 
     stored, terms = stream.packed_releases(), cast("Any", stream.design)
     shape = len(definition.groups), terms.strategy.facts.versions
-    cells = shape if definition.statistic.card.additive else None
+    cells = shape if definition.statistic.additive else None
     read = partial(_versions, stored, cells)
     return _read_versions(definition, Revisions(terms, len(stored.steps), read), level, shown)
 
@@ -136,7 +136,7 @@ def _read_versions(
     night, since = revisions.nights, revisions.since
     terms = revisions.design_at(night)
     definition = replace(definition, strategy=terms.strategy)
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         steps = range(1, night + 1)
         errors = StepErrors(terms, steps, check_level(level))
         cells = CellValues(partial(revisions.newest, night), errors)
@@ -183,7 +183,7 @@ def _found_cells(
     for place, (step, _, _) in enumerate(since):
         estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
     shown_since = {name: step for step, name, _ in since}
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         estimates = estimates[:, :, 0]
     if versions:
         from counton.released.revisions import Revisions

@@ -38,9 +38,9 @@ def with_kept(job: Job, kept: Definition) -> Job:
         elif any(map(job.states, option.instead)):
             names -= {option.name}
     filled = {name: keeps.get(name) for name in names if not job.states(name)}
-    reads_domain = "domain" in statements.kind_of(job.what).card.reads
+    reads_domain = "domain" in statements.kind_of(job.what).reads
     if reads_domain and isinstance(job.what, str) and job.groups.domain is None:
-        filled["domain"] = kept.statistic.card.domain if kept.domain is None else kept.domain
+        filled["domain"] = kept.statistic.domain if kept.domain is None else kept.domain
     return job.having(**{name: one for name, one in filled.items() if one is not None})
 
 
@@ -151,11 +151,11 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
     """Return a later run's statistic and columns if they differ, else two Nones."""
     # A count or a ranking of groups that are found has no parameters.
-    silent = kept.cells.policy is not None and kept.statistic.card.additive
+    silent = kept.cells.policy is not None and kept.statistic.additive
     if isinstance(job.what, str):
         statements.check_own_options(job)
-        card = statements.kind_of(job.what).card
-        of_domain = job.groups.domain is not None and "domain" in card.reads
+        counted = statements.kind_of(job.what)
+        of_domain = job.groups.domain is not None and "domain" in counted.reads
         silent |= not (of_domain or statements.stated_options(job))
     if silent:
         return None, None
@@ -165,9 +165,9 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
         from counton.statistics.average import undeclared_variant
 
         given = undeclared_variant(given)
-    elif given.card.by_groups is not None and kept.inner.card.declares is not None:
+    elif kept.inner.declares is not None:
         # As groups, which are compared separately.
-        given = given.card.by_groups(given, kept.inner.card.declares) or given
+        given = given.by_groups(kept.inner.declares) or given
     if given.allows(kept.inner):
         return None, columns
     alike = repr(given) == repr(kept.inner)
@@ -179,7 +179,7 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
     if job.groups.domain is None or statements.declares_nodes(job):
         return None
     groups = read_domain(job.groups.domain, job.groups.by or kept.by or "")
-    declared, ranks = kept.declared_groups, kept.statistic.card.declares is not None
+    declared, ranks = kept.declared_groups, kept.statistic.declares is not None
     if groups in (kept.groups, declared):
         return None
     return None if ranks and set(groups) == set(declared) else groups

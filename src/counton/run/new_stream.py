@@ -178,7 +178,7 @@ def _check_recounts(request: StreamRequest, recounts: int, contribution: Contrib
     if contribution.relation == "replace":
         other = f"{field('replace', True)}, where a row is replaced, not added"
     elif contribution.every or not isinstance(pattern, BoundedChange | None):
-        other = f"{request.statistic.card.keyword}, whose rows count by a schedule or a pattern"
+        other = f"{request.statistic.keyword}, whose rows count by a schedule or a pattern"
     elif counting.users and (any(bounds) or not request.cut.lags):
         other = (
             f"{field('user')}, because it is proven only for counts and sums with "
@@ -222,7 +222,7 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
             f"last step: give {field('around')}, or leave {field('within')} out"
         )
     bounds = bounds_of(within, size)
-    if definition.cut.lags and definition.statistic.card.additive:
+    if definition.cut.lags and definition.statistic.additive:
         from counton.run.revised_plan import FINAL, named_versions
 
         terms = design_of(definition, definition.shape)
@@ -403,7 +403,7 @@ def design_of(definition: Description, shape: tuple[int, ...]) -> Design:
         shape,
         counters=definition.cells.counters(guarantee),
         name="planned",
-        statistic=None if statistic.card.additive else statistic_to_dict(statistic),
+        statistic=None if statistic.additive else statistic_to_dict(statistic),
     )
 
 
@@ -433,12 +433,12 @@ def halfwidths_at(
     terms, lags = design_of(definition, shape), definition.cut.lags
     if lags:
         from counton.run.revised_plan import halfwidths_of_versions, newest_at
-    if lags and definition.statistic.card.additive:
+    if lags and definition.statistic.additive:
         return {EACH_WINDOW: halfwidths_of_versions(terms, steps, level)}
     if lags:  # each version belongs to a window of its own
         terms, over = newest_at(terms, lags), 1
         steps = [lags + 2 - version for version in steps]
-    if definition.statistic.card.additive:
+    if definition.statistic.additive:
         starts = {"": [0 for _ in steps], EACH_WINDOW: [step - 1 for step in steps]}
         if definition.release == "windows":
             del starts[""]

@@ -73,7 +73,7 @@ class Outputs:
             refuse_among_events(cast("Any", job.events), out)
         check_look(job.output)
         level, shown = check_level(job.view.level, usual=LEVEL), shown_of(job.option)
-        unshown = [name for name in ("shares", "ask") if name not in definition.inner.card.shows]
+        unshown = [name for name in ("shares", "ask") if name not in definition.inner.shows]
         refuse_stated(job, unshown, f"a {definition.what}", "")
         check_shown(shown, definition, level)
         if plot is not None and not definition.shows_cells:

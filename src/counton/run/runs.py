@@ -234,7 +234,7 @@ def open_stream(settled: SettledJob) -> Stream:
     if settled.saved is not None:
         assert store is not None
         return Stream.open(store, keeping.name, **kept)
-    of_cells = definition.statistic.card.additive
+    of_cells = definition.statistic.additive
     counters = definition.cells.counters(definition.guarantee)
     try:
         return Stream.create(

@@ -149,10 +149,10 @@ class JobStates(Closing):
             has_limit = store is not None and store.ledger is not None
             if about is None or has_limit or name in self.begun:
                 continue
-            card, (limit,) = statements.kind_of(job.what).card, of_limit(about)
+            counted, (limit,) = statements.kind_of(job.what), of_limit(about)
             of_people = job.people.user is not None or job.option("most") is not None
             word = "event" if job.promise.unit is None else job.promise.unit
-            if card.event in NO_EVENTS or of_people:
+            if counted.event in NO_EVENTS or of_people:
                 continue
             if limit.kind in ("event", OPEN) and known_unit(word, [about]) == about:
                 continue

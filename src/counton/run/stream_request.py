@@ -22,7 +22,6 @@ from counton.job.job import (
     NEWEST,
     NOW,
     Job,
-    JobStatement,
     check_most,
     check_most_a_window,
     check_people_columns,
@@ -98,8 +97,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     once = statements.is_once(job)
     check_words(job)
     statistic, parts = _new_statistic(job, once=once)
-    fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
-    filled = dict(fills(JobStatement(job))) if isinstance(job.what, str) and fills else {}
+    declares = statistic.declares
+    filled = dict(statements.kind_of(job.what).fills) if isinstance(job.what, str) else {}
     if declares is not None and job.groups.domain is None and job.times.time is not None:
         filled["domain"] = list(declares)
     job = job.having(**filled) if filled else job
@@ -187,7 +186,7 @@ def check_words(job: Job) -> None:
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     """Return a new stream's statistic and columns; one error names all missing options."""
-    named, card = isinstance(job.what, str), statements.kind_of(job.what).card
+    named, counted = isinstance(job.what, str), statements.kind_of(job.what)
     needed = () if once else ("time", "every", "start", "steps")
     endless = job.times.around is not None or job.promise.expire or job.lateness.revise is not None
     lacking = [field(name) for name in needed if job.option(name) is None]
@@ -196,7 +195,7 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     if job.promise.epsilon is None and job.promise.rho is None and not computed:
         lacking.append(f"{field('epsilon')} or {field('rho')}")
     groups, people = job.groups, job.people
-    if named and card.additive:
+    if named and counted.additive:
         if groups.by is not None and groups.domain is None and groups.unknown != "discover":
             lacking.append(field("domain"))
         if people.user is not None and people.most is None and not people.first:
@@ -204,7 +203,7 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     try:
         found = statements.settle_statistic(job)
     except MissingOptions as error:
-        own = [one.name for one in card.options if one.needed and job.option(one.name) is None]
+        own = [one.name for one in counted.options if one.needed and job.option(one.name) is None]
         absent = [*dict.fromkeys([*map(field, (*error.names, *own)), *lacking])]
         if not error.names or len(absent) == len(error.names):
             raise
@@ -288,19 +287,19 @@ def check_discovery(job: Job, by: str | None) -> None:
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
-    if not statements.kind_of(job.what).card.finds:
+    if not statements.kind_of(job.what).finds:
         raise InvalidInput(
             f"{asked} finds groups by their number of rows, which is possible for counts, sums and "
             f"averages, but not for {statements.name_of(job.what)}; list the groups "
             f"({field('domain')})"
         )
-    ranks = statements.kind_of(job.what).card.ranks
+    ranks = statements.kind_of(job.what).ranks
     if job.states("release") and (job.noise.release != "windows" or ranks):
         raise InvalidInput(
             f"{field('release', job.noise.release)} does not go with {asked}, since each group is "
             "shown from some window on; publish totals, or windows alone"
         )
-    if job.lateness.revise is not None and statements.kind_of(job.what).card.ranks:
+    if job.lateness.revise is not None and statements.kind_of(job.what).ranks:
         what = statements.name_of(job.what)
         raise InvalidInput(
             f"{field('revise', job.lateness.revise)} does not go with a {what} of groups that "
@@ -320,14 +319,14 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
         from counton.statistics.average import undeclared_variant
 
         found = undeclared_variant(statistic)
-        if not found.card.additive and getattr(found, "row_total", None) is None:
+        if not found.additive and getattr(found, "row_total", None) is None:
             raise InvalidInput(
                 f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
                 f"private, but {statistic!r} takes it as public; list the groups "
                 f"({field('domain')})"
             )
         return found
-    own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
+    own = statistic.by_groups(groups)
     if own is statistic:
         return statistic  # the groups are its nodes
     if own is None:
@@ -339,7 +338,7 @@ def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dic
     """Return the options of a job that only its statistic has, by name, as the state keeps them."""
     if isinstance(job.what, str):
         return statements.stated_options(job)
-    known = {option.name for option in type(job.what).card.options}
+    known = {option.name for option in type(job.what).options}
     own = {name: one for name, one in inner_of(statistic).parameters.items() if name in known}
     own = {name: one for name, one in own.items() if isinstance(one, str | int | float)}
     return {**own, "value": parts.names[0] if parts.names else None}

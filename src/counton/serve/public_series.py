@@ -139,9 +139,9 @@ class Journal:
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
-        what = definition.subject if definition.inner.card.additive else definition.what
-        if not definition.inner.card.additive and is_keyword(what):
-            what = statistic_named(what).card.says
+        what = definition.subject if definition.inner.additive else definition.what
+        if not definition.inner.additive and is_keyword(what):
+            what = statistic_named(what).says
         return {
             "name": self.name,
             "statistic": definition.what,
@@ -223,7 +223,7 @@ class Journal:
         """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
         definition = self.definition
         last = last_step(definition)
-        if last is None or not definition.statistic.card.additive:
+        if last is None or not definition.statistic.additive:
             return None
         planned = halfwidths_at(definition, definition.shape, [last], self.level)
         said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]

@@ -17,7 +17,6 @@ from counton.privacy.contribution import ANY_UNIT, base_unit, known_unit, states
 from counton.state.database import reading
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
-from counton.statistics.statistic import protects
 
 #: Kind of a limit's unit that the first release with this name decides: rows or users.
 OPEN = "row or user"
@@ -148,7 +147,7 @@ def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str 
     if saved is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        return protects(statistic_of(saved)[0])
+        return statistic_of(saved)[0].protects
     return "event" if record else None
 
 

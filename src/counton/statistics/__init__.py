@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from counton.base.lazy import attach
 from counton.statistics.readings import Reading as Reading
-from counton.statistics.statistic import Card as Card
 from counton.statistics.statistic import Exact as Exact
 from counton.statistics.statistic import Statistic as Statistic
 
@@ -42,4 +41,4 @@ if TYPE_CHECKING:
     from counton.statistics.top_k import TopK as TopK
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-__all__ += ["Card", "Exact", "Reading", "Statistic"]
+__all__ += ["Exact", "Reading", "Statistic"]

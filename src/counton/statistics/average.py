@@ -39,12 +39,12 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, quote, text
 from counton.base.exact_sums import refuse_overflow
-from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE
+from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
 from counton.statistics.cells import Cells
-from counton.statistics.count import ClippedValues, Sum, besides_clipped, units_of_values
-from counton.statistics.statistic import Card, ErrorScale, Statistic
+from counton.statistics.count import ClippedValues, Sum
+from counton.statistics.statistic import ErrorScale, Statistic
 from counton.statistics.tally_statistic import X
 
 _NAMES: tuple[str, ...] = ("mean", "sum", "count")
@@ -83,28 +83,23 @@ class Average(ClippedValues):
     (True, True)
     """
 
-    card = Card(
-        besides_noise=besides_clipped,
-        units=units_of_values,
-        many_groups=True,
-        finds=True,
-        keyword="average",
-        example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
-        column="name",
-        says="The mean of clipped values, and their sum and number.",
-        phrase="average of {value}, each value clipped to [{lower}, {upper}],",
-        unit_word="{value}",
-        on_screen=("mean",),
-        event="value",
-        also_called=("mean", "avg"),
-        options=(
-            replace(VALUE, help="column of the values whose mean is shown"),
-            LOWER,
-            UPPER,
-            RESOLUTION,
-        ),
-        sources=("constants",),
+    many_groups = True
+    finds = True
+    keyword = "average"
+    example = "value=seconds lower=0 upper=600 resolution=1"
+    column = "name"
+    says = "The mean of clipped values, and their sum and number."
+    phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
+    unit_word = "{value}"
+    on_screen = ("mean",)
+    also_called: tuple[str, ...] = ("mean", "avg")
+    options: tuple[Option, ...] = (
+        replace(VALUE, help="column of the values whose mean is shown"),
+        LOWER,
+        UPPER,
+        RESOLUTION,
     )
+    sources = ("constants",)
 
     asks = _NAMES
 
@@ -123,9 +118,7 @@ class Average(ClippedValues):
         self.places = 2 if number is None else 1
         self.ordered = number is not None  # the number of values is checked at each step
         self.row_total = self.width if number is None else None
-        self.card = replace(
-            self.card, known_beforehand=("sum", "count") if number is None else None
-        )
+        self.known_beforehand = ("sum", "count") if number is None else None
 
     @property
     def width(self) -> int:
@@ -307,22 +300,19 @@ class SumBesideNumber(Average):
     (('sum', 'count'), 60)
     """
 
-    card = replace(
-        Average.card,
-        keyword="sum",
-        says="The sum of clipped values, and their number.",
-        phrase="sum of {value}, each value clipped to [{lower}, {upper}],",
-        unit_word="{value}",
-        on_screen=("sum",),
-        also_called=(),
-        options=Average.card.options[:-1],
-    )
+    keyword = "sum"
+    says = "The sum of clipped values, and their number."
+    phrase = "sum of {value}, each value clipped to [{lower}, {upper}],"
+    unit_word = "{value}"
+    on_screen = ("sum",)
+    also_called = ()
+    options = Average.options[:-1]
 
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
         super().__init__(lower, upper, resolution, unit=unit)
-        self.card = replace(self.card, known_beforehand=None)
+        self.known_beforehand = None
 
     @property
     @override

@@ -19,7 +19,6 @@ from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.cells import Cells
 from counton.statistics.readings import Reading, read_cells
 from counton.statistics.statistic import (
-    Card,
     ErrorScale,
     Events,
     Exact,
@@ -62,7 +61,7 @@ class GroupedReading(Reading):
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         inner, all_groups = self.statistic.inner, self.statistic.groups
-        plain = inner.card.reading is None and (inner.card.many_groups or says_cells(inner))
+        plain = inner.reading is None and (inner.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = request.groups or all_groups
             return TableNumbers.of_groups({one: self.of(one).numbers(request) for one in chosen})
@@ -101,7 +100,7 @@ class Grouped(TallyStatistic):
     True
     """
 
-    card = Card(reading=GroupedReading)
+    reading = GroupedReading
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of

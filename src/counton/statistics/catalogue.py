@@ -94,7 +94,7 @@ def nearest(name: object) -> str | None:
     word, known = str(name).strip().lower().replace("_", "-"), keywords()
     if word in known:
         return word
-    others = {other: one for one in known for other in statistic_named(one).card.also_called}
+    others = {other: one for one in known for other in statistic_named(one).also_called}
     found = others.get(word) or others.get(word.removesuffix("s"))
     near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
     return found or (others.get(near[0], near[0]) if near else None)
@@ -128,7 +128,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     bases = found.__mro__ if isinstance(found, type) else ()
     fits = any((one.__module__, one.__name__) == _BASE for one in bases)
     taken = fits and keyword not in OWN and found.__name__ in KNOWN
-    if not fits or found.card.keyword != keyword or taken:
+    if not fits or found.keyword != keyword or taken:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}; it must be a subclass of "
             f"counton.statistics.Statistic with the keyword {keyword!r}, and no statistic of "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -21,7 +20,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import Card, ErrorScale, Statistic
+from counton.statistics.statistic import ErrorScale, Statistic
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid, margins_strategies
 
@@ -133,11 +132,6 @@ class ContingencyReading(GridReading):
         return TableNumbers.below(margins, about)
 
 
-def _label(names: Mapping[str, Any]) -> str:  # a lambda could not be pickled
-    told = [f"{name} {value}" for name, value in names.items() if value is not None]
-    return ", ".join(told) or "total"
-
-
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
@@ -163,28 +157,26 @@ class Contingency(GridCells):
     (True, True)
     """
 
-    card = Card(
-        is_table=True,
-        reading=ContingencyReading,
-        keyword="contingency",
-        example={"columns": "page,device", "domain": "page=home,shop;device=phone,desk"},
-        says="How many rows have each combination of some columns' values, with all margins.",
-        help=f"With {field('time')} all margins are released after each window, as count releases "
+    is_table = True
+    reading = ContingencyReading
+    keyword = "contingency"
+    example = "columns=page,device domain=page=home,shop;device=phone,desk"
+    says = "How many rows have each combination of some columns' values, with all margins."
+    help = (
+        f"With {field('time')} all margins are released after each window, as count releases "
         f"its totals. Without {field('time')} the table is released once: the same command again "
         f"shows the same numbers. The table has every margin; a column is empty where it adds up "
-        f"all values.",
-        phrase="contingency table of {columns}",
-        label=_label,
-        also_called=("crosstab", "table"),
-        options=(
-            TABLE_COLUMNS,
-            COUNTS,
-            Option("equal", "the same accuracy for every margin", "flag"),
-            REPLACE,
-        ),
-        reads=("domain",),
-        shows=("over",),
+        f"all values."
     )
+    phrase = "contingency table of {columns}"
+    also_called = ("crosstab", "table")
+    options = (
+        TABLE_COLUMNS,
+        COUNTS,
+        Option("equal", "the same accuracy for every margin", "flag"),
+        REPLACE,
+    )
+    reads = ("domain",)
 
     def __init__(
         self,
@@ -198,7 +190,7 @@ class Contingency(GridCells):
     ) -> None:
         self.equal = bool(equal)
         super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        self.card = replace(self.card, domain=self.columns)
+        self.domain = self.columns
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
             raise InvalidInput(
@@ -220,6 +212,12 @@ class Contingency(GridCells):
                 f"as in {field('domain')} '{example}'"
             )
         return cls({name: values[name] for name in names}, equal=bool(stated["equal"]), **asked)
+
+    @staticmethod
+    @override
+    def label(names: Mapping[str, Any]) -> str:
+        told = [f"{name} {value}" for name, value in names.items() if value is not None]
+        return ", ".join(told) or "total"
 
     @property
     @override

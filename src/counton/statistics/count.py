@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -25,18 +25,21 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import totals_and_extremes
 from counton.statistics.clipping import clipped_in_words
-from counton.statistics.statistic import Card, Events, Statistic
+from counton.statistics.statistic import Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
-
-
-def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
-    return statistic
 
 
 class _SumOfRows(TallyStatistic):
     """Base class of `Count` and `Sum`, whose released numbers are themselves sums over rows."""
 
     places = 1
+    shows = ()
+    additive = True
+    finds = True
+
+    @override
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        return self
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
@@ -61,21 +64,17 @@ class Count(_SumOfRows):
     (1,)
     """
 
-    card = Card(
-        shows=(),
-        additive=True,
-        by_groups=_itself,
-        keyword="count",
-        example={"by": "page", "domain": "home,shop"},
-        finds=True,
-        says="The number of events: of rows, or of what a column of counts adds up to.",
-        help=f"A stream is a series of releases, one after each window of time. A new one needs "
+    keyword = "count"
+    example = "by=page domain=home,shop"
+    says = "The number of events: of rows, or of what a column of counts adds up to."
+    help = (
+        f"A stream is a series of releases, one after each window of time. A new one needs "
         f"{field('time')}, {field('every')}, {field('steps')}, {field('start')} and a guarantee; a "
         f"later run continues it and may leave them out. More data later: run the same command "
-        f"again, as every night.",
-        also_called=("number", "events", "rows", "histogram"),
-        options=(COUNTS,),
+        f"again, as every night."
     )
+    also_called = ("number", "events", "rows", "histogram")
+    options = (COUNTS,)
     asks = ("count",)
 
     def __init__(self, *, counts: bool = False, unit: str | None = None) -> None:
@@ -114,36 +113,23 @@ class Count(_SumOfRows):
         return (0, self.parts[0].most) if self.counts else (1, 1)
 
 
-class DistinctUsers(Count):
+class DistinctUsers(TallyStatistic):
     """Number of distinct users: a `Count` in which only the first row of each user counts."""
 
-    card = Card(
-        fills=lambda stated: {"first": True},
-        keyword="distinct",
-        example={"user": "visitor"},
-        says="How many different users there are so far.",
-        phrase="number of distinct {units}",
-        also_called=("unique", "uniques", "users", "visitors"),
-        event="user",
-        counted="users",
-    )
+    fills: ClassVar[Mapping[str, Any]] = {"first": True}
+    keyword = "distinct"
+    example = "user=visitor"
+    says = "How many different users there are so far."
+    phrase = "number of distinct {units}"
+    also_called = ("unique", "uniques", "users", "visitors")
+    event = "user"
+    counted = "users"
 
     @classmethod
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("user")
         return Count()
-
-
-def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """Return a sentence that says how clipping biases the number."""
-    number = f"the {clipped.card.keyword or 'number'}"
-    return (clipped_in_words(clipped.lower, clipped.upper, number),)
-
-
-def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of each number: "count" in ``rows``, others ("") in that of ``column``."""
-    return {} if column is None else {"": column, "count": rows}
 
 
 class ClippedValues(TallyStatistic):
@@ -155,6 +141,16 @@ class ClippedValues(TallyStatistic):
     """
 
     parts = (Part("value"),)
+    event = "value"
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        number = f"the {self.keyword or 'number'}"
+        return (clipped_in_words(self.lower, self.upper, number),)
+
+    @override
+    def units_of(self, column: str | None, rows: str) -> dict[str, str]:
+        return {} if column is None else {"": column, "count": rows}
 
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
@@ -184,22 +180,15 @@ class Sum(_SumOfRows, ClippedValues):
     60
     """
 
-    card = Card(
-        besides_noise=besides_clipped,
-        units=units_of_values,
-        shows=(),
-        additive=True,
-        by_groups=_itself,
-        event="value",
-        keyword="sum",
-        example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
-        finds=True,
-        says="The sum of a column, whose values are clipped to bounds and put on a grid.",
-        help=f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
-        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data.",
-        also_called=("total", "totals"),
-        options=(VALUE, LOWER, UPPER, RESOLUTION),
+    keyword = "sum"
+    example = "value=seconds lower=0 upper=600 resolution=1"
+    says = "The sum of a column, whose values are clipped to bounds and put on a grid."
+    help = (
+        f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
+        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
     )
+    also_called = ("total", "totals")
+    options = (VALUE, LOWER, UPPER, RESOLUTION)
     asks = ("sum",)
 
     def __init__(
@@ -211,7 +200,7 @@ class Sum(_SumOfRows, ClippedValues):
     @classmethod
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
-        absent = [one.name for one in cls.card.options if stated[one.name] is None]
+        absent = [one.name for one in cls.options if stated[one.name] is None]
         if absent == ["value"]:
             raise MissingOptions(
                 f"a sum needs {field('value')}, the column whose values are added up; give it",
@@ -241,7 +230,7 @@ def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> Stat
     """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
     has the bounds of a sum's values.
     """
-    if keyword != Sum.card.keyword:
+    if keyword != Sum.keyword:
         return Count(counts=counts)
     assert held.value_bounds is not None
     return Sum(*held.value_bounds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.privacy import Contribution
 from counton.statistics.clipping import beyond_in_words
-from counton.statistics.statistic import Card, Events, Exact, Statistic
+from counton.statistics.statistic import Events, Exact, Statistic
 from counton.statistics.users import (
     DIGEST,
     comes_or_goes,
@@ -27,17 +26,6 @@ from counton.statistics.users import (
 _MOST = 2**40
 #: A record of a user: a digest, and the two numbers that `_Users` explains.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
-
-
-def _besides_noise(distinct: Distinct) -> Sequence[str]:
-    if distinct.changes is not None:
-        said, count = "comings and goings beyond {count} of each {unit}", distinct.changes
-    elif distinct.windows is not None:
-        said, count = "periods beyond {count} of each {unit}", distinct.windows
-    else:
-        return ()
-    beyond = said.format(count=f"{count:,}", unit=distinct.unit)
-    return (beyond_in_words(beyond, low=distinct.changes is None),)
 
 
 class Distinct(Statistic):
@@ -85,13 +73,10 @@ class Distinct(Statistic):
     one user added or removed, who comes or goes up to 4 times
     """
 
-    card = Card(
-        besides_noise=_besides_noise,
-        phrase="number of distinct {units}",
-        sources=("fluctuating",),
-        event="user",
-        counted="users",
-    )
+    phrase = "number of distinct {units}"
+    sources = ("fluctuating",)
+    event = "user"
+    counted = "users"
 
     def __init__(
         self,
@@ -109,7 +94,7 @@ class Distinct(Statistic):
                 given[name] = check_integer(name, number, 1, _MOST)
         self.window, self.windows, self.changes, self.stay = given.values()
         if changes is not None:
-            self.card = replace(self.card, phrase="number of {units} who are there")
+            self.phrase = "number of {units} who are there"
         if window is None and windows is not None:
             raise InvalidInput(
                 f"windows is {windows}, but the length of a window is missing: give window too, as "
@@ -139,6 +124,17 @@ class Distinct(Statistic):
         if horizon is not None:
             windows = min(windows, -(-horizon // self.window))
         return Contribution.add_remove(steps=windows, unit=self.unit)
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        if self.changes is not None:
+            said, count = "comings and goings beyond {count} of each {unit}", self.changes
+        elif self.windows is not None:
+            said, count = "periods beyond {count} of each {unit}", self.windows
+        else:
+            return ()
+        beyond = said.format(count=f"{count:,}", unit=self.unit)
+        return (beyond_in_words(beyond, low=self.changes is None),)
 
     @override
     def begin(self) -> Exact:

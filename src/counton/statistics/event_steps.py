@@ -45,12 +45,12 @@ def ends_of(
             "the last equal to the number of events"
         )
     ends = ends.astype(np.int64)
-    each, exactly = np.diff(ends, prepend=0), statistic.card.of_letters
+    each, exactly = np.diff(ends, prepend=0), statistic.of_letters
     wrong = (each != 1) if exactly else (each > 1)
     if not batched and wrong.any():
         raise InvalidInput(
             f"a step has {int(each[wrong][0]):,} events, but the noise of {name!r} was made for "
-            f"{'' if exactly else 'at most '}one {statistic.card.event} a step: start it with "
+            f"{'' if exactly else 'at most '}one {statistic.event} a step: start it with "
             "batched=True"
         )
     return ends
@@ -58,7 +58,7 @@ def ends_of(
 
 def count_events(statistic: Statistic, events: Events) -> int:
     """Return the number of events."""
-    text = isinstance(events, str) and statistic.card.of_letters
+    text = isinstance(events, str) and statistic.of_letters
     if not text and (
         isinstance(events, (str, bytes, bytearray, Mapping, Set))
         or not hasattr(events, "__len__")
@@ -66,7 +66,7 @@ def count_events(statistic: Statistic, events: Events) -> int:
     ):
         raise InvalidInput(
             f"events are {quote(events)}, of type {type(events).__name__}; give a list or an "
-            f"array of each {statistic.card.event}, in order: put a single one in brackets"
+            f"array of each {statistic.event}, in order: put a single one in brackets"
         )
     if isinstance(events, np.ma.MaskedArray):
         without_mask(events, "the events")

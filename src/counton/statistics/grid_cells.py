@@ -14,7 +14,6 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -221,7 +220,7 @@ class GridCells(TableStatistic):
         self._protect(neighbours, unit, counts)
         self._measurement = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
         if self._measurement is not None:
-            self.card = replace(self.card, sources=self._measurement.sources)
+            self.sources = self._measurement.sources
         if self._measurement is not None and self._measurement.shape != self.shape:
             raise InvalidInput(
                 f"the strategy is made for {self._measurement.shape} cells, but there are "

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -35,7 +34,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import table_arguments
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import HierarchyLaw, Tree, TreeStrategy
@@ -208,41 +207,40 @@ class Hierarchy(TableStatistic):
     True
     """
 
-    card = Card(
-        is_table=True,
-        reading=HierarchyReading,
-        keyword="hierarchy",
-        example={"levels": "page", "domain": "pages.csv"},
-        example_file=("pages.csv", "page\nhome\nshop\n"),
-        says="How many rows each place of a hierarchy has, such as region and city; counts add up.",
-        help=f"With {field('time')} all levels are released after each window, as count releases "
+    is_table = True
+    reading = HierarchyReading
+    keyword = "hierarchy"
+    example = "levels=page domain=pages.csv"
+    example_file = ("pages.csv", "page\nhome\nshop\n")
+    says = "How many rows each place of a hierarchy has, such as region and city; counts add up."
+    help = (
+        f"With {field('time')} all levels are released after each window, as count releases "
         f"its totals; each row is an event, or with {field('counts')} several. Without "
         f"{field('time')} the table is released once: the same command again shows the same "
         f"numbers. Without {field('target')} every level is equally accurate; with "
-        f"{field('target')} and no guarantee the command computes what the wanted accuracy costs.",
-        phrase="table of counts at the levels {levels} of a hierarchy",
-        options=(
-            Option(
-                "levels",
-                "the level columns of a hierarchy, coarsest first: A,B,C",
-                several=True,
-                column="label",
-                needed=True,
-            ),
-            COUNTS,
-            Option(
-                "target",
-                "standard deviation by level, LEVEL=STD,... (--within takes half-widths, about "
-                "twice as large); with a guarantee, ratios of them",
-                by_name=True,
-                of=("stated",),
-            ),
-            REPLACE,
-        ),
-        reads=("domain",),
-        shows=("over",),
-        sources=("ranges",),
+        f"{field('target')} and no guarantee the command computes what the wanted accuracy costs."
     )
+    phrase = "table of counts at the levels {levels} of a hierarchy"
+    options = (
+        Option(
+            "levels",
+            "the level columns of a hierarchy, coarsest first: A,B,C",
+            several=True,
+            column="label",
+            needed=True,
+        ),
+        COUNTS,
+        Option(
+            "target",
+            "standard deviation by level, LEVEL=STD,... (--within takes half-widths, about "
+            "twice as large); with a guarantee, ratios of them",
+            by_name=True,
+            of=("stated",),
+        ),
+        REPLACE,
+    )
+    reads = ("domain",)
+    sources = ("ranges",)
     mechanism = (
         "Noise was added to the total, and to differences between the parts of each node; all "
         "numbers are computed from these, so that parts add up to their whole exactly."
@@ -260,7 +258,7 @@ class Hierarchy(TableStatistic):
     ) -> None:
         self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
         self.size = f"{sum(self.tree.sizes):,} nodes"
-        self.card = replace(self.card, domain=self.tree)
+        self.domain = self.tree
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)

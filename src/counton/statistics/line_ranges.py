@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import Card, ErrorScale, Statistic
+from counton.statistics.statistic import ErrorScale, Statistic
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid
 from counton.tables.line_catalogue import NAMES, line_over_time
@@ -118,30 +117,27 @@ class Ranges(GridCells):
     (True, True)
     """
 
-    card = Card(
-        check_asked=lambda line, interval: line.interval_of(interval),
-        is_table=True,
-        reading=RangesReading,
-        keyword="ranges",
-        example={"label": "page", "domain": "home,shop"},
-        says="A line of counts, accurate in every interval.",
-        help=f"With {field('time')} the line is released after each window, as count releases its "
+    is_table = True
+    reading = RangesReading
+    keyword = "ranges"
+    example = "label=page domain=home,shop"
+    says = "A line of counts, accurate in every interval."
+    help = (
+        f"With {field('time')} the line is released after each window, as count releases its "
         f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "
         f"are measured. Without {field('time')} the line is released once: the same command again "
-        f"shows the same numbers. The number of cells is published, and so are their labels.",
-        phrase="line of counts, for sums over any of its ranges,",
-        options=(
-            Option("label", "column that names the cells of a line", column="label", needed=True),
-            COUNTS,
-            Option(
-                "workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"
-            ),
-            LINE,
-            REPLACE,
-        ),
-        reads=("domain",),
-        shows=("ask", "over"),
+        f"shows the same numbers. The number of cells is published, and so are their labels."
     )
+    phrase = "line of counts, for sums over any of its ranges,"
+    options = (
+        Option("label", "column that names the cells of a line", column="label", needed=True),
+        COUNTS,
+        Option("workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"),
+        LINE,
+        REPLACE,
+    )
+    reads = ("domain",)
+    shows = ("ask", "over")
 
     def __init__(
         self,
@@ -170,7 +166,7 @@ class Ranges(GridCells):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
-        self.card = replace(self.card, domain=self.labels)
+        self.domain = self.labels
 
     @classmethod
     @override
@@ -201,6 +197,10 @@ class Ranges(GridCells):
     def place_of(self, axis: int, label: Any) -> int:
         number = isinstance(label, int | np.integer) and not isinstance(label, bool)
         return super().place_of(axis, str(label) if self.numbered and number else label)
+
+    @override
+    def check_asked(self, name: Any) -> None:
+        self.interval_of(name)
 
     @property
     def _workload(self) -> Workload:

@@ -38,7 +38,7 @@ from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_steps import count_events, ends_of
 from counton.statistics.ranking import Ranking, ranking_of
 from counton.statistics.readings import Reading, Readings
-from counton.statistics.statistic import NamedCells, neighbours_differ, restore
+from counton.statistics.statistic import NamedCells, restore
 from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import last_served_step
@@ -157,7 +157,7 @@ class Running:
             found = plan_statistic(statistic, horizon, guarantee, batched=batched)
             strategy = found.best.strategy
         source: Counter | tuple[Design, Key]
-        if statistic.card.on_demand:
+        if statistic.on_demand:
             told = statistic, strategy, guarantee
             source = _design_on_demand(*told, name=name, batched=batched), check_key(key)
         else:
@@ -251,7 +251,7 @@ class Running:
         self._whole = False
         try:
             changes = self._exact.take(events, stops)
-            if self.statistic.card.on_demand:
+            if self.statistic.on_demand:
                 largest, most = self._exact.largest, largest_sum(self.design.strategy)
                 try:
                     refuse_overflow(
@@ -317,7 +317,7 @@ class Running:
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
-            f"neighbours: differ {neighbours_differ(self.statistic)}\n"
+            f"neighbours: differ {self.statistic.neighbours_differ()}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
         )
 
@@ -340,7 +340,7 @@ class Running:
         return self._read(step)
 
     def _read(self, step: int) -> Reading:
-        found: Reading = self.statistic.card.reading(self, step)
+        found: Reading = self.statistic.reading(self, step)
         return found
 
     def checkpoint(self) -> bytes:

@@ -53,7 +53,7 @@ from counton.statistics.moment_intervals import (
     variance_ends,
 )
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -323,33 +323,26 @@ class Moments(TallyStatistic):
     (True, True)
     """
 
-    card = Card(
-        besides_noise=lambda moments: [
-            ends_in_words(lower, upper, name) for name, (lower, upper) in moments.columns.items()
-        ],
-        keyword="moments",
-        example={"columns": "seconds", "bounds": "0:600"},
-        says="Means, variances and covariances of columns.",
-        reading=MomentsReading,
-        column="name",
-        phrase="table of means, variances and covariances of {columns}",
-        unit_word="",
-        also_called=("variance", "var", "std", "correlation"),
-        known_beforehand=("count",),
-        options=(
-            replace(TABLE_COLUMNS, column="number"),
-            Option(
-                "bounds",
-                "lowest and highest value of each column: 0:100,0:20",
-                several=True,
-                needed=True,
-            ),
-            Option(
-                "grid", "how many cells between the bounds of each column; default: 256", "whole"
-            ),
+    keyword = "moments"
+    example = "columns=seconds bounds=0:600"
+    says = "Means, variances and covariances of columns."
+    reading = MomentsReading
+    column = "name"
+    phrase = "table of means, variances and covariances of {columns}"
+    unit_word = ""
+    also_called = ("variance", "var", "std", "correlation")
+    known_beforehand = ("count",)
+    options = (
+        replace(TABLE_COLUMNS, column="number"),
+        Option(
+            "bounds",
+            "lowest and highest value of each column: 0:100,0:20",
+            several=True,
+            needed=True,
         ),
-        event="row",
+        Option("grid", "how many cells between the bounds of each column; default: 256", "whole"),
     )
+    event = "row"
 
     def __init__(
         self,
@@ -423,6 +416,10 @@ class Moments(TallyStatistic):
     def parameters(self) -> dict[str, Any]:
         columns = [[name, *(text(end) for end in ends)] for name, ends in self.columns.items()]
         return {"columns": columns, "grid": self.grid, **self._parameters_of("unit")}
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        return [ends_in_words(*ends, name) for name, ends in self.columns.items()]
 
     @property
     @override

@@ -58,7 +58,7 @@ def planned_halfwidths(
     if members_of(statistic):
         report, of_all = cast("Any", statistic), dict[str, float]()
         for name, one in report.statistics.items():
-            known = one.card.known_beforehand
+            known = one.known_beforehand
             if name not in report.derived_from:
                 own = planned_halfwidths(
                     one, report.terms_of(name, terms), step, level, rows=rows, over=over
@@ -82,11 +82,11 @@ def planned_halfwidths(
             statistic.inner, of_group, step, level, rows=rows, over=over, ask=ask
         )
     start = 0 if over is None else max(step - over, 0)
-    if statistic.card.on_demand:
+    if statistic.on_demand:
         return {"": float(terms.errors.window_halfwidths(start, step, level))}
 
     found = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
-    known = statistic.card.known_beforehand
+    known = statistic.known_beforehand
     if rows is not None or known is None:
         return found
     cell = float(terms.errors.window_halfwidths(start, step, level))
@@ -129,7 +129,7 @@ def halfwidths_of(
         half = (high - low) / 2
     for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         found[label] = max(found.get(label, 0.0), one)
-    if reading.statistic.card.known_beforehand is not None:  # the rows of each step decide it
+    if reading.statistic.known_beforehand is not None:  # the rows of each step decide it
         return found
     alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
     return {"": max(found.values())} if alike else found

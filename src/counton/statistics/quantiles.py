@@ -41,7 +41,7 @@ from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import LineStrategy, Prefixes
@@ -242,43 +242,32 @@ class Quantiles(TableStatistic):
     (True, True)
     """
 
-    card = Card(
-        besides_noise=lambda quantiles: [
-            (
-                f"values above {quantiles.edges[-1]:.12g} count as "
-                f"{quantiles.edges[-1]:.12g} and those below {quantiles.edges[0]:.12g} as "
-                f"{quantiles.edges[0]:.12g}, so that quantiles beyond these are shown at "
-                "them"
-            )
-        ],
-        check_asked=lambda quantiles, share: None,  # checked when it is read
-        is_table=True,
-        reading=QuantilesReading,
-        keyword="quantiles",
-        example={"value": "seconds", "lower": "0", "upper": "600", "cells": "60"},
-        says="How values are distributed: median and other quantiles.",
-        phrase="distribution of {value} over ranges from {first} to {last}, with its quantiles,",
-        unit_word="{value}",
-        also_called=("median", "quantile", "percentile", "percentiles"),
-        in_rank=True,
-        known_beforehand=(),
-        options=(
-            replace(VALUE, help="column of the values whose quantiles are shown"),
-            replace(LOWER, needed=False),
-            replace(UPPER, needed=False),
-            Option("cells", "how many cells of equal width from lower to upper", "whole"),
-            Option(
-                "edges",
-                "instead of cells: where they begin and end: 0,15,60,180",
-                several=True,
-                instead=("lower", "upper", "cells"),
-            ),
-            LINE,
-            REPLACE,
+    is_table = True
+    reading = QuantilesReading
+    keyword = "quantiles"
+    example = "value=seconds lower=0 upper=600 cells=60"
+    says = "How values are distributed: median and other quantiles."
+    phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
+    unit_word = "{value}"
+    also_called = ("median", "quantile", "percentile", "percentiles")
+    in_rank = True
+    known_beforehand = ()
+    options = (
+        replace(VALUE, help="column of the values whose quantiles are shown"),
+        replace(LOWER, needed=False),
+        replace(UPPER, needed=False),
+        Option("cells", "how many cells of equal width from lower to upper", "whole"),
+        Option(
+            "edges",
+            "instead of cells: where they begin and end: 0,15,60,180",
+            several=True,
+            instead=("lower", "upper", "cells"),
         ),
-        shows=("shares", "over"),
-        event="value",
+        LINE,
+        REPLACE,
     )
+    shows = ("shares", "over")
+    event = "value"
     parts = (Part("value"),)
 
     def __init__(
@@ -368,6 +357,17 @@ class Quantiles(TableStatistic):
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {self.places:,} cells, which are measured together",
         )
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        low, high = (f"{self.edges[place]:.12g}" for place in (0, -1))
+        return (
+            f"values above {high} count as {high} and those below {low} as {low}, so that "
+            "quantiles beyond these are shown at them",
+        )
+
+    @override
+    def check_asked(self, name: Any) -> None: ...  # a share is checked when it is read
 
     @property
     @override

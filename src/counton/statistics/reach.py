@@ -24,7 +24,7 @@ from counton.base.exact import quote
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.cells import Cells
-from counton.statistics.statistic import Card, Events, Exact
+from counton.statistics.statistic import Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of, records_of, user_digests
 
@@ -61,29 +61,27 @@ class Reach(UsersByRank):
     the same cell
     """
 
-    card = Card(
-        whole=lambda cells: cells.one(0),
-        keyword="reach",
-        example={"user": "visitor", "per": "1mo", "at-least": "1,2"},
-        says="How many users have at least 1, 5, 100 rows in a period.",
-        help=f"As count with {field('user')}, the column that says whose a row is, and "
+    keyword = "reach"
+    example = "user=visitor per=1mo at-least=1,2"
+    says = "How many users have at least 1, 5, 100 rows in a period."
+    help = (
+        f"As count with {field('user')}, the column that says whose a row is, and "
         f"{field('per')}, the length of the period. A user's k-th row of a period enters the cell "
         f"of k in the window in which it came. By group it is how many users have as many rows in "
-        f"that group, and {field('most')} is in how many groups a user counts.",
-        phrase="number of {units} by how many rows each has",
-        also_called=("frequency", "returning", "active"),
-        options=(
-            Option(
-                "at_least",
-                "how many rows a user has at least: one number, or several as in 1,5,100; "
-                "default: 1",
-                several=True,
-            ),
-        ),
-        unit_word="users",
-        event="user",
-        column="name",
+        f"that group, and {field('most')} is in how many groups a user counts."
     )
+    phrase = "number of {units} by how many rows each has"
+    also_called = ("frequency", "returning", "active")
+    options = (
+        Option(
+            "at_least",
+            "how many rows a user has at least: one number, or several as in 1,5,100; default: 1",
+            several=True,
+        ),
+    )
+    unit_word = "users"
+    event = "user"
+    column = "name"
 
     def __init__(
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
@@ -122,6 +120,10 @@ class Reach(UsersByRank):
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.events(len(self.at_least), once="group", unit=self.unit)
+
+    @override
+    def whole(self, cells: Cells) -> Estimate:
+        return cells.one(0)
 
     @override
     def begin(self) -> Exact:

@@ -22,7 +22,7 @@ from counton.statistics.statistic import Statistic, says_cells
 
 def read_cells(statistic: Statistic, cells: Cells) -> Reading:
     """Return the numbers of released cells."""
-    reading: Reading = (statistic.card.reading or Reading)(statistic, cells)
+    reading: Reading = (statistic.reading or Reading)(statistic, cells)
     return reading
 
 
@@ -81,18 +81,8 @@ class Reading(PublicNumbers):
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the total of which each number is a part, the divisor of shares.
-
-        Raises:
-            InvalidInput: the numbers of this statistic are not parts of a total.
-        """
-        statistic = self.statistic
-        if statistic.card.whole is None:
-            raise InvalidInput(
-                f"numbers of {type(statistic).__name__} are not parts of one total, so they have "
-                "no shares; ask for a ratio of two numbers"
-            )
-        return statistic.card.whole(self.cells)
+        """Return the total of which each number is a part; see `Statistic.whole`."""
+        return self.statistic.whole(self.cells)
 
     def __getitem__(self, name: Any) -> Any:
         """Return the released value of one number.
@@ -145,7 +135,7 @@ class Reading(PublicNumbers):
     @property
     @override
     def _sources(self) -> tuple[str, ...]:
-        return self.statistic.card.sources
+        return self.statistic.sources
 
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the numbers of all or of the requested rows, with the texts that name them.
@@ -156,7 +146,7 @@ class Reading(PublicNumbers):
         names, groups = self.number_names, self.cells.groups or 1
         about = {}
         if list(names) != [None]:
-            about[self.statistic.card.column] = np.tile(np.array(names), groups)
+            about[self.statistic.column] = np.tile(np.array(names), groups)
         if self.says_cells:
 
             def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -61,7 +60,7 @@ from counton.statistics.report_members import (
     tables_of,
     whole_weights,
 )
-from counton.statistics.statistic import Card, ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 from counton.tables.table_noise import LARGEST_MEASUREMENT
 
@@ -165,17 +164,6 @@ _MOST_CODES = 2**62
 _MOST_STATISTICS = 64
 
 
-def _by_groups(report: Report, groups: Sequence[str]) -> None:
-    for name, one in report.statistics.items():
-        if one.card.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
-            what = "counts users" if one.counted_ranks else "has groups of its own"
-            raise InvalidInput(
-                f"{field('by')} would group the whole report, but {name!r} {what}: give "
-                f"{field('by')} and {field('domain')} inside the statistics that need groups, and "
-                "not to the report"
-            )
-
-
 class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
@@ -216,30 +204,26 @@ class Report(TallyStatistic):
     (True, ['step', 'statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
     """
 
-    card = Card(
-        by_groups=_by_groups,
-        reading=ReportReading,
-        keyword="report",
-        example={"statistics": "numbers.json"},
-        example_file=(
-            "numbers.json",
-            '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
-        ),
-        says="Several statistics of the same rows, under one guarantee and one bound on people.",
-        phrase="report of {statistics}",
-        also_called=("several", "dashboard"),
-        unit_word="",
-        event="row",
-        shows=("over",),
-        reads=("size",),
-        options=(
-            Option(
-                "statistics",
-                "the statistics by name, each with its options; in a command a file: TOML or JSON",
-                by_name=True,
-                nested=True,
-                needed=True,
-            ),
+    reading = ReportReading
+    keyword = "report"
+    example = "statistics=numbers.json"
+    example_file = (
+        "numbers.json",
+        '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
+    )
+    says = "Several statistics of the same rows, under one guarantee and one bound on people."
+    phrase = "report of {statistics}"
+    also_called = ("several", "dashboard")
+    unit_word = ""
+    event = "row"
+    reads = ("size",)
+    options = (
+        Option(
+            "statistics",
+            "the statistics by name, each with its options; in a command a file: TOML or JSON",
+            by_name=True,
+            nested=True,
+            needed=True,
         ),
     )
 
@@ -288,11 +272,10 @@ class Report(TallyStatistic):
                 "no statistic of the report reads a column, so it would only count rows: release "
                 "count instead"
             )
-        named = [source for one in self.statistics.values() for source in one.card.sources]
-        known = any(one.card.known_beforehand is not None for one in self.statistics.values())
-        self.card = replace(
-            self.card, sources=tuple(dict.fromkeys(named)), known_beforehand=() if known else None
-        )
+        named = [source for one in self.statistics.values() for source in one.sources]
+        known = any(one.known_beforehand is not None for one in self.statistics.values())
+        self.sources = tuple(dict.fromkeys(named))
+        self.known_beforehand = () if known else None
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
         self.within = bounds_by_name(within, self.statistics, self.size)
         self.shares = numbers_by_name("share", shares, self.statistics)
@@ -522,6 +505,17 @@ class Report(TallyStatistic):
     @override
     def error_of(self) -> ErrorScale:
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
+
+    @override
+    def by_groups(self, groups: Sequence[str]) -> None:
+        for name, one in self.statistics.items():
+            if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
+                what = "counts users" if one.counted_ranks else "has groups of its own"
+                raise InvalidInput(
+                    f"{field('by')} would group the whole report, but {name!r} {what}: give "
+                    f"{field('by')} and {field('domain')} inside the statistics that need groups, "
+                    "and not to the report"
+                )
 
     @override
     def for_people(self, most: int) -> Report:

@@ -141,7 +141,7 @@ def _bounds(
     on_rows = [
         each
         for each in named
-        if one.card.known_beforehand is not None and each not in one.card.known_beforehand
+        if one.known_beforehand is not None and each not in one.known_beforehand
     ]
     if on_rows and report.size is None:
         said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")

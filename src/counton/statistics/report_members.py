@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +20,7 @@ from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.count import DistinctUsers
 from counton.statistics.distinct import Distinct
-from counton.statistics.statistic import Card, Statistic
+from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: Options of a report's statistics besides each statistic's own options.
@@ -39,7 +38,9 @@ class FirstRows(UsersByRank):
     ([(0, 0)], [(0, 1)])
     """
 
-    card = Card(keyword="distinct", phrase="number of distinct users", additive=True)
+    keyword = "distinct"
+    phrase = "number of distinct users"
+    additive = True
     counted_ranks, places = (1,), 1
 
     def __init__(self, *, unit: str | None = None) -> None:
@@ -65,8 +66,8 @@ class GroupedRows(Grouped):
         super().__init__(of, groups)
         self.parts = (Part("by", "label", self.groups), *self.inner.parts)
         self.counted_ranks = self.inner.counted_ranks
-        known = self.inner.card.known_beforehand
-        self.card = replace(self.card, known_beforehand=known)
+        known = self.inner.known_beforehand
+        self.known_beforehand = known
         self._low, high = self.inner.code_bounds()
         self._size = high - self._low + 1
 
@@ -159,7 +160,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         return FirstRows()
     if type(one) is Grouped:
         one = GroupedRows(fitting(name, one.inner), one.groups)
-    called = inner_of(one).card.keyword or type(inner_of(one)).__name__
+    called = inner_of(one).keyword or type(inner_of(one)).__name__
     if not isinstance(one, TallyStatistic) or one.ordered:
         raise unfit(name, called, "needs its rows in their order")
     own = one.contribution(batched=True)
@@ -223,7 +224,7 @@ def bounds_by_name(
             if name not in known:
                 numbers_by_name(WITHIN, {name: 1}, known)
             bounds = bounds_of(value, size)
-            if "" in bounds and "count" in (known[name].card.known_beforehand or ()):
+            if "" in bounds and "count" in (known[name].known_beforehand or ()):
                 bounds["count"] = bounds.pop("")
             found[name] = bounds.pop("") if "" in bounds else bounds
         else:
@@ -271,9 +272,7 @@ def columns_of_members(given: Any) -> list[str]:
     with suppress(InvalidInput):
         for own in tables_of(given).values():
             known = [
-                one
-                for one in statistic_named(own.get("statistic", "count")).card.options
-                if one.column
+                one for one in statistic_named(own.get("statistic", "count")).options if one.column
             ]
             names = dict.fromkeys(["by", *(key for one in known for key in (one.key, one.name))])
             found += [own[name] for name in names if isinstance(own.get(name), str)]
@@ -285,12 +284,12 @@ def member_of(
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
     """Build one statistic from its ``own`` options, and the columns that it reads."""
     kind = statistic_named(own.get("statistic", "count"))
-    keyword = str(kind.card.keyword)
-    known = {option.key: option for option in kind.card.options}
-    known |= {option.name: option for option in kind.card.options}
-    grouped = "domain" not in kind.card.reads or "by" in kind.card.reads
-    taken = [*dict.fromkeys(option.key for option in kind.card.options)]
-    taken += [name for name in _SHOWN if name in kind.card.shows]
+    keyword = str(kind.keyword)
+    known = {option.key: option for option in kind.options}
+    known |= {option.name: option for option in kind.options}
+    grouped = "domain" not in kind.reads or "by" in kind.reads
+    taken = [*dict.fromkeys(option.key for option in kind.options)]
+    taken += [name for name in _SHOWN if name in kind.shows]
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
@@ -331,7 +330,7 @@ def _member_from(
     kind: type[Statistic], name: str, inner: Statement, by: str | None
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
     columns = kind.columns_of_spec(inner).names
-    if "by" in kind.card.reads:
+    if "by" in kind.reads:
         (by,) = inner.require("by")
         return fitting(name, kind.from_spec(inner)), split_names(by)
     if issubclass(kind, DistinctUsers):
@@ -339,7 +338,7 @@ def _member_from(
     elif issubclass(kind, TallyStatistic):
         found = kind.from_spec(inner)
     else:
-        raise unfit(name, str(kind.card.keyword))
+        raise unfit(name, str(kind.keyword))
     if by is None:
         return fitting(name, found), columns
     return fitting(name, found, inner.groups(by)), (by, *columns)

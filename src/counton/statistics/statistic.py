@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, text
@@ -56,105 +56,6 @@ class ErrorScale(NamedTuple):
 _NAMED = 20
 #: Words for protected units that are not called events.
 NO_EVENTS = ("user", "edge", "letter")
-#: The columns of a table by name.
-Table = Mapping[str, NDArray[Any]]
-
-
-def label_of_row(names: Mapping[str, Any]) -> str:
-    """Join the names in a row's columns to one text.
-
-    >>> label_of_row({"group": "north", "name": "mean"}), label_of_row({"group": None})
-    ('north mean', 'all')
-    """
-    return " ".join(str(one) for one in names.values() if one is not None) or "all"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Card:
-    """The words, options and properties of a class of statistics, known before any data.
-
-    Attributes:
-        keyword: its name in commands, job files and tables; "": it has no name there.
-        says: one line that describes the statistic.
-        help: more text for its command; a `counton.base.errors.field` in it names an option.
-        example: options of an example of its command, whose data are visits.csv of the front page.
-        phrase: what follows "The running" in a sentence; parameters are in braces.
-        also_called: other words by which people look for it.
-        sources: papers by their names in `counton.base.literature`.
-        neighbours: how neighbouring streams differ, in words; None: `neighbours_differ`.
-        unit: kind of unit: a "user", an "edge" or a "letter"; "": one event.
-        counted: name of its only cell.
-        column: table column of the names of its numbers.
-        options: its own options, besides those of every job.
-        reads: options of every job that its constructor takes, such as "domain".
-        shows: the options that change how released numbers are shown.
-        unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
-        on_screen: numbers that a screen shows first.
-        label: the label of a table row, given the names in its columns.
-        besides_noise: sentences on errors other than noise, such as clipping.
-        units: the unit of each number; None: see `units_of`.
-        reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
-            running stream; None: `Reading` itself.
-        whole: the total of which its numbers are parts; None: they are not.
-        on_demand: there are too many cells to release all: each is computed when asked for.
-        of_letters: each step has exactly one letter, unless several come in one step: removing one
-            would move all later letters to other steps.
-        is_table: released once, as a table, when rows have no times.
-        finds: an undeclared group is shown once its noisy count is large enough.
-        ranks: its table orders groups by size.
-        additive: each cell is a released number, so that windows and groups are sums of cells; a
-            stream's description does not name the statistic.
-        many_groups: `number_of` takes the cells of many groups at once.
-        in_rank: its error is known beforehand only as a share of the rows, as for quantiles.
-        known_beforehand: numbers whose half-widths are known before data; None: all.
-        declares: the declared groups, if they are its cells.
-        domain: the public set of nodes, labels or a tree.
-        by_groups: the statistic with one cell for each given group; None:
-            `counton.statistics.by_group.Grouped` makes a copy for each.
-        check_asked: raises an error for an unknown name; None: see `check_asked`.
-        fills: values for options of every job that a new stream does not state.
-
-    >>> Card(keyword="above", says="How many values lie above a threshold.").event
-    'event'
-    """
-
-    keyword: str = ""
-    says: str = ""
-    help: str = ""
-    example: Mapping[str, str] | None = None
-    example_file: tuple[str, str] | None = None
-    phrase: str = ""
-    also_called: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    neighbours: Callable[[Any], str] | None = None
-    event: str = "event"
-    unit: str = ""
-    counted: str = ""
-    column: str = "cell"
-    options: tuple[Option, ...] = ()
-    reads: tuple[str, ...] = ()
-    shows: tuple[str, ...] = ("over",)
-    unit_word: str = "{counted}"
-    on_screen: tuple[str, ...] = ()
-    label: Callable[[Mapping[str, Any]], str] = label_of_row
-    besides_noise: Callable[[Any], Sequence[str]] | None = None
-    units: Callable[[str | None, str], dict[str, str]] | None = None
-    reading: Any = None
-    whole: Callable[[Cells], Estimate] | None = None
-    on_demand: bool = False
-    of_letters: bool = False
-    is_table: bool = False
-    finds: bool = False
-    ranks: bool = False
-    additive: bool = False
-    many_groups: bool = False
-    in_rank: bool = False
-    known_beforehand: tuple[str, ...] | None = None
-    declares: tuple[str, ...] | None = None
-    domain: Any = None
-    by_groups: Callable[[Any, Sequence[str]], Statistic | None] | None = None
-    check_asked: Callable[[Any, Any], object] | None = None
-    fills: Callable[[Statement], Mapping[str, Any]] | None = None
 
 
 class Exact(ABC):
@@ -211,7 +112,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     >>> place_of_name(TopK(["JFK", "LGA"]), "LGA")
     1
     """
-    counted = statistic.card.counted
+    counted = statistic.counted
     names = [str(one) for one in ([counted] if counted else statistic.number_names)]
     if type(name) in (str, int) and str(name) in names:
         return names.index(str(name))
@@ -237,13 +138,75 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 class Statistic(ABC):
-    """Base class of statistics.
+    """Base class of statistics: one record of words, options and properties, known before any data.
 
     `contribution` bounds one unit's change of the cells, and `number_of` computes numbers from
     released cells.
+
+    Attributes:
+        keyword: its name in commands, job files and tables; "": it has no name there.
+        says: one line that describes the statistic.
+        help: more text for its command; a `counton.base.errors.field` in it names an option.
+        example: options of an example of its command, as in "by=page", for visits.csv of the front
+            page.
+        phrase: what follows "The running" in a sentence; parameters are in braces.
+        also_called: other words by which people look for it.
+        sources: papers by their names in `counton.base.literature`.
+        event: word for what is counted; a user, an edge or a letter is the protected unit.
+        counted: name of its only cell.
+        column: table column of the names of its numbers.
+        options: its own options, besides those of every job.
+        reads: options of every job that its constructor takes, such as "domain".
+        shows: the options that change how released numbers are shown.
+        fills: values for options of every job that a new stream does not state.
+        unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
+        on_screen: numbers that a screen shows first.
+        reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
+            running stream; None: `Reading` itself.
+        on_demand: there are too many cells to release all: each is computed when asked for.
+        of_letters: each step has exactly one letter, unless several come in one step: removing one
+            would move all later letters to other steps.
+        is_table: released once, as a table, when rows have no times.
+        finds: an undeclared group is shown once its noisy count is large enough.
+        ranks: its table orders groups by size.
+        additive: each cell is a released number, so that windows and groups are sums of cells; a
+            stream's description does not name the statistic.
+        many_groups: `number_of` takes the cells of many groups at once.
+        in_rank: its error is known beforehand only as a share of the rows, as for quantiles.
+        known_beforehand: numbers whose half-widths are known before data; None: all.
+        declares: the declared groups, if they are its cells.
+        domain: the public set of nodes, labels or a tree.
     """
 
-    card: Card = Card()
+    keyword: str = ""
+    says: str = ""
+    help: str = ""
+    example: str = ""
+    example_file: tuple[str, str] | None = None
+    phrase: str = ""
+    also_called: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    event: str = "event"
+    counted: str = ""
+    column: str = "cell"
+    options: tuple[Option, ...] = ()
+    reads: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ("over",)
+    fills: ClassVar[Mapping[str, Any]] = {}
+    unit_word: str = "{counted}"
+    on_screen: tuple[str, ...] = ()
+    reading: Any = None
+    on_demand: bool = False
+    of_letters: bool = False
+    is_table: bool = False
+    finds: bool = False
+    ranks: bool = False
+    additive: bool = False
+    many_groups: bool = False
+    in_rank: bool = False
+    known_beforehand: tuple[str, ...] | None = None
+    declares: tuple[str, ...] | None = None
+    domain: Any = None
     _stated: bool = False
 
     @classmethod
@@ -253,8 +216,8 @@ class Statistic(ABC):
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
         """
-        stated.require(*(one.name for one in cls.card.options if one.needed and not one.column))
-        return cls(**stated.only(*(one.name for one in cls.card.options if not one.column)))
+        stated.require(*(one.name for one in cls.options if one.needed and not one.column))
+        return cls(**stated.only(*(one.name for one in cls.options if not one.column)))
 
     @classmethod
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
@@ -266,7 +229,7 @@ class Statistic(ABC):
         """
         named: list[str] = []
         of: dict[str, list[str]] = {"number": []}
-        for one in cls.card.options:
+        for one in cls.options:
             if not one.column or (stated[one.name] is None and not one.needed):
                 continue
             columns = (
@@ -334,6 +297,68 @@ class Statistic(ABC):
     #: Function that computes a number from released cells, given its name; by default the number is
     number_of = number_of_cell
 
+    def whole(self, cells: Cells) -> Estimate:
+        """Return the total of which each number is a part, the divisor of shares.
+
+        Raises:
+            InvalidInput: the numbers of this statistic are not parts of a total.
+        """
+        raise InvalidInput(
+            f"numbers of {type(self).__name__} are not parts of one total, so they have no shares; "
+            "ask for a ratio of two numbers"
+        )
+
+    def check_asked(self, name: Any) -> None:
+        """Raise `InvalidInput` unless this number can be requested by its name."""
+        raise InvalidInput(
+            f"{field('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
+            "its numbers; leave it out"
+        )
+
+    @property
+    def protects(self) -> str:
+        """The kind of protected unit: "user", "edge", "letter" or "event"."""
+        return self.event if self.event in NO_EVENTS else "event"
+
+    def neighbours_differ(self) -> str:
+        """Return in words how neighbouring streams of this statistic differ.
+
+        >>> from counton.statistics import Distinct
+        >>> print(Distinct().neighbours_differ())
+        in what one unit does; all other events stay in their steps, and a step left without one is
+        empty
+        """
+        return (
+            "in what one unit does; all other events stay in their steps, and a step left without "
+            "one is empty"
+        )
+
+    def besides_noise(self) -> Sequence[str]:
+        """Return sentences on errors other than noise, such as clipping."""
+        return ()
+
+    def units_of(self, column: str | None, rows: str) -> dict[str, str]:
+        """Return units by the name of a number; "" stands for all others, no entry for unknown."""
+        if self.unit_word == "{value}":
+            return {} if column is None else {"": column}
+        return {"": self.unit_word.replace("{counted}", rows)} if self.unit_word else {}
+
+    @staticmethod
+    def label(names: Mapping[str, Any]) -> str:
+        """Join the names in a table row's columns to one text.
+
+        >>> Statistic.label({"group": "north", "name": "mean"}), Statistic.label({"group": None})
+        ('north mean', 'all')
+        """
+        return " ".join(str(one) for one in names.values() if one is not None) or "all"
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic | None:
+        """Return the statistic with one cell for each given group.
+
+        None: `counton.statistics.by_group.Grouped` makes a copy for each.
+        """
+        return None
+
     def for_people(self, most: int) -> Statistic:
         """Return a copy for at most ``most`` rows of each person, if it has to know; or itself."""
         return self
@@ -378,6 +403,19 @@ class NamedCells(Statistic):
     def name_of(self, cell: int) -> str:
         """Return the name of a cell; the inverse of `cell`."""
 
+    @override
+    def check_asked(self, name: Any) -> None:
+        self.cell(name)
+
+
+def named_values(words: str) -> dict[str, str]:
+    """Return the values of `Statistic.example` by name.
+
+    >>> named_values("by=page domain=page=home;site=web")
+    {'by': 'page', 'domain': 'page=home;site=web'}
+    """
+    return dict(one.split("=", 1) for one in words.split())
+
 
 def distinct_names(given: Any, what: str) -> tuple[str, ...]:
     """Return distinct texts, at least one; ``what`` begins the message, such as "groups are".
@@ -397,62 +435,6 @@ def says_cells(statistic: Statistic) -> bool:
     return type(statistic).number_of is number_of_cell
 
 
-def check_asked(statistic: Statistic, name: Any) -> None:
-    """Raise `InvalidInput` unless this number can be requested by its name."""
-    if statistic.card.check_asked is not None:
-        statistic.card.check_asked(statistic, name)
-    elif isinstance(statistic, NamedCells):
-        statistic.cell(name)
-    elif statistic.card.ranks:
-        place_of_name(statistic, name)
-    else:
-        raise InvalidInput(
-            f"{field('ask', name)} asks for single numbers, but {type(statistic).__name__} "
-            "releases all its numbers; leave it out"
-        )
-
-
-def protects(statistic: Statistic) -> str:
-    """Return the kind of unit: "user", "edge", "letter" or "event"."""
-    card = statistic.card
-    return card.unit or (card.event if card.event in NO_EVENTS else "event")
-
-
-def besides_of(statistic: Statistic) -> Sequence[str]:
-    """Return sentences on errors other than noise, such as clipping."""
-    found = statistic.card.besides_noise
-    return () if found is None else found(statistic)
-
-
-def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of each number by name; "" stands for all others, no entry for unknown."""
-    card = statistic.card
-    if card.units is not None:
-        return card.units(column, rows)
-    if card.unit_word == "{value}":
-        return {} if column is None else {"": column}
-    return {"": card.unit_word.replace("{counted}", rows)} if card.unit_word else {}
-
-
-def neighbours_differ(statistic: Statistic) -> str:
-    """Return in words how neighbouring streams of this statistic differ.
-
-    >>> from counton.statistics import Distinct
-    >>> print(neighbours_differ(Distinct()))
-    in what one unit does; all other events stay in their steps, and a step left without one is
-    empty
-    """
-    card = statistic.card
-    if card.neighbours is not None:
-        return card.neighbours(statistic)
-    if card.of_letters:
-        return f"in one {card.event}; each step has as many in both"
-    return (
-        "in what one unit does; all other events stay in their steps, and a step left without "
-        "one is empty"
-    )
-
-
 def restore(statistic: Statistic, saved: bytes) -> Exact:
     """Rebuild exact counts from `Exact.save`."""
     exact = statistic.begin()
@@ -462,9 +444,9 @@ def restore(statistic: Statistic, saved: bytes) -> Exact:
 
 def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
     """Return the shape of the cells of one step; () for cells on request."""
-    if statistic.card.additive:
+    if statistic.additive:
         return () if groups is None else (groups,)
-    return () if statistic.card.on_demand else statistic.cells
+    return () if statistic.on_demand else statistic.cells
 
 
 @cache

@@ -93,11 +93,11 @@ def plan_statistic(
         horizon,
         guarantee,
         contribution=contribution or this.contribution(batched=batched, horizon=horizon),
-        shape=() if this.card.on_demand else this.cells,
+        shape=() if this.on_demand else this.cells,
         **options,
     )
     steps = "steps have any number of events" if batched else "each row is a step"
-    if this.card.on_demand:
+    if this.on_demand:
         steps += f"; {_WHEN_ASKED}"
     of = this.error_of
     words = f"errors are of {of.what}, for {this!r}; {steps}"

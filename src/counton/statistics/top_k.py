@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
-from counton.numbers.formulas import TableNumbers
+from counton.numbers.formulas import Estimate, TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
@@ -23,7 +22,7 @@ from counton.statistics.cells import Cells
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, Events, Exact, Statistic, distinct_names
+from counton.statistics.statistic import Events, Exact, Statistic, distinct_names, place_of_name
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, records_of, split_user
 
@@ -60,10 +59,6 @@ class TopKReading(Reading):
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
-def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:  # named, so that it can be pickled
-    return type(ranking)(**{**ranking.parameters, "groups": groups})
-
-
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
@@ -98,35 +93,31 @@ class TopK(TallyStatistic):
     (2, 'JFK', True)
     """
 
-    card = Card(
-        reading=TopKReading,
-        whole=Cells.all,
-        by_groups=_by_groups,
-        keyword="top-k",
-        example={"by": "page", "domain": "home,shop", "top": "1"},
-        finds=True,
-        ranks=True,
-        says="The largest groups of a histogram, with intervals that hold for all of them at once.",
-        phrase="ranking of the {k} largest groups",
-        also_called=("top", "topk", "top_k", "largest"),
-        options=(
-            Option(
-                "top",
-                "how many groups to show; default: 10, or as in the first run",
-                "whole",
-                kept="view",
-            ),
-            Option(
-                "room",
-                "with unknown discover: how many groups there can be, public; default: 1,000,000",
-                "whole",
-                kept="view",
-            ),
-            REPLACE,
+    reading = TopKReading
+    keyword = "top-k"
+    example = "by=page domain=home,shop top=1"
+    finds = True
+    ranks = True
+    says = "The largest groups of a histogram, with intervals that hold for all of them at once."
+    phrase = "ranking of the {k} largest groups"
+    also_called = ("top", "topk", "top_k", "largest")
+    options = (
+        Option(
+            "top",
+            "how many groups to show; default: 10, or as in the first run",
+            "whole",
+            kept="view",
         ),
-        reads=("by", "domain"),
-        event="group",
+        Option(
+            "room",
+            "with unknown discover: how many groups there can be, public; default: 1,000,000",
+            "whole",
+            kept="view",
+        ),
+        REPLACE,
     )
+    reads = ("by", "domain")
+    event = "group"
     counts_rows = True
 
     def __init__(
@@ -145,7 +136,7 @@ class TopK(TallyStatistic):
             raise InvalidInput(
                 f"a group is {quote(wrong[0])}, which has the character NUL in its name: remove it"
             )
-        self.card = replace(self.card, declares=self.groups)
+        self.declares = self.groups
         self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         self.k = check_integer("k", k, 1)
@@ -159,7 +150,6 @@ class TopK(TallyStatistic):
         else:
             self._contribution = Contribution.events(most, once=once, unit=self.unit)
             self.ordered = True  # the first events of a user count
-            self.card = replace(self.card, unit="user")
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
                     f"cells={cells} and neighbours={neighbours!r} do not go with most={most}, "
@@ -230,6 +220,23 @@ class TopK(TallyStatistic):
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution
+
+    @property
+    @override
+    def protects(self) -> str:
+        return "event" if self._contribution.most is None else "user"
+
+    @override
+    def whole(self, cells: Cells) -> Estimate:
+        return cells.all()
+
+    @override
+    def check_asked(self, name: Any) -> None:
+        place_of_name(self, name)
+
+    @override
+    def by_groups(self, groups: Sequence[str]) -> TopK:
+        return type(self)(**{**self.parameters, "groups": groups})
 
     @override
     def allows(self, other: Statistic) -> bool:

@@ -30,8 +30,6 @@ from counton.statistics.readings import read_release
 from counton.statistics.statistic import (
     NamedCells,
     Statistic,
-    neighbours_differ,
-    protects,
     shape_of,
 )
 from counton.statistics.tally_statistic import is_tallied
@@ -61,7 +59,7 @@ def check_statistic(
         if is_tallied(one) and inner_of(one) is not one:
             _each_group(one, batches, cell_changes(one, batches))
     settled = statistic.settle(PureDP(1), len(batches))
-    if not settled.card.on_demand:
+    if not settled.on_demand:
         _check_shown_numbers(settled, batches)
     check_statistic_running(statistic, batches)
 
@@ -71,20 +69,16 @@ def _check_shown_numbers(this: Any, batches: Batches) -> None:
     last, value = len(batches), release.value
     expected = read_release(fresh, release).table_columns(0.9)
     shapes = shape_of(this, None), shape_of(this, 3)
-    expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
+    expected_shapes = ((), (3,)) if this.additive else (this.cells, this.cells)
     require(
         shapes == expected_shapes,
         f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
         f"{shapes}",
     )
-    named = not this.card.additive or this.card.keyword in ("count", "sum")
-    require(named, "card.additive is True, which is allowed only for counts and sums")
-    additive = not this.card.additive or np.array_equal(
-        expected.get("estimate", ()), np.ravel(value)
-    )
-    require(
-        additive, "card.additive is True, but the results show other numbers than the released ones"
-    )
+    named = not this.additive or this.keyword in ("count", "sum")
+    require(named, "additive is True, which is allowed only for counts and sums")
+    additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
+    require(additive, "additive is True, but the results show other numbers than the released ones")
     people = this.for_people(2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
     require(
@@ -105,21 +99,19 @@ def _check_texts(statistic: Statistic) -> None:
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
         message = (
-            f"protects() names {protects(statistic)!r}, but contribution() has the unit "
+            f"protects names {statistic.protects!r}, but contribution() has the unit "
             f"{contribution.unit!r}; name one protected unit in both"
         )
-        require(protects(statistic) == unit, message)
+        require(statistic.protects == unit, message)
         if contribution.relation == "replace":
-            message = (
-                "contribution() has relation='replace', but card.neighbours_differ does not say so"
-            )
-            require("in what one unit does" not in neighbours_differ(statistic), message)
-        message = "card.of_letters is True, so contribution() must have relation='replace'"
-        letters = statistic.card.of_letters and not batched
+            message = "contribution() has relation='replace', but neighbours_differ does not say so"
+            require("in what one unit does" not in statistic.neighbours_differ(), message)
+        message = "of_letters is True, so contribution() must have relation='replace'"
+        letters = statistic.of_letters and not batched
         require(not letters or contribution.relation == "replace", message)
-    known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
+    known = statistic.event in _UNITS or statistic.protects in ("event", "user")
     message = (
-        f"card.event is {statistic.card.event!r}, but protects() names {protects(statistic)!r}; "
+        f"event is {statistic.event!r}, but protects names {statistic.protects!r}; "
         "both must be the event"
     )
     require(known, message)
@@ -265,7 +257,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
-    if this.card.on_demand:
+    if this.on_demand:
         events: Any = [event for batch in batches for event in batch]
         stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
         named: Any = {"key": Key.generate(), "name": "a law", "batched": True}
@@ -289,9 +281,9 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
     at all steps.
     """
     for place, step in enumerate(found.steps):
-        readings = found[place], statistic.card.reading(machine, step)
+        readings = found[place], statistic.reading(machine, step)
         words = {
-            (one.describe(), repr(one)) for one in (*readings, statistic.card.reading(others, step))
+            (one.describe(), repr(one)) for one in (*readings, statistic.reading(others, step))
         }
         require(
             len(words) == 1,

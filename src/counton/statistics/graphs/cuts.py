@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +27,7 @@ from counton.statistics.graphs.graph_statistic import (
     unpack_edges,
 )
 from counton.statistics.live_statistic import OnDemandReading
-from counton.statistics.statistic import Card, Events, Exact, NamedCells
+from counton.statistics.statistic import Events, Exact, NamedCells
 
 _UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
@@ -64,13 +63,6 @@ class CutsReading(OnDemandReading):
 
         found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
         return answer(found, level, what="weight of a cut")
-
-
-def _besides_noise(cuts: Cuts) -> Sequence[str]:
-    if not cuts.weighted:
-        return ()
-    lower, upper = cuts.bounds.lower or Fraction(0), cuts.bounds.upper or Fraction(0)
-    return (clipped_in_words(lower, upper, "a cut", "weights"),)
 
 
 class Cuts(NamedCells):
@@ -111,14 +103,11 @@ class Cuts(NamedCells):
     # A sighting moves one cell in one step: squared 2-norm D_2^2 (and 1-norm D_1) for weights in
     # [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in [-1, 1] 4 D_2^2.
 
-    card = Card(
-        besides_noise=_besides_noise,
-        reading=CutsReading,
-        phrase="weight of the cuts of a growing graph",
-        sources=("constants",),
-        on_demand=True,
-        event="edge",
-    )
+    reading: Any = CutsReading
+    phrase = "weight of the cuts of a growing graph"
+    sources = ("constants",)
+    on_demand = True
+    event = "edge"
 
     def __init__(
         self,
@@ -154,7 +143,7 @@ class Cuts(NamedCells):
                 f"there are {len(named)} nodes, but cuts are released only for graphs of 2 to "
                 f"{_MOST_NODES:,} nodes: give fewer or more"
             )
-        self.card = replace(self.card, domain=self.nodes)
+        self.domain = self.nodes
         self._named, self._labels = named, list(named.numbers)
         check_relation("neighbours", neighbours)
         self.neighbours = neighbours
@@ -198,6 +187,13 @@ class Cuts(NamedCells):
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self.bounds
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        if not self.weighted:
+            return ()
+        lower, upper = self.bounds.lower or Fraction(0), self.bounds.upper or Fraction(0)
+        return (clipped_in_words(lower, upper, "a cut", "weights"),)
 
     @override
     def begin(self) -> Exact:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +75,9 @@ class Degrees(GraphStatistic):
     # times that of one series of so many alternating changes, and the 1-norm at most w (8 D - 4)
     # D_1.
 
-    card = replace(
-        GraphStatistic.card,
-        phrase="number of nodes of each degree up to {degree} of a growing graph",
-        sources=("constants",),
-        column="degree",
-    )
+    phrase = "number of nodes of each degree up to {degree} of a growing graph"
+    sources = ("constants",)
+    column = "degree"
 
     def __init__(
         self,

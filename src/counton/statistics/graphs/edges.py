@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +39,9 @@ class Edges(Subgraphs):
     # that is seen nowhere else; with changes it is as in `Triangles`. Dropping needs no more noise,
     # since an edge's own changes alone decide what is kept.
 
-    card = replace(
-        Subgraphs.card,
-        counted="edges",
-        phrase="number of edges of a growing graph",
-        sources=("constants",),
-    )
+    counted = "edges"
+    phrase = "number of edges of a growing graph"
+    sources = ("constants",)
 
     size, most = 1, 1
 

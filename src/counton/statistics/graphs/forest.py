@@ -26,7 +26,7 @@ from counton.statistics.graphs.graph_statistic import (
     pack_edges,
     unpack_edges,
 )
-from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, place_of_name
+from counton.statistics.statistic import ErrorScale, Events, Exact, Statistic, place_of_name
 
 _MOST_WEIGHT = 2**32
 
@@ -71,13 +71,10 @@ class Forest(Statistic):
     # It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replacing costs four times as
     # much.
 
-    card = Card(
-        neighbours=lambda forest: differ(forest.neighbours),
-        phrase="weight of a minimum spanning forest of a growing graph",
-        sources=("constants",),
-        event="edge",
-        counted="weight",
-    )
+    phrase = "weight of a minimum spanning forest of a growing graph"
+    sources = ("constants",)
+    event = "edge"
+    counted = "weight"
 
     def __init__(
         self, largest: Number, *, resolution: Number = 1, neighbours: Relation = "add_remove"
@@ -124,6 +121,10 @@ class Forest(Statistic):
         return ErrorScale(
             "the weight of the forest", float(self.resolution), float(self.resolution)
         )
+
+    @override
+    def neighbours_differ(self) -> str:
+        return differ(self.neighbours)
 
     @override
     def begin(self) -> Exact:

@@ -17,7 +17,7 @@ from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
 from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import beyond_in_words
-from counton.statistics.statistic import Card, Events, Exact, Statistic
+from counton.statistics.statistic import Events, Exact, Statistic
 from counton.statistics.users import comes_or_goes
 
 #: The word for the protected unit.
@@ -34,17 +34,6 @@ REPLACED = 4
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
-
-
-def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
-    if graph.beyond != "drop":
-        return ()
-    most = list[str]()
-    if graph.degree is not None:
-        most.append(f"edges beyond {graph.degree:,} of one node")
-    if graph.changes > 1:
-        most.append(f"comings and goings of an edge beyond {graph.changes:,}")
-    return [beyond_in_words(list_in_words(most), low=False)] if most else ()
 
 
 class GraphStatistic(Statistic):
@@ -73,11 +62,7 @@ class GraphStatistic(Statistic):
     # Under "replace" four changes of one edge lead from one stream to the other: both pairs are
     # removed, which leaves equal streams, and both are added with their other sightings.
 
-    card = Card(
-        besides_noise=_besides_noise,
-        neighbours=lambda graph: differ(graph.neighbours, graph.any_sightings),
-        event="edge",
-    )
+    event = "edge"
     any_sightings = True
 
     def __init__(
@@ -107,6 +92,21 @@ class GraphStatistic(Statistic):
                 f"{said}, so one edge may change counts by more than 2^40 in all under "
                 f"{field('neighbours', self.neighbours)}: give smaller numbers"
             ) from None
+
+    @override
+    def besides_noise(self) -> Sequence[str]:
+        if self.beyond != "drop":
+            return ()
+        most = list[str]()
+        if self.degree is not None:
+            most.append(f"edges beyond {self.degree:,} of one node")
+        if self.changes > 1:
+            most.append(f"comings and goings of an edge beyond {self.changes:,}")
+        return [beyond_in_words(list_in_words(most), low=False)] if most else ()
+
+    @override
+    def neighbours_differ(self) -> str:
+        return differ(self.neighbours, self.any_sightings)
 
     @override
     def begin(self) -> Exact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +39,9 @@ class Stars(Subgraphs):
     120.0
     """
 
-    card = replace(
-        Subgraphs.card,
-        phrase="number of stars with {leaves} leaves of a growing graph",
-        sources=("constants",),
-        counted="stars",
-    )
+    phrase = "number of stars with {leaves} leaves of a growing graph"
+    sources = ("constants",)
+    counted = "stars"
 
     def __init__(
         self,

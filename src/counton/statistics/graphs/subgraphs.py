@@ -57,7 +57,7 @@ class Subgraphs(GraphStatistic):
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         most, (up, down) = self.most, self.signed_changes
-        words = f"which changes the number of {self.card.counted} by up to {most:,} in all"
+        words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if self.changes == 1:
             if most == up == 1 and not down:
                 return Contribution.add_remove(unit=UNIT)
@@ -68,7 +68,7 @@ class Subgraphs(GraphStatistic):
             pattern = Alternating(changes, size=(up + down) * most)
             words = f"which comes or goes up to {w:,} times"
             if self.size > 1:
-                these = self.card.counted if most > 1 else self.card.counted[:-1]
+                these = self.counted if most > 1 else self.counted[:-1]
                 words += f", and is in up to {most:,} {these}"
         if self.beyond == "drop" and self.degree is not None:
             words += ", and which of the later edges of its nodes are kept"

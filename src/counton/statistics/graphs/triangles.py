@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +62,9 @@ class Triangles(Subgraphs):
     (True, True)
     """
 
-    card = replace(
-        Subgraphs.card,
-        counted="triangles",
-        phrase="number of triangles of a growing graph",
-        sources=("constants",),
-    )
+    counted = "triangles"
+    phrase = "number of triangles of a growing graph"
+    sources = ("constants",)
 
     size = 3
 

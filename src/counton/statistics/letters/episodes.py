@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,11 +86,8 @@ class Episodes(Words):
     # d||^2 is at most n+^2 + n-^2 times the largest of a column: products of columns are not
     # negative. For two letters this is the largest sum over streams of any length.
 
-    card = replace(
-        Words.card,
-        phrase="number of times that each word came as an episode of a stream of letters",
-        sources=("constants",),
-    )
+    phrase = "number of times that each word came as an episode of a stream of letters"
+    sources = ("constants",)
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         super().__init__(alphabet, longest)

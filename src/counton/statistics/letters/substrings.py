@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,8 @@ class Substrings(Words):
     # step j at the earliest. With several letters in a step all products are at most the largest,
     # D^2. So j^2 + j of them add up: l (l + 1) (l + 2) / 3 times D^2 in all.
 
-    card = replace(
-        Words.card,
-        phrase="number of times that each word came in a stream of letters",
-        sources=("constants",),
-    )
+    phrase = "number of times that each word came in a stream of letters"
+    sources = ("constants",)
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:

@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, quote
 from counton.statistics.live_statistic import OnDemandReading
-from counton.statistics.statistic import Card, Events, Exact, NamedCells
+from counton.statistics.statistic import Events, Exact, NamedCells
 
 #: Largest number of letters in an alphabet, and of words in a statistic; each word has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
@@ -31,7 +31,10 @@ class Words(NamedCells):
     Shorter words come first, words of equal length in the order of the alphabet.
     """
 
-    card = Card(reading=OnDemandReading, on_demand=True, event="letter", of_letters=True)
+    reading = OnDemandReading
+    on_demand = True
+    event = "letter"
+    of_letters = True
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()
@@ -79,6 +82,10 @@ class Words(NamedCells):
     @cached_property
     def _single(self) -> bool:
         return isinstance(self.alphabet, str)
+
+    @override
+    def neighbours_differ(self) -> str:
+        return f"in one {self.event}; each step has as many in both"
 
     def cell(self, name: Any) -> int:
         """Return the number of a word: a text, or a list or text of names of letters.
