@@ -339,13 +339,8 @@ class _DenseEquations(NormalEquations):
 
     @property
     @override
-    def prefix_variance(self) -> Floats:
-        return np.asarray(self._joint.diagonal()[1:])
-
-    @property
-    @override
-    def cell_variance(self) -> Floats:
-        return self._cells
+    def variances(self) -> tuple[Floats, Floats]:
+        return np.asarray(self._joint.diagonal()), self._cells
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:

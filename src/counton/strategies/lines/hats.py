@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -32,7 +31,6 @@ from counton.base.arrays import Floats, Integers, integers_from_text, integers_t
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, check_integers, check_sequence, shorten
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
-from counton.strategies.lines.line_strategy import check_name
 from counton.strategies.participation import Norm, check_norm
 
 #: Largest number of cells, and of fraction bits of weights, so that columns stay far below 2^63.
@@ -53,6 +51,7 @@ class _Level(NamedTuple):
     lengths: Integers  # cells of each interval
     falls: Integers  # (cells,): weight of the hat that falls from the interval's first knot
     rises: Integers  # (cells,): weight of the hat that rises to the interval's second knot
+    interval: Integers  # (cells,): the interval that contains each cell
     first: int  # index of its first hat among all hats
 
 
@@ -86,6 +85,7 @@ class Hats(OwnCells):
     """
 
     sources = ("own",)
+    name = "hats"
 
     def __init__(
         self,
@@ -94,11 +94,9 @@ class Hats(OwnCells):
         amplitudes: Sequence[Sequence[int] | Integers],
         norm: Norm = 1,
         bits: int = 16,
-        name: str = "hats",
     ) -> None:
         self.cells = check_integer("cells", cells, 1, LARGEST_LINE)
         self.norm, self.bits = check_norm(norm), check_integer("bits", bits, 1, MOST_BITS)
-        self.name = check_name(name)
         check_sequence("spacing", spacings, MOST_LEVELS)
         check_sequence("amplitude", amplitudes, MOST_LEVELS)
         if len(spacings) != len(amplitudes):
@@ -106,12 +104,12 @@ class Hats(OwnCells):
                 f"there are {len(spacings)} spacings and {len(amplitudes)} rows of amplitudes; "
                 "give one spacing and one row for each level"
             )
-        self.spacings = tuple(_spacing(self.cells, spacing) for spacing in spacings)
+        levels = [_knots(self.cells, spacing) for spacing in spacings]
+        self.spacings = tuple(spacing for spacing, _ in levels)
         self._amplitudes: list[Integers] = []
         self._levels: list[_Level] = []
         hats = 0
-        for spacing, given in zip(self.spacings, amplitudes, strict=True):
-            knots = _knots(self.cells, spacing)
+        for (_, knots), given in zip(levels, amplitudes, strict=True):
             self._amplitudes.append(_check_amplitudes(given, len(knots), self.bits, self.cells))
             self._levels.append(_level(self.cells, knots, self._amplitudes[-1], hats))
             hats += len(knots)
@@ -171,15 +169,14 @@ class Hats(OwnCells):
 
     @classmethod
     def _from_description(
-        cls, cells: int, spacings: Any, amplitudes: str, norm: Norm, bits: int, name: str, **_: Any
+        cls, cells: int, spacings: Any, amplitudes: str, norm: Norm, bits: int, **_: Any
     ) -> Self:
         cells = check_integer("cells", cells, 1, LARGEST_LINE)
         check_sequence("spacing", spacings, MOST_LEVELS)
-        spacings = [_spacing(cells, each) for each in spacings]
-        counts = [len(_knots(cells, each)) for each in spacings]
+        counts = [len(_knots(cells, each)[1]) for each in spacings]
         flat = integers_from_text(amplitudes, (sum(counts),))
         rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
-        return cls(cells, spacings, rows, norm, bits, name)
+        return cls(cells, spacings, rows, norm, bits)
 
     def _leftover(self) -> Integers:
         """Return the largest weight of each cell alone for which its column has norm at most 1."""
@@ -215,17 +212,14 @@ class Hats(OwnCells):
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
         out = np.zeros((len(hats), self.cells), hats.dtype)
         spread = np.empty_like(out)
-        for level, interval in zip(self._levels, self._intervals, strict=True):
+        for level in self._levels:
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
-                np.take(hats, interval + (level.first + shift), axis=1, out=spread, mode="clip")
+                np.take(
+                    hats, level.interval + (level.first + shift), axis=1, out=spread, mode="clip"
+                )
                 spread *= weights.astype(hats.dtype)
                 out += spread
         return out
-
-    @cached_property
-    def _intervals(self) -> list[Integers]:
-        """For each level, the interval between knots that contains each cell."""
-        return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
@@ -265,12 +259,12 @@ class Hats(OwnCells):
         if lag >= self.cells:
             return 0
         products = np.zeros(self.cells - lag, np.int64)
-        for level, interval in zip(self._levels, self._intervals, strict=True):
+        for level in self._levels:
             ends = level.starts + level.lengths - 1
             tops = np.zeros(len(level.starts) + 1, np.int64)
             tops[:-1], tops[1:] = level.falls[level.starts], level.rises[ends]
             np.maximum(tops[1:-1], level.falls[level.starts[1:]], out=tops[1:-1])
-            here, there = interval[:-lag], interval[lag:]
+            here, there = level.interval[:-lag], level.interval[lag:]
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
                 hat = here + shift  # ``lag`` cells on, the hat rises, falls, or has ended
                 down = np.where(there == hat, level.falls[lag:], 0)
@@ -293,7 +287,7 @@ class Hats(OwnCells):
     @override
     def equations(self, precision: Floats) -> NormalEquations:
         """Return the equations for estimating the cells, in linear time."""
-        return _HatEquations(self, self._levels, precision)
+        return _HatEquations(self, precision)
 
     @cached_property
     def _solver(self) -> NormalEquations:
@@ -307,19 +301,6 @@ class Hats(OwnCells):
             self.cells, *measured.shape[1:]
         )
 
-    @property
-    def prefix_variance(self) -> Floats:
-        """Variances of the sums of the first 1, 2, ..., n cells, computed in O(n): shape (n,).
-
-        The unit is the variance of one draw. For calibrated Laplace noise, multiply by
-        ``l1_sensitivity() ** 2``: the unit is then its variance for a sensitivity of 1.
-
-        >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
-        >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
-        [2.59, 3.68, 4.71, 5.83, 7.0, 8.39, 9.87, 9.99]
-        """
-        return self._solver.prefix_variance
-
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
         return self._solver.range_variance(low, high)
@@ -329,7 +310,7 @@ class Hats(OwnCells):
         # With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
         # prefixes).
         weights = np.arange(self.cells, 0, -1.0)
-        return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
+        return (self.cells + 1) * float(self._solver.variances[0][1:].sum()) - (
             self.functional_variance(weights[None])
         )
 
@@ -340,17 +321,15 @@ class Hats(OwnCells):
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
 
 
-def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return the knots of one level as integers: their distance, or all positions."""
-    if not _is_row(given):
-        return check_integer("spacing", given, 1, LARGEST_KNOT)
-    return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
+def _knots(cells: int, given: object) -> tuple[int | tuple[int, ...], Integers]:
+    """Return the stated distance or positions of a level's knots, and its knots as int64.
 
-
-def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level as increasing int64; only the last may lie beyond the cells."""
-    if isinstance(spacing, int):
-        return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
+    Knots increase; only the last may lie beyond the cells.
+    """
+    if not isinstance(given, (list, tuple, range, np.ndarray)):
+        distance = check_integer("spacing", given, 1, LARGEST_KNOT)
+        return distance, np.arange(-(-cells // distance) + 1) * np.int64(distance)
+    spacing = check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
     knots = np.array(spacing, np.int64)
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInput(
@@ -358,21 +337,15 @@ def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
             f"are {shorten(spacing)}; give increasing integers from 0 on, and only the last of "
             f"them may be {cells} or more"
         )
-    return knots
-
-
-def _is_row(given: object) -> bool:
-    if isinstance(given, np.ndarray):
-        return given.ndim > 0
-    return isinstance(given, (list, tuple, range))
+    return spacing, knots
 
 
 def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
-    array = np.array(None)  # an array of objects, if it is no row
-    if _is_row(amplitudes):
-        check_sequence("amplitude", amplitudes, cells + 1)
-        with suppress(ValueError, OverflowError):  # ragged
-            array = np.asarray(amplitudes)
+    check_sequence("amplitude", amplitudes, cells + 1)
+    try:
+        array = np.asarray(amplitudes)
+    except (ValueError, OverflowError):  # ragged
+        array = np.array(None)
     if array.shape != (knots,) or array.dtype.kind not in "iu":
         raise InvalidInput(
             f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "
@@ -394,18 +367,17 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     starts = knots[:-1].copy()
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
-    width = 2 * np.diff(knots)
+    interval = np.repeat(np.arange(len(starts)), lengths)
     # distance of the middle of each cell from the knot to its left, in half cells
-    risen = 2 * (np.arange(cells) - np.repeat(knots[:-1], lengths)) + 1
+    risen = 2 * (np.arange(cells) - knots[interval]) + 1
     np.maximum(risen, 0, out=risen)  # the first hat is constant up to its knot
-    width, falling, rising = (
-        np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
-    )
+    width = 2 * np.diff(knots)[interval]
+    falling, rising = amplitudes[interval], amplitudes[interval + 1]
     falls, rises = (  # rounded, halves up
         np.asarray((2 * each + width) // (2 * width), np.int64)
         for each in (falling * (width - risen), rising * risen)
     )
-    return _Level(starts, lengths, falls, rises, first)
+    return _Level(starts, lengths, falls, rises, interval, first)
 
 
 class _HatEquations(NormalEquations):
@@ -420,7 +392,8 @@ class _HatEquations(NormalEquations):
 
     # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
 
-    def __init__(self, strategy: Hats, levels: list[_Level], precision: Floats) -> None:
+    def __init__(self, strategy: Hats, precision: Floats) -> None:
+        levels = strategy._levels
         self._strategy, self._levels = strategy, levels
         self._precision = precision
         self.floor = precision
@@ -434,6 +407,12 @@ class _HatEquations(NormalEquations):
         number = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(each)) for each in ends)])
         order = np.argsort(where, kind="stable")
         self._ends, of_level, number = where[order], of_level[order], number[order]
+        #: For each level, the weights in every cell of the hat with even, and with odd index.
+        self._in_slots: list[Floats] = []
+        for level in levels:
+            for rises in ((level.interval & 1).astype(bool), (level.interval & 1) == 0):
+                weights = np.where(rises, level.rises, level.falls)
+                self._in_slots.append(weights.astype(np.float64))
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
@@ -442,16 +421,6 @@ class _HatEquations(NormalEquations):
         sums = np.add.reduceat(numbers, starts)
         sums[:-1][starts[1:] == starts[:-1]] = 0.0
         return np.asarray(sums)
-
-    @cached_property
-    def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each level, the weights in every cell of the hat with even, and with odd index."""
-        found = []
-        for level in self._levels:
-            odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
-            found.append(np.where(odd, level.rises, level.falls).astype(np.float64))
-            found.append(np.where(odd, level.falls, level.rises).astype(np.float64))
-        return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
         """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
@@ -501,10 +470,11 @@ class _HatEquations(NormalEquations):
                 active[slot] += 2
 
     @cached_property
-    def _inverse(self) -> Floats:
-        """The entries of K^-1 for hats that overlap: shape (segments, slots, slots)."""
-        slots, segments = self._slots, len(self._ends) + 1
-        found = np.zeros((segments, slots, slots))
+    @override
+    def variances(self) -> tuple[Floats, Floats]:
+        cells, slots, segments = self._cells, self._slots, len(self._ends) + 1
+        # The entries of K^-1 for hats that overlap, by segment.
+        overlapping = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
         for event in range(len(self._own) - 1, -1, -1):
             slot, ratio = int(self._where[event]), self._ratios[event]
@@ -512,16 +482,10 @@ class _HatEquations(NormalEquations):
             column[slot] = 1.0 / self._pivots[event] - float(ratio @ column)
             inverse[slot] = inverse[:, slot] = column
             if event < segments:
-                found[event] = inverse
-        return found
-
-    @cached_property
-    def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the sums of the first 1, 2, ..., n cells, and of each cell."""
-        cells, slots = self._cells, self._slots
-        prefixes, singles = np.empty(cells), np.empty(cells)
+                overlapping[event] = inverse
+        prefixes, singles = np.zeros(cells + 1), np.empty(cells)
         starts = np.concatenate([[0], self._ends])
-        inverse = 1.0 / self._precision
+        alone = 1.0 / self._precision
         size = max(1, _CHUNK // max(slots, 1) ** 2 * 8)
         carried, carried_variance = np.zeros(slots), 0.0
         for at in range(0, cells, size):
@@ -532,10 +496,10 @@ class _HatEquations(NormalEquations):
                 if slots
                 else np.zeros((part.stop - at, 0))
             )
-            between = self._inverse[segment]
-            scaled = over * inverse[part, None]
+            between = overlapping[segment]
+            scaled = over * alone[part, None]
             sums = np.concatenate([np.zeros((1, slots)), np.cumsum(scaled, axis=0)])
-            plain = np.concatenate([[0.0], np.cumsum(inverse[part])])
+            plain = np.concatenate([[0.0], np.cumsum(alone[part])])
             begin = starts[segment]
             here = begin >= at
             from_start = np.maximum(begin - at, 0)
@@ -543,24 +507,14 @@ class _HatEquations(NormalEquations):
             known = np.where(here, self._before[segment], carried_variance)
             reading = base + sums[1:] - sums[from_start]
             known = known + plain[1:] - plain[from_start]
-            prefixes[part] = known - np.einsum(
+            prefixes[1:][part] = known - np.einsum(
                 "ca,cab,cb->c", reading, between, reading, optimize=True
             )
-            singles[part] = inverse[part] - np.einsum(
+            singles[part] = alone[part] - np.einsum(
                 "ca,cab,cb->c", scaled, between, scaled, optimize=True
             )
             carried, carried_variance = reading[-1], float(known[-1])
         return prefixes, singles
-
-    @property
-    @override
-    def prefix_variance(self) -> Floats:
-        return self._variances[0]
-
-    @property
-    @override
-    def cell_variance(self) -> Floats:
-        return self._variances[1]
 
     @override
     def solve(self, right: Floats) -> Floats:
@@ -606,18 +560,16 @@ class _HatEquations(NormalEquations):
         low, high = np.broadcast_arrays(low, high)
         shape, first, last = low.shape, low.ravel().astype(float), high.ravel().astype(float)
         found = np.empty(len(first))
+        sums, singles = self.variances
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
         within = last <= cell + 1
-        found[within] = (last - first)[within] ** 2 * self.cell_variance[cell[within]]
+        found[within] = (last - first)[within] ** 2 * singles[cell[within]]
         # From cell 0 on: if the end lies inside a cell, only the part of the cell before it counts.
         prefix = ~within & (first == 0)
         end = np.minimum(last[prefix].astype(np.int64), self._cells - 1)
         share = last[prefix] - end
-        sums = np.concatenate([[0.0], self.prefix_variance])
         found[prefix] = (
-            (1 - share) * sums[end]
-            + share * sums[end + 1]
-            - share * (1 - share) * self.cell_variance[end]
+            (1 - share) * sums[end] + share * sums[end + 1] - share * (1 - share) * singles[end]
         )
         rest = np.flatnonzero(~within & ~prefix)
         columns = max(1, _CHUNK * 4 // max(self._strategy.rows, 1))

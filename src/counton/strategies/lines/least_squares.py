@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,13 +51,8 @@ class NormalEquations(ABC):
 
     @property
     @abstractmethod
-    def prefix_variance(self) -> Floats:
-        """Variances of the sums of the first 1, 2, ..., n cells: shape (cells,)."""
-
-    @property
-    @abstractmethod
-    def cell_variance(self) -> Floats:
-        """Variance of the estimate of each cell, the diagonal of G^-1: shape (cells,)."""
+    def variances(self) -> tuple[Floats, Floats]:
+        """Variances of the sums of the first 0, 1, ..., n cells, and of each cell's estimate."""
 
     @abstractmethod
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
@@ -88,17 +82,11 @@ class IntegerEquations:
         self._rounding = (line.cells + line.rows + 64) * 2.0**-52
         self._floor = factor * equations.floor
         self._prefixes = np.sqrt(np.cumsum(1.0 / self._floor)) * _RESERVE
-
-    @cached_property
-    def _room(self) -> int:
-        """Most bits of an entry of r - G u that remainders determine exactly.
-
-        One is modulo 2^64. If sums modulo the prime 2^31 - 1 fit int64, that remainder is used too.
-        """
         # Modulo the prime, sums over a row of H stay within int64.
-        entries = (self._line.cells + self._line.rows) * self._line.largest_entry
-        within = entries * _PRIME < 2**62
-        return _TOGETHER if within else _ALONE
+        entries = (line.cells + line.rows) * line.largest_entry
+        #: Most bits of an entry of r - G u that remainders determine exactly: by 2^64 and, if the
+        #: entries of H are not too large, also by the prime.
+        self._room = _TOGETHER if entries * _PRIME < 2**62 else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
         """Return G u, shape (vectors, cells); integers are modulo 2^64."""
@@ -114,7 +102,7 @@ class IntegerEquations:
             largest: bound on the summed magnitudes of the terms of every entry of r.
             solved, sums: bounds on the entries of u, and on its prefix sums.
         """
-        least = _least_digit(bits)
+        least = max(bits, 0) + 2
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
         # The residual after the solver, within float64's error, and after rounding u.
         left = _RESERVE * (2 * error + self._largest)
@@ -162,7 +150,7 @@ class IntegerEquations:
             more = min(more, _BITS - 2 - math.ceil(math.log2(size)))
             # 2^more times 1/2, the rounding boundary, stays within int64 on any grid.
             more = min(more, _DIGIT_BITS if places else _BITS + min(bits, 0))
-            least = 1 if places else _least_digit(bits)
+            least = 1 if places else max(bits, 0) + 2
             while more >= least:
                 digits = np.rint(digit * 2.0**more).astype(np.int64)
                 real_residual = real * 2.0**more - self._times(digits.astype(np.float64))
@@ -235,11 +223,6 @@ def modulo_prime(
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
     return found % _PRIME
-
-
-def _least_digit(bits: int) -> int:
-    """Return the least fraction bits of the first approximation of u in `rounded_prefixes`."""
-    return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:

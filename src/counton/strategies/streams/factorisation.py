@@ -81,7 +81,7 @@ class Factorisation(LeastSquaresFactorization):
         triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
         self.facts = replace(self.facts, lattice_bits=bits, causal=triangle)
         # refuse an unsolvable matrix now, before any data
-        condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
+        condition = float((real**2).sum() * self._equations.variances[1].sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
             raise InvalidInput(
                 "the columns of the matrix are almost linearly dependent: its squared condition "

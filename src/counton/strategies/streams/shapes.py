@@ -33,9 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from counton.base.arrays import Integers, integers_from_text
-from counton.base.exact import check_integer
-from counton.strategies.participation import check_norm
-from counton.strategies.strategy import Metric, Norm, ReleaseForm, check_metric, check_release_form
+from counton.strategies.strategy import Metric, Norm, ReleaseForm
 
 if TYPE_CHECKING:
     from counton.strategies.streams.solved import LeastSquaresFactorization
@@ -136,21 +134,20 @@ def strategies_of_shape(
 ) -> tuple[LeastSquaresFactorization, ...]:
     """Return the strategy of least known variance for a horizon in a tuple, or an empty one.
 
-    It is empty for windows, for a horizon of one step, and above `beyond`. ``norm`` is 1 for
-    Laplace, 2 for Gaussian noise.
+    It is empty for windows, for a horizon of one step, and for horizons whose variance takes
+    seconds to compute. ``norm`` is 1 for Laplace, 2 for Gaussian noise.
 
     >>> [strategy] = strategies_of_shape(365)
     >>> float(strategy.l1_sensitivity()), round(2 * strategy.overall_variance("mean"), 1)
     (1.0, 62.2)
     """
-    check_integer("horizon", horizon, 1)
-    norm = check_norm(norm)
-    check_metric(metric)
-    known = shapes(norm, metric, release)
-    if horizon < 2 or horizon > beyond(norm, metric, release):
+    if horizon < 2 or release == "windows":
         return ()
     if norm == 2:
-        return (scaled_square_root(horizon, metric),)
+        return (scaled_square_root(horizon, metric),) if horizon <= _LARGEST_GAUSSIAN else ()
+    known = shapes(norm, metric, release)
+    if not known or horizon > known[-1].horizon:
+        return ()
     # the nearest by ratio: of two neighbours a < T < b, a if T^2 < a b
     at = next((k for k, shape in enumerate(known) if shape.horizon >= horizon), len(known) - 1)
     if at and horizon**2 < known[at - 1].horizon * known[at].horizon:
@@ -158,34 +155,16 @@ def strategies_of_shape(
     return (known[at].serving(horizon),)
 
 
-def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the most steps for which `strategies_of_shape` returns a strategy; 0 for windows."""
-    # For longer horizons, and with Gaussian noise above 1024 steps, computing the variance takes
-    # seconds: too long for the planner.
-    if release == "windows":
-        return 0
-    if norm == 2:
-        return _LARGEST_GAUSSIAN
-    known = shapes(norm, metric, release)
-    return known[-1].horizon if known else 0
-
-
 @lru_cache(maxsize=16)
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
     """Return the stored shapes of solved strategies, in order of their horizons."""
-    check_release_form(release)
     # Totals have the largest variances, so for "max" the release form does not matter.
     wanted = norm, metric, release if metric == "mean" else "totals"
-    lines = (line for line in _data() if (line["norm"], line["metric"], line["release"]) == wanted)
+    data = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii"))
+    lines = (line for line in data if (line["norm"], line["metric"], line["release"]) == wanted)
     return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
-
-
-@lru_cache(maxsize=1)
-def _data() -> list[dict[str, Any]]:
-    text = files(__package__).joinpath(_FILE).read_text(encoding="ascii")
-    return list(json.loads(text))
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:

@@ -134,7 +134,9 @@ class LeastSquaresFactorization(StreamStrategy):
         horizon: int | None = None,
     ) -> None:
         norm = check_norm(norm)
-        self.line, self.norm = _checked_line(line), norm
+        if not isinstance(line, OwnCells):
+            raise InvalidInput(f"line is {quote(line)}; give a line strategy such as Hats or Dense")
+        self.line, self.norm = line, norm
         self._tree = BlockTree(radices, shares, norm)
         self.radices, self.shares = self._tree.radices, self._tree.given
         self._block = self._tree.widths[-1]
@@ -162,7 +164,7 @@ class LeastSquaresFactorization(StreamStrategy):
             self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
             self._tree.variance.numerator * unit**2,
         )
-        if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61 or largest >= 2**62:
+        if (unit * float(line.largest_column(1))) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
                 f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
                 "sums: give the line fewer bits"
@@ -210,11 +212,8 @@ class LeastSquaresFactorization(StreamStrategy):
     def parameters(self) -> dict[str, Any]:
         """JSON values that identify the line, the tree inside blocks, and the horizon."""
         line = {"strategy": self.line.saved_name, **self.line.parameters}
-        return {"line": line, **self._blocks}
-
-    @property
-    def _blocks(self) -> dict[str, Any]:
         return {
+            "line": line,
             "radices": list(self.radices),
             "shares": list(self.shares),
             "norm": self.norm,
@@ -224,7 +223,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @override
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters with the line's own description as JSON values."""
-        return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
+        return {**super().to_dict(), "line": self.line.to_dict()}
 
     @classmethod
     def _from_description(cls, line: Mapping[str, Any], **blocks: Any) -> Self:
@@ -505,10 +504,10 @@ class LeastSquaresFactorization(StreamStrategy):
         """Variances of the totals of 0, 1, ... blocks, and of each; 1 / weight^2 of each."""
         scale = 4.0**self.facts.lattice_bits
         equations, square = self._equations, self._tree.unit**2
-        sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
+        sums, singles = (variance * (scale / square) for variance in equations.variances)
         with np.errstate(divide="ignore"):
             inverse = scale / self.line.own.astype(np.float64) ** 2
-        return sums, equations.cell_variance * (scale / square), inverse
+        return sums, singles, inverse
 
     def _variance_at(self, steps: Integers) -> Floats:
         block, place = np.divmod(steps - 1, self._block)
@@ -698,12 +697,6 @@ class LeastSquaresFactorization(StreamStrategy):
             SumOverflow: sums of noise too large for int64, which no calibrated law produces.
         """
         return _BlockSums(self, field)
-
-
-def _checked_line(line: object) -> OwnCells:
-    if isinstance(line, OwnCells):
-        return line
-    raise InvalidInput(f"line is {quote(line)}; give a line strategy such as Hats or Dense")
 
 
 class _BlockSums(Reader):
