@@ -90,8 +90,8 @@ def late_nights(cells: int) -> None:
             for step in range(1, 366):
                 database = Database(state)
                 began = time.process_time()
-                kept = NoiseTable(database, 1) if counter.noise_is_worth_keeping else None
-                ahead = NoiseAhead(strategy, field, kept)
+                ahead = NoiseAhead(strategy, field)
+                ahead.keep(1, NoiseTable(database, 1))
                 if ahead.by_cells:
                     deque(ahead.cells_of(step), maxlen=0)
                 else:

@@ -177,7 +177,7 @@ PROMISES = (
     Promise(
         "how far a unit moves all that is measured",
         "numbers/node_law.py: sensitivity_of",
-        "numbers/node_law.py: calibration_of",
+        "numbers/node_law.py: law_for",
     ),
     Promise(
         "noise as wide as a guarantee needs for such a move",

@@ -19,7 +19,6 @@ from counton.base.exact import check_integer, figures
 from counton.noise import NoiseField
 from counton.numbers.intervals import check_level
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import reader_of
 
 
 class ErrorQuantile(NamedTuple):
@@ -100,7 +99,7 @@ def largest_error_of_totals(
     every = []
     for run in range(runs):
         subkey = sha256(b"largest error of totals, run %d: " % run + said).digest()
-        parts = reader_of(strategy, NoiseField(subkey, law)).parts(range(1, horizon + 1))
+        parts = strategy._reader(NoiseField(subkey, law)).parts(range(1, horizon + 1))
         every.append(max(max(int(part.max()), -int(part.min())) for part in parts) * unit)
     return quantile_of(every, probability, level)
 

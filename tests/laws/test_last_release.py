@@ -56,7 +56,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
-from counton.strategies.strategy import built_from, check_law, last_served_step, node_law, reader_of
+from counton.strategies.strategy import built_from, last_served_step, node_law
 from counton.tables import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -86,7 +86,7 @@ def laws(strategy: StreamStrategy) -> list[NoiseDistribution]:
         for power in range(40, -1, -1):
             law = family(Fraction(2 ** (power if family is DiscreteLaplace else 2 * power)))
             try:
-                check_law(strategy, law)
+                strategy._check_law(law)
             except InvalidInput:
                 continue
             found.append(law)
@@ -109,7 +109,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
         drawn = NoiseField(bytes(range(32)), partial(node_law, strategy, law))
         fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
         for field in fields:
-            noise = reader_of(strategy, field).noise(range(max(1, last - 2), last + 1))
+            noise = strategy._reader(field).noise(range(max(1, last - 2), last + 1))
             std = math.sqrt(float(noise_variance(strategy, law, [last])[0]))
             # Where sums leave int64 they come out anywhere.
             assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.facts.fraction_bits + 1
@@ -195,7 +195,7 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
     wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
     with pytest.raises(InvalidInput, match="and its sums over 105,120 steps are not exact"):
-        check_law(built_from(LeastSquaresFactorization, strategy.to_dict()), wide)
+        built_from(LeastSquaresFactorization, strategy.to_dict())._check_law(wide)
 
 
 def at_the_end(terms: Design, counter: Counter) -> float:

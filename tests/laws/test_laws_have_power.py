@@ -44,7 +44,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
-from counton.strategies.strategy import WIDE, Reader, Steps, Workload, reader_of, window_ends
+from counton.strategies.strategy import WIDE, Reader, Steps, Workload, window_ends
 from counton.strategies.streams.expiring import below_split
 
 
@@ -158,7 +158,7 @@ class ForgetsWhereItWas(Binary):
         own = Binary(self.horizon)
 
         def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-            for part in reader_of(own, field).parts(steps):
+            for part in own._reader(field).parts(steps):
                 yield own.noise(field, steps[: len(part)])
 
         return Reader(self, field, parts)

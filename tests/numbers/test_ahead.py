@@ -83,7 +83,7 @@ def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None)
     saved, found = Counter(strategy, ZCDP(0.5), **given).checkpoint(), []
     for count in (1, 1, 63, 1, 40, 94):
         stream = Counter.resume(saved, key=KEY)
-        if rows is not None and stream.noise_is_worth_keeping:
+        if rows is not None:
             stream.keep_noise(rows)
         found.append(stream.release_many(np.ones((count, *shape), np.int64)).values)
         saved = stream.checkpoint()
@@ -260,7 +260,8 @@ def test_what_costs_little_is_not_kept(
 ) -> None:
     monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 4100)
     counter = Counter(**ONE | {"strategy": strategy, "shape": (cells,)})
-    assert counter.noise_is_worth_keeping is worth
+    counter.keep_noise(Rows())
+    assert (counter._lookahead.store is not None) is worth
 
 
 def test_a_process_that_goes_on_reads_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:

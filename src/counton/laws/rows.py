@@ -23,13 +23,7 @@ from counton.base.distributions import DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.strategies import Node, StreamStrategy
-from counton.strategies.strategy import (
-    EndlessStrategy,
-    Strategy,
-    check_law,
-    column_until,
-    node_factor,
-)
+from counton.strategies.strategy import EndlessStrategy, Strategy, column_until, node_factor
 
 Address = tuple[int, int]
 #: Number of rows of fractions that are checked, in exact arithmetic, if the horizon is long.
@@ -261,7 +255,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
     """Return False if a strategy refuses this noise as too wide."""
     try:
-        check_law(strategy, law)
+        strategy._check_law(law)
     except InvalidInput:
         return False
     return True

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -156,18 +156,14 @@ class Counter:
         self.key_fingerprint = key.fingerprint
         self.design = terms.under(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
-        self._field = terms.noise_field(key, width)
+        #: The noise of the next steps, computed when a step is released.
+        self._lookahead = NoiseAhead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = Private(done)
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
-
-    @cached_property
-    def _lookahead(self) -> NoiseAhead:
-        """The noise of the next steps, computed when a step is released."""
-        return NoiseAhead(self.design.strategy, self._field)
 
     @property
     def step(self) -> int:
@@ -207,19 +203,13 @@ class Counter:
         """Return the last step and the exact sums to which the next step is added; secret."""
         return open_private(self._done)
 
-    @property
-    def noise_is_worth_keeping(self) -> bool:
-        """Whether later processes save much work if this one stores noise by `keep_noise`."""
-        if self.design.counters is not None:  # cells may be added at any step
-            return False
-        return self._lookahead.is_worth_keeping(self.step + 1)
-
     def keep_noise(self, store: NoiseStore) -> None:
-        """Store the noise of later steps, for later processes; releases do not change.
+        """Store the noise of later steps if that saves later processes work; releases stay equal.
 
         Keep the store, which is for this stream alone, as secret as a checkpoint.
         """
-        self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
+        if self.design.counters is None:  # else cells may be added at any step
+            self._lookahead.keep(self.step + 1, store)
 
     def release(self, x: Totals) -> StepRelease:
         """Add the total of one step, and release the private running total.
@@ -273,8 +263,8 @@ class Counter:
                 )
             if cells == there:
                 return
-            self._field = self.design.noise_field(key, cells)
-            self._lookahead = NoiseAhead(self.design.strategy, self._field)
+            field = self.design.noise_field(key, cells)
+            self._lookahead = NoiseAhead(self.design.strategy, field)
             self._std_window, self._stds = range(0), np.empty(0)
             self._done = Private(self._progress().wider(cells))
 
@@ -312,10 +302,9 @@ class Counter:
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
         """Return the standard deviation of each release; quick for releases made just now."""
-        if len(releases) == 1:
+        if len(releases.steps) == 1:
             return np.array([self._std_at(releases.steps[0])])
-        found: NDArray[np.float64] = releases.std()
-        return found
+        return np.asarray(self.design.errors.std(releases.steps), np.float64)
 
     def std(self, steps: Any = None) -> Any:
         """Return the standard deviation at ``steps``, in data units; see `Errors.std`."""

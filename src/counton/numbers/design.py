@@ -325,18 +325,23 @@ def design_for(
 ) -> Design[S]:
     """Return the design whose noise has the least variance that satisfies a guarantee.
 
+    Raises:
+        InvalidInput: the strategy cannot give the guarantee, or sums of the noise could overflow.
+
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
     >>> design_for(Binary(31), PureDP(1), Contribution.add_remove()).law
     DiscreteLaplace(scale=Fraction(5, 1))
     """
     promised = promise_of(strategy, guarantee)
+    law = law_for(strategy, counters or promised, contribution, shape).law
+    strategy._check_law(law)
     return Design(
         strategy=strategy,
         guarantee=promised,
         contribution=contribution,
         shape=shape,
-        law=law_for(strategy, counters or promised, contribution, shape).law,
+        law=law,
         counters=counters,
         **stated,
     )

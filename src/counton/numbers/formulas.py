@@ -38,7 +38,7 @@ from counton.numbers.design import Design
 from counton.numbers.intervals import check_level, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
-from counton.strategies.strategy import largest_reads, window_rounding
+from counton.strategies.strategy import window_rounding
 
 #: Largest number of steps between which covariances of noise are computed pair by pair.
 _FEW_ENDS = 32
@@ -790,7 +790,7 @@ class _Noise:
         if len(at):
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
-        self._full = float(largest_reads(strategy, at).max()) * bits if len(at) else 0.0
+        self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # std of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if terms.law.variance < 400 else 0.5
 

@@ -35,7 +35,6 @@ from counton.strategies.strategy import (
     check_metric,
     check_steps,
     checks_laws,
-    largest_reads,
     node_law,
     window_rounding,
     window_rows,
@@ -219,7 +218,7 @@ def window_halfwidths(
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
     variance = strategy.variance(last, since=first) * cells
-    full = largest_reads(strategy, last)
+    full = strategy._largest_reads(last)
     if law.variance and checks_laws(strategy):  # these numbers to their last bits
         variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
     half = _halfwidths_of_variances(strategy, law, variance, std, rounding, level, full)
@@ -287,7 +286,7 @@ def widest_halfwidth(
     std = math.sqrt(variance * law.variance / 4.0**strategy.facts.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
-    full = largest_reads(strategy, ends[:1])
+    full = strategy._largest_reads(ends[:1])
     return float(
         _halfwidths_of_variances(
             strategy, law, np.array([variance]), np.array([std]), rounding, level, full
@@ -448,7 +447,7 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
         for start in ((step - 1,) if windows else (0, step - 1))
     )
     rounding = float(window_rounding(strategy, 0, 1))
-    largest = float(largest_reads(strategy, np.array([step]))[0])
+    largest = float(strategy._largest_reads(np.array([step]))[0])
     return NodeReads(whole, largest, rounding, facts.lattice_bits, facts.fraction_bits)
 
 

@@ -20,7 +20,6 @@ from counton.privacy import (
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
-from counton.strategies.strategy import check_law
 
 #: Below the first number of steps (of versions of windows, where windows are revised), no level has
 #: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
@@ -85,8 +84,7 @@ def law_for(
     after seeing releases. So the noise also depends on whether the strategy is causal.
 
     Raises:
-        InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or
-            sums of the noise could overflow.
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family.
 
     >>> from counton.privacy import PureDP
     >>> from counton.strategies import KAry
@@ -94,19 +92,6 @@ def law_for(
     >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
     DiscreteLaplace(scale=Fraction(6, 1))
     """
-    found = calibration_of(strategy, guarantee, contribution, shape, family)
-    check_law(strategy, found.law)
-    return found
-
-
-def calibration_of(
-    strategy: StreamStrategy,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...] = (),
-    family: Family | None = None,
-) -> Calibration:
-    """Return the distribution of `law_for`, without the check that sums stay within int64."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):

@@ -18,7 +18,7 @@ import numpy as np
 from counton.base.arrays import Integers, pack, unpack
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Reader, last_served_step, step_reader_of
+from counton.strategies.strategy import Reader, last_served_step
 
 #: Numbers of noise computed ahead (steps times cells): at first, and after doubling at most.
 _FIRST = 2**6
@@ -82,11 +82,9 @@ class NoiseAhead:
     caching changes no value.
     """
 
-    def __init__(
-        self, strategy: StreamStrategy, field: NoiseField, store: NoiseStore | None = None
-    ) -> None:
+    def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
         self._strategy, self.field = strategy, field
-        self._reader = step_reader_of(strategy, field)
+        self._reader = strategy._step_reader(field)
         self._versions = strategy.facts.versions
         #: Shape of one step's noise.
         self._shape = field.shape if self._versions == 1 else (*field.shape, self._versions)
@@ -98,7 +96,7 @@ class NoiseAhead:
         # goes back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
         self._alone = type(self._reader) is Reader
-        self._store = store
+        self.store: NoiseStore | None = None
 
     @property
     def by_cells(self) -> bool:
@@ -107,7 +105,7 @@ class NoiseAhead:
         # is computed instead, as long as memory allows.
         if self._versions > 1:
             return False
-        apart = self._alone and (self._strategy.facts.local or self._store is not None)
+        apart = self._alone and (self._strategy.facts.local or self.store is not None)
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
@@ -117,7 +115,7 @@ class NoiseAhead:
             cells = slice(first, min(first + _CELLS, self._size))
             noise = self._find(range(step, step + 1), cells)
             if noise is None:
-                window = self._up_to_horizon(step, 1 if self._store is None else kept)
+                window = self._up_to_horizon(step, 1 if self.store is None else kept)
                 noise = self._compute(window, cells)
             yield cells, noise[0]
 
@@ -145,9 +143,9 @@ class NoiseAhead:
         found = self._find(steps, cells)
         if found is not None:
             return found
-        if self._store is not None or not self._reader.local:
+        if self.store is not None or not self._reader.local:
             # The window costs as much as all before it: make it as long as memory allows.
-            least = _FIRST if self._store is None else _KEPT_STEPS
+            least = _FIRST if self.store is None else _KEPT_STEPS
             more = min(max(steps.start, least), max(_MOST // self._size, 1))
         else:
             self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
@@ -173,29 +171,30 @@ class NoiseAhead:
                 some = min(width, count - at)
                 part = self.field.part(cells.start + at, some)
                 noise[:, at : at + some] = self._strategy.noise(part, window)
-        if self._store is not None:
+        if self.store is not None:
             rows, size = [], max(1, _ROW // count)
             for at in range(0, len(window), size):
                 kept = noise[at : at + size]
                 row = SealedNoise(window[at], len(kept), cells.start, count, pack(kept), b"")
                 rows.append(row._replace(seal=self.field.seal(row.message)))
-            self._store.replace(cells.start, rows)
+            self.store.replace(cells.start, rows)
         return noise
 
     # -------------------------------------------------------------------- between processes
 
-    def is_worth_keeping(self, step: int) -> bool:
-        """Return whether stored noise of this and later steps saves later processes much work."""
+    def keep(self, step: int, store: NoiseStore) -> None:
+        """Use a store if noise of ``step`` and later ones in it saves later processes much work."""
         # They do not gain if a step costs no more than its own draws.
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
-        return costly and nodes * self._size >= _WORTH_KEEPING
+        if costly and nodes * self._size >= _WORTH_KEEPING:
+            self.store = store
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
         """Return the stored noise of these and later steps; None if one is missing or altered."""
         parts, step = [], steps.start
         while step < steps.stop:
-            row = None if self._store is None else self._store.find(step, cells.start)
+            row = None if self.store is None else self.store.find(step, cells.start)
             if (
                 row is None
                 or (row.cell, row.cell + row.cells) != (cells.start, cells.stop)

@@ -46,10 +46,10 @@ from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import (
-    calibration_of,
     check_addresses,
     check_contribution,
     check_guarantee,
+    law_for,
 )
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
@@ -446,7 +446,7 @@ class StreamPlan(Plan[Design]):
     def why(self, choice: Design) -> str:
         """Return how a design's error compares with the best, and how its noise was chosen."""
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
-        reason = calibration_of(*of).reason
+        reason = law_for(*of).reason
         std, least = choice.errors.by(self.metric), self.best.errors.by(self.metric)
         if choice is not self.best:
             # 0 if epsilon is so large that float64 shows no noise

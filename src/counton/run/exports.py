@@ -43,7 +43,6 @@ from counton.state import Store, Stream, published
 from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.stream_facts import record_in
-from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
     from counton.state.keys import Kept
@@ -342,7 +341,7 @@ def _of_stream(
     name = reader.design.name
     if not reader.step:
         try:
-            check_law(reader.design.strategy, reader.design.law)
+            reader.design.strategy._check_law(reader.design.law)
         except InvalidInput as error:
             raise InvalidInput(
                 f"stream {name!r} has released no step, and cannot release any ({error}), so there "

@@ -630,15 +630,14 @@ class Stream(JournalReader, Closing):
             counter.widen(grid.shape[1], self._key)
         if len(grid) and counter is not self._drawing:
             self._drawing = counter
-            if counter.noise_is_worth_keeping:
-                counter.keep_noise(NoiseTable(self._database, self._row.id))
+            counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if isinstance(tallied := self.statistic, TallyStatistic):
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)
             releases = counter.release_exact(grid)
-            std = counter.std_of(releases) if len(releases) else np.empty(0)
+            std = counter.std_of(releases) if len(grid) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
             digest = ""
             if rows:
@@ -653,7 +652,7 @@ class Stream(JournalReader, Closing):
                 self._ready = None
             raise
         self._ready, self._step = counter, counter.step
-        if len(releases):
+        if rows:
             self._settle(digest)
             self._last_std = {self._step: float(std[-1])}
         return releases

@@ -39,7 +39,7 @@ from counton.numbers.counter_state import (
     write_checkpoint,
 )
 from counton.numbers.design import Design
-from counton.numbers.node_law import calibration_of
+from counton.numbers.node_law import law_for
 from counton.state import journal, records
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
@@ -47,7 +47,6 @@ from counton.state.database import Database, reading
 from counton.state.reader import saved_shape
 from counton.state.sql import Connection
 from counton.state.state_witness import Mark, Witness, latest_witness, position_of
-from counton.strategies.strategy import check_law
 
 #: Values recomputed at once.
 _CHUNK = 2**20
@@ -250,7 +249,7 @@ class _Recomputation:
         self._check_promise(spent)
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
             try:
-                check_law(terms.strategy, terms.law)
+                terms.strategy._check_law(terms.law)
             except InvalidInput as error:
                 self._problems.append(
                     f"it can release no further step ({error}), though its promise still holds; "
@@ -414,7 +413,7 @@ class _Recomputation:
                 f"protects {unit!r} ({relation}): the state was altered; restore it from a copy"
             )
         promised = terms.counters or terms.guarantee
-        needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
+        needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
         law, word = terms.law, law_to_dict(terms.law)["law"]
         if law.variance >= needed.variance * (1 - 1e-9):
             self._checks.append(f"the noise ({word}) is as wide as the guarantee needs")

@@ -16,7 +16,7 @@ from counton.numbers import Design, StepRelease
 from counton.numbers.design import stream_cell
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, Term
 from counton.numbers.intervals import is_narrow, smooth_halfwidth
-from counton.strategies.strategy import checks_laws, largest_reads, window_rounding
+from counton.strategies.strategy import checks_laws, window_rounding
 
 
 class Cells:
@@ -150,7 +150,7 @@ class Cells:
         if not checks_laws(strategy):
             # A cell adds up at least as many draws at full weight as have its variance.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
-            (full,) = largest_reads(strategy, np.array([self.ends[1]])).tolist()
+            (full,) = strategy._largest_reads(np.array([self.ends[1]])).tolist()
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(law) else 0.5) / law.std
         alone = std * (one / self.std + coarse)

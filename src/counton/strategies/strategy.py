@@ -15,11 +15,11 @@ A strategy for a stream defines exactly:
 - errors: `variance`, `overall_variance`;
 - noise: `noise`.
 
+Further members have defaults: `_reader` and `_step_reader` (the noise of a running stream),
+`_largest_reads` (how large the weights of noise are) and `_check_law` (which noise is too wide).
 `EndlessStrategy` adds the members of strategies without a last step. Everything else is a function
-of a strategy, which may call a private method that a strategy overrides: how a running stream
-computes noise (`reader_of`), how far rounding moves releases and how large the weights of noise are
-(`window_rounding`, `largest_reads`), and which noise is too wide (`check_law`). ``joint_errors``
-has variances of drawn noise and of several releases together, ``participation`` the sensitivity to
+of a strategy, such as `window_rounding` (how far rounding moves releases). ``joint_errors`` has
+variances of drawn noise and of several releases together, ``participation`` the sensitivity to
 units that count in several steps, or come and go.
 """
 
@@ -393,7 +393,10 @@ class StreamStrategy(Strategy):
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """Return, for each of ``stops``, a bound on a node's weight in the releases up to it."""
+        """Return, for each of ``stops``, a bound on a node's weight in the releases up to it.
+
+        The weight of wider noise is multiplied by its width, relative to the calibrated noise.
+        """
         return np.full(stops.shape, self._largest_read)
 
     def _read_until(self, step: int) -> float:
@@ -401,11 +404,22 @@ class StreamStrategy(Strategy):
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes the noise of one running stream, window after window."""
+        """Return the object that computes the noise of one running stream, window after window.
+
+        It belongs to one stream, because it may keep secret noise between calls.
+
+        >>> from counton.strategies import Binary
+        >>> from counton.laws import HashedNoise
+        >>> Binary(7)._reader(HashedNoise(spread=9)).noise(range(1, 4)).shape
+        (3,)
+        """
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes all values that a running stream releases at a step."""
+        """Return the object that computes all values that a running stream releases at a step.
+
+        A last axis is for the windows whose counts a step releases, if there are several.
+        """
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
@@ -423,7 +437,10 @@ class StreamStrategy(Strategy):
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64."""
+        """Refuse noise so wide that the sum of noise in some release could overflow int64.
+
+        Called before a stream begins, so every stream that begins can make all its releases.
+        """
 
 
 class EndlessStrategy(StreamStrategy):
@@ -501,51 +518,14 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     return DiscreteGaussian(base.sigma_squared * factor)
 
 
-def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
-    """Refuse noise so wide that the sum of noise in some release could overflow int64.
-
-    Called before a stream begins, so every stream that begins can make all its releases.
-    """
-    strategy._check_law(law)
-
-
 def checks_laws(strategy: StreamStrategy) -> bool:
     """Return whether the strategy refuses noise whose sums could overflow."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
-def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes a running stream's noise, window after window.
-
-    It belongs to one stream, because it may keep secret noise between calls.
-
-    >>> from counton.strategies import Binary
-    >>> from counton.laws import HashedNoise
-    >>> reader_of(Binary(7), HashedNoise(spread=9)).noise(range(1, 4)).shape
-    (3,)
-    """
-    return strategy._reader(field)
-
-
-def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes the noise of all values of a running stream's steps.
-
-    A last axis is for the windows whose counts a step releases, if there are several.
-    """
-    return strategy._step_reader(field)
-
-
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
     """Return the most by which rounding moves counts, in units of ``2**-fraction_bits``."""
     return strategy._window_rounding(*check_ends(strategy, starts, stops))
-
-
-def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Return, for each of ``stops``, a bound on a node's weight in the releases up to it.
-
-    The weight of wider noise is multiplied by its width, relative to the calibrated noise.
-    """
-    return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
@@ -835,7 +815,6 @@ class Reader:
         """Return noise of consecutive releases, ``(len(steps), ...)``, in ``2**-fraction_bits``."""
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
-        check_window(self._strategy, steps)
         out = np.empty((len(steps), *self._field.shape), np.int64)
         at = 0
         for part in self.parts(steps):

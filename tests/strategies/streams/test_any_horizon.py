@@ -18,7 +18,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
-from counton.strategies.strategy import column_until, node_factor, node_law, reader_of
+from counton.strategies.strategy import column_until, node_factor, node_law
 
 SPREAD = 2**30
 
@@ -124,7 +124,7 @@ def test_windows_of_a_running_stream_are_those_alone(
     lengths = data.draw(st.lists(st.integers(1, 120), max_size=4))
     field = HashedNoise(spread=SPREAD)
     whole = strategy.noise(field, range(1, sum(lengths) + 1))
-    reader, start = reader_of(strategy, field), 1
+    reader, start = strategy._reader(field), 1
     for length in lengths:
         window = range(start, start + length)
         assert np.array_equal(reader.noise(window), whole[start - 1 : start - 1 + length])

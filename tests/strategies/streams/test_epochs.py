@@ -13,7 +13,7 @@ from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
 from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs, noise_variance
-from counton.strategies.strategy import check_law, node_law, reader_of
+from counton.strategies.strategy import node_law
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
@@ -121,14 +121,14 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="without an end"):
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInput, match="deviation"):
-        check_law(Epochs(), DiscreteLaplace(Fraction(2**40)))
+        Epochs()._check_law(DiscreteLaplace(Fraction(2**40)))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])
 def test_a_stream_read_in_order_has_the_same_noise(shape: tuple[int, ...]) -> None:
     epochs = Epochs(3)
     field = HashedNoise(shape, spread=2**20)
-    reader = reader_of(epochs, field)
+    reader = epochs._reader(field)
     cuts = [1, 2, 5, 20, 27, 28, 81, 100, 260, 300]
     found = [reader.noise(range(low, high)) for low, high in pairwise(cuts)]
     whole = np.concatenate(found)

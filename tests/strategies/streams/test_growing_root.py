@@ -15,7 +15,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.participation import sensitivity
-from counton.strategies.strategy import check_law, column_until, last_served_step, node_law
+from counton.strategies.strategy import column_until, last_served_step, node_law
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
     EVEN,
@@ -311,9 +311,9 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         sensitivity(root, 1)
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
-        check_law(root, DiscreteLaplace(Fraction(3)))
+        root._check_law(DiscreteLaplace(Fraction(3)))
     with pytest.raises(InvalidInput, match="above 2\\^40"):
-        check_law(root, DiscreteGaussian(Fraction(2**75)))
+        root._check_law(DiscreteGaussian(Fraction(2**75)))
     with pytest.raises(InvalidInput, match="without an end"):
         root.overall_variance("mean")
     with pytest.raises(InvalidInput, match="as the stream goes on"):

@@ -10,11 +10,11 @@ from counton import Contribution, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
+from counton.numbers.design import design_for
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP
 from counton.strategies import LookAhead, matrices, strategy
 from counton.strategies.participation import sensitivities, sensitivity
-from counton.strategies.strategy import reader_of
 from counton.strategies.streams import look_ahead, subtrees
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.
@@ -188,7 +188,7 @@ def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(strategy, "WIDE", 1)
     for tree, expected in zip(trees, whole, strict=True):
         assert (tree.noise(table, everything) == expected).all()
-        reader = reader_of(tree, table)
+        reader = tree._reader(table)
         # Windows that follow each other, one that does not, and what comes after it.
         for start, stop in [(1, 2), (2, 9), (9, 40), (5, 6), (6, 7), (40, 41), (3, 231)]:
             window = range(min(start, horizon), min(stop, horizon + 1))
@@ -228,7 +228,7 @@ def test_what_it_refuses(arguments: dict[str, object], said: str) -> None:
 
 def test_noise_too_wide_for_its_sums_is_refused() -> None:
     with pytest.raises(InvalidInput, match="give a larger epsilon"):
-        law_for(LookAhead.best(1000), PureDP("1e-9"), Contribution.add_remove())
+        design_for(LookAhead.best(1000), PureDP("1e-9"), Contribution.add_remove())
     with pytest.raises(HorizonExceeded):
         LookAhead(5).row(6)
 

@@ -22,7 +22,7 @@ from counton.privacy import ZCDP, Guarantee
 from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import least_squares
 from counton.strategies.participation import Schedule
-from counton.strategies.strategy import check_law, reader_of, window_rounding
+from counton.strategies.strategy import window_rounding
 from counton.strategies.streams import block_tree, solved
 from counton.tables import Dense, Haar, Hats
 
@@ -176,7 +176,7 @@ def test_wide_noise_is_added_up_by_a_second_modulus(
 
 def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = SOLVED[4]
-    reader = reader_of(strategy, HashedNoise((2,), seed=1))
+    reader = strategy._reader(HashedNoise((2,), seed=1))
     calls = []
     rounded = least_squares.IntegerEquations.rounded_prefixes
 
@@ -234,7 +234,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
     strategy = SOLVED[0]
     with pytest.raises(InvalidInput, match="give a larger epsilon"):
-        check_law(strategy, DiscreteLaplace(Fraction(2**36)))
+        strategy._check_law(DiscreteLaplace(Fraction(2**36)))
     with pytest.raises(InvalidInput, match="raise epsilon"):
         Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")
     with pytest.raises(SumOverflow, match="sums of noise reach"):

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from counton.base.errors import SumOverflow
 from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot
-from counton.strategies.strategy import reader_of
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import series_bits
 from counton.strategies.streams.power_series import PrefixQuotient
@@ -82,7 +81,7 @@ def test_a_running_stream_has_the_noise_of_any_window(shape: tuple[int, ...]) ->
     growing = GrowingSquareRoot()
     field = HashedNoise(shape, 2**36)
     whole = growing.noise(field, range(1, 3001))
-    reader = reader_of(growing, field)
+    reader = growing._reader(field)
     assert reader.local
     for window in (range(1, 2), range(2, 700), range(700, 700), range(650, 900), range(2500, 3001)):
         found = reader.noise(window)
@@ -96,7 +95,7 @@ def test_streams_of_too_many_cells_hold_nothing(monkeypatch: pytest.MonkeyPatch)
     growing = GrowingSquareRoot()
     whole = growing.noise(field, range(1, 400))
     monkeypatch.setattr(growing_root, "_MOST_HELD", 6 * 250)
-    reader = reader_of(growing, field)
+    reader = growing._reader(field)
     assert np.array_equal(reader.noise(range(1, 200)), whole[:199])
     assert not reader.local
     assert np.array_equal(reader.noise(range(200, 400)), whole[199:])
@@ -119,4 +118,4 @@ def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.M
     monkeypatch.setattr(growing_root._Beginning, "_decide", watched)
     assert np.array_equal(growing.noise(field, range(1, 60)), before)
     assert decided == set(range(1, 60))
-    assert np.array_equal(reader_of(growing, field).noise(range(1, 60)), before)
+    assert np.array_equal(growing._reader(field).noise(range(1, 60)), before)

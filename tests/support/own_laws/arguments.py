@@ -15,7 +15,6 @@ from counton.strategies.strategy import (
     check_steps,
     check_window,
     last_served_step,
-    reader_of,
     window_rounding,
 )
 
@@ -44,7 +43,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
         lambda step: noise_variance(strategy, law, [step], since=[step - 1]),
         lambda step: window_rounding(strategy, [step - 1], [step]),
         lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
-        lambda step: reader_of(strategy, HashedNoise()).noise(range(step, step + 1)),
+        lambda step: strategy._reader(HashedNoise()).noise(range(step, step + 1)),
         strategy.column,
     ]
     for call in calls if strategy.horizon is not None else calls[:-1]:

@@ -34,7 +34,6 @@ from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
     ReleaseForm,
-    largest_reads,
     node_law,
     window_rounding,
 )
@@ -159,7 +158,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 
 @names_subject
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `largest_reads` returns an upper bound on the weight of any one node's noise in a
+    """Check that `_largest_reads` returns an upper bound on the weight of any one node's noise in a
     release.
 
     A node is one noisy measurement. Half-widths of intervals depend on this bound. If nodes have
@@ -179,7 +178,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     weights = np.abs(reads.between(first, last))
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
-        claimed = float(largest_reads(strategy, np.ones(1, np.int64))[0])
+        claimed = float(strategy._largest_reads(np.ones(1, np.int64))[0])
         message = (
             f"largest_read returns {claimed}, but a release reads a node with the weight {most}; "
             "return at least this, and at most twice as much"
@@ -198,7 +197,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         except InvalidInput:
             continue
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
-        claims = largest_reads(strategy, reads.steps[last])
+        claims = strategy._largest_reads(reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
     message = (
         "largest_reads returns less than a weight with which a release reads a node; return an "

@@ -16,7 +16,7 @@ from counton.laws.rows import (
 )
 from counton.laws.stream_laws import LAWS, law_or_none
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import PART, EndlessStrategy, reader_of
+from counton.strategies.strategy import PART, EndlessStrategy
 from own_laws.arguments import check_arguments
 from own_laws.errors import (
     check_endless_variance,
@@ -77,7 +77,7 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
         for level in levels:
             law = law_or_none(strategy, base, level)
             message = (
-                f"check_law accepted the noise {base}, but node_law refuses it for nodes of level "
+                f"_check_law accepted the noise {base}, but node_law refuses it for nodes of level "
                 f"{level}; let _check_law refuse it too"
             )
             require(law is not None, message)
@@ -100,7 +100,7 @@ def check_reader(
     count = count_steps(strategy, steps)
     tables = HashedNoise(shape), HashedNoise(shape, seed=1)
     whole = [strategy.noise(table, range(1, count + 1)) for table in tables]
-    readers = [reader_of(strategy, table) for table in tables]
+    readers = [strategy._reader(table) for table in tables]
     windows, first = [], 1
     while first <= count:  # as a counter asks: one step, then more at once
         windows.append(range(first, min(2 * first, count) + 1))
@@ -117,7 +117,7 @@ def check_reader(
             )
     nothing = np.empty((0, *shape), np.int64)
     for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
-        reader = reader_of(strategy, tables[0])
+        reader = strategy._reader(tables[0])
         for where in ("parts", "parts, asked again,"):
             parts = [part.copy() for part in reader.parts(window)]
             found = np.concatenate([nothing, *parts])
@@ -130,7 +130,7 @@ def check_reader(
         )
     for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
         window = range(start, min(start + 3, count + 1))
-        found = reader_of(strategy, tables[0]).noise(window)
+        found = strategy._reader(tables[0]).noise(window)
         same = np.array_equal(found, whole[0][start - 1 :][: len(window)])
         require(same, f"the noise of a new reader differs on {window} from noise()")
 
@@ -146,7 +146,7 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
     window = range(1, count + 1)
     for shape in ((PART * 5 // 4 // count + 1,), (31,)):
         table = HashedNoise(shape)
-        parts = [part.copy() for part in reader_of(strategy, table).parts(window)]
+        parts = [part.copy() for part in strategy._reader(table).parts(window)]
         same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
         require(
             same,
