@@ -290,9 +290,7 @@ STATISTICS: list[tuple[counted.Statistic, Sequence[Any]]] = [
         [(-7,), (1,), (3,)],
     ),
     (counted.Distinct(), ["ann", "bob"]),
-    (counted.Distinct(window=2, windows=2), ["ann", "bob"]),
-    (counted.Distinct(changes=2, stay=1), ["ann", "bob"]),
-    (counted.Reach([1, 3]), ["ann", "bob"]),
+    (counted.Distinct(changes=2), [("ann", True), ("ann", False), ("bob", True)]),
     (counted.Substrings("ab", 2), "ab"),
     (counted.Episodes("ab", 2), "ab"),
     (counted.Edges(), _edges()),
@@ -654,7 +652,6 @@ USERS_OF_ROWS = [f"user {number}" for number in range(16)]
 #: Statistics that count after each row, each with events that it may meet.
 EACH_ROW: list[tuple[counted.Statistic, Sequence[Any]]] = [
     (counted.Distinct(), USERS_OF_ROWS),
-    (counted.Distinct(window=2, windows=2), USERS_OF_ROWS),
     (counted.TopK(["a", "b"], 1), ["a", "b"]),
     (counted.Edges(), [*combinations("abcdefg", 2)]),
     (counted.Substrings("ab", 2), "ab"),

@@ -14,21 +14,17 @@ from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Binary
 
 MOVES = [[("a", True), ("b", True)], [("a", False)], [], [("a", True), ("b", False)]]
-PAIRS = [[("u", "a"), ("u", "a")], [("u", "b"), ("v", "c")], [], [("u", "c")]]
 VALUES = [[1, 2.5], [9], [], [3, 3]]
 
 
 @pytest.mark.parametrize(
     ("statistic", "batches"),
     [
-        (TopK(list("abc"), 2, most=2), PAIRS),
-        (TopK(list("abc"), 2, most=2, once="group"), PAIRS),
+        (TopK(list("abc"), 2), [["a", "b"], ["b"], [], ["c", "a"]]),
         (Average(0, 5, "0.5"), VALUES),
         (Quantiles(lower=0, upper=5, cells=20), VALUES),
         (Distinct(), [["a", "b"], ["b"], [], ["c", "a"]]),
-        (Distinct(window=2, windows=1), [["a", "b"], ["b"], [], ["c", "a"]]),
         (Distinct(changes=2), MOVES),
-        (Distinct(stay=2, changes=2), [["a", "b"], ["b"], [], ["c", "a"]]),
     ],
     ids=repr,
 )

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from counton.laws import LawBroken
 from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.released.release import Release
-from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
 from counton.run import Job, export, run
 from counton.statistics import (
@@ -284,9 +282,9 @@ def test_measured_once_is_better_than_twice() -> None:
 
 def test_what_cannot_be_in_a_report_is_refused() -> None:
     for one, why in (
-        (Distinct(window=7), "rows in their order"),
+        (Distinct(changes=7), "rows in their order"),
         (Episodes("ab", 2), r"\(Episodes\) that needs its rows in their order"),
-        (TopK(["a", "b"], most=2), "rows in their order"),
+        (TopK(["a", "b"], cells=2), "rows in their order"),
         (TopK(["a", "b"], neighbours="replace"), "the values of a row"),
         (Hierarchy(TREE, counts=True), "counts a row more than once"),
         (Average(0, 1, 1, number=3), "rows in their order"),
@@ -640,58 +638,6 @@ def test_a_report_is_what_it_was_made_of() -> None:
         assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
     grouped = Grouped(daily(), ["n", "s"]).settle(PureDP(1), 4)
     assert grouped.cells == (2, *daily().cells)
-
-
-def test_numbers_that_a_report_has_twice_are_named_with_the_better_one(tmp_path: Path) -> None:
-    """Counts by a column that a tree, a table or a line has too; checked beside the table."""
-    rows = pl.DataFrame(
-        {
-            "at": [datetime(2024, 3, 1 + n % 5) for n in range(60)],
-            "branch": [("north", "south")[n % 2] for n in range(60)],
-            "region": [("a", "b")[n % 2] for n in range(60)],
-        }
-    )
-    leaves = tmp_path / "leaves.csv"
-    leaves.write_text("region,branch\na,north\nb,south\n")
-    asked: dict[str, Any] = {
-        "visits": {"statistic": "count", "by": "branch", "domain": ["north", "south"]},
-        "tree": {"statistic": "hierarchy", "levels": "region,branch", "domain": str(leaves)},
-        "regions": {"statistic": "count", "by": "region", "domain": ["b", "a"]},
-        "line": {"statistic": "ranges", "label": "other", "domain": ["north", "south"]},
-    }
-    for name in ("all four", "one of each"):
-        if name == "one of each":
-            del asked["tree"]
-        job = Job(
-            "report", rows.with_columns(other=pl.col("branch")), tmp_path / f"{name}.db", time="at",
-            every="1d", start="2024-03-01", steps=5, until="2024-03-06", epsilon=1, name="r",
-            statistics=asked,
-        )  # fmt: skip
-        with run(job) as outcome:
-            released = outcome.read()
-            noise = {
-                row[:2]: row[2]
-                for row in released.numbers.last_rows()["statistic", "name", "std"].rows()
-            }
-            found, notes = released.numbers._repeats, screen_of(released.numbers).notes
-            account = released.methods(full=True)
-            kept = promise_of(released.numbers) | released.numbers.facts()
-        if "tree" not in asked:
-            assert found == []
-            continue
-        assert len(found) == 2  # the line is of another column
-        for line, one, its in zip(
-            found,
-            (("visits", "north"), ("regions", "b")),
-            ("branch a north", "region b"),
-            strict=True,
-        ):
-            best = one[0] if noise[one] <= noise["tree", its] else "tree"
-            assert f"the noise of {best} is smallest" in line
-            assert f"note: {line}" in notes
-            assert line in kept["notes"]
-            assert line[1:] in account
-        assert "visits and tree publish the same numbers by branch" in found[0]
 
 
 def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from counton.statistics import (
     Forest,
     Statistic,
     Substrings,
-    TopK,
     Triangles,
 )
 from counton.statistics.statistic import restore
@@ -44,12 +43,8 @@ CASES: list[tuple[Statistic, list[Any]]] = [
     (Substrings("ACGT", longest=3), ["AC", "", "GGT", "A"]),
     (Substrings("ACGT", longest=3), ["A", "C", "G", "T"]),
     (Episodes("AB", longest=2), ["AB", "B", "", "A"]),
-    (TopK(["a", "b"], most=2), [[("u", "a"), ("u", "a")], [("u", "b"), ("v", "b")], []]),
-    (TopK(["a", "b"], most=2, once="group"), [[("u", "a"), ("u", "a")], [("u", "b")], []]),
     (Distinct(), USERS),
-    (Distinct(window=2, windows=2), USERS),
     (Distinct(changes=3), [[(u, n % 2 == 0) for n, u in enumerate(step)] for step in USERS]),
-    (Distinct(stay=1, changes=4), USERS),
 ]
 
 

@@ -36,14 +36,6 @@ def events_of(choices: Sequence[Any], *, replaced: bool) -> Iterator[tuple[list[
                 yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
 
 
-def users_of(most: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Streams of a user and another one, and the same without the user."""
-    others = [("v", "a"), ("v", "b"), ("v", "b"), ("v", "c")]
-    own = [[], [("u", "a")], [("u", "b")], [("u", "a")] * 4 + [("u", "c")]]
-    for mine in itertools.product(own, repeat=HORIZON):
-        yield [[*a, b] for a, b in zip(mine, others, strict=True)], [[b] for b in others]
-
-
 def test_no_unit_moves_more_than_claimed() -> None:
     one = list(GROUPS)
     two = [["a"], ["b", "c"], ["a", "c"], []]
@@ -55,20 +47,16 @@ def test_no_unit_moves_more_than_claimed() -> None:
         HORIZON,
         ((list(a), list(b)) for a, b in events_of(pairs, replaced=False)),
     )
-    check_sensitivity(TopK(GROUPS, most=3), HORIZON, users_of(3))
-    check_sensitivity(TopK(GROUPS, most=2, once="group"), HORIZON, users_of(2))
 
 
-def test_only_so_many_events_of_a_user_count() -> None:
-    events = [("u", "a"), ("u", "a"), ("v", "a"), ("u", "b"), ("u", "c")]
-    stops = np.array([5])
-    assert TopK(GROUPS, most=2).begin().take(events, stops).tolist() == [[3, 0, 0]]
-    twice = TopK(GROUPS, most=2, once="group").begin().take(np.array(events), stops)
-    assert twice.tolist() == [[2, 1, 0]]
-    batches = [[event] for event in events]
-    for statistic in TopK(GROUPS, most=2), TopK(GROUPS, most=2, once="group"):
-        check_exact(statistic, batches)
-        assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
+def test_counts_do_not_depend_on_how_steps_come() -> None:
+    sets = TopK(GROUPS, cells=2)
+    check_exact(sets, [[["a", "b"]], [], [["c"], ["a"]]])
+    assert sets.begin().take([["a", "b"], ["c"], []], np.array([2, 3])).tolist() == [
+        [1, 1, 1],
+        [0, 0, 0],
+    ]
+    assert statistic_from_dict(statistic_to_dict(sets)) == sets
     check_exact(TopK(GROUPS), list("abcab"))
 
 
@@ -78,12 +66,16 @@ def test_wrong_groups_change_nothing() -> None:
     saved = running.checkpoint()
     with pytest.raises(InvalidInput, match="group is 'd', which is not listed"):
         running.release_batch(["a", "b", "d"])
-    with pytest.raises(InvalidInput, match="give pairs"):
-        TopK(GROUPS, most=2).begin().take(["a"], np.array([1]))
+    with pytest.raises(InvalidInput, match="give a list of up to 2 groups"):
+        TopK(GROUPS, cells=2).begin().take(["a"], np.array([1]))
     with pytest.raises(InvalidInput, match="up to 2 different"):
         TopK(GROUPS, cells=2).begin().take([["a", "a"]], np.array([1]))
     assert running.checkpoint() == saved
-    for wrong in ({"groups": "abc"}, {"groups": ["a", "a"]}, {"groups": ["a"], "once": "group"}):
+    for wrong in (
+        {"groups": "abc"},
+        {"groups": ["a", "a"]},
+        {"groups": ["a"], "neighbours": "both"},
+    ):
         with pytest.raises(InvalidInput):
             TopK(**wrong)
 

@@ -679,7 +679,7 @@ class Release:
             return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
-        notes = (*numbers.notes, *numbers._repeats)
+        notes = numbers.notes
         errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
         return account_of(definition, terms, len(steps), errors, over)
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, read_only
-from counton.base.columns import ADDED, WHEN, list_in_words
+from counton.base.columns import ADDED, WHEN
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures, some_of
+from counton.base.exact import some_of
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
@@ -55,7 +55,6 @@ from counton.released.series import (
 )
 from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Readings
 from counton.statistics.statistic import place_of_name
@@ -63,7 +62,6 @@ from counton.statistics.statistic import place_of_name
 if TYPE_CHECKING:
     from counton.released.revisions import Revisions
     from counton.statistics.by_group import GroupedReading
-    from counton.statistics.report import Report
 
 #: Requested groups: one group, several groups that are added up, or weights by group.
 Groups = str | Sequence[str] | Mapping[str, float]
@@ -929,32 +927,6 @@ class ReleasedNumbers:
             return self._reading_of(int(self._period_begins[last - 1]), last)
         return self.readings[last - 1]
 
-    @cached_property
-    def _repeats(self) -> list[str]:
-        """Sentences on numbers that a report releases more than once, and their least noise."""
-        inner = inner_of(self.definition.statistic)
-        if not members_of(inner) or self.definition.domain is not None or not self.steps:
-            return []
-        from counton.statistics.repeated_counts import repeated_counts  # only reports need it
-
-        rows = self.last_rows()
-        if "std" not in rows.columns:
-            return []
-        noise = {(of, name): std for of, name, std in rows["statistic", "name", "std"].rows()}
-        found = []
-        for column, names in repeated_counts(cast("Report", inner)).items():
-            stds = {of: noise[of, name] for of, name in names.items() if (of, name) in noise}
-            if len(stds) > 1:
-                best = min(stds, key=lambda of: stds[of])
-                what = f"by {column}" if column else "of all rows"
-                least = ", ".join(f"{of} {figures(std)}" for of, std in stds.items())
-                both = list_in_words([*stds])
-                found.append(
-                    f"{both} publish the same numbers {what}, each with noise of its own: the noise"
-                    f" of {best} is smallest (standard deviations: {least})"
-                )
-        return found
-
     @property
     def rows(self) -> int | None:
         """Number of rows of `table`; None if it is not known before the table is made."""
@@ -1014,8 +986,7 @@ class ReleasedNumbers:
                     last = f"the last {over:,} {windows}"
                 anew = adds_users_up(self.definition)
                 found["counted"] = last if anew is None else f"{last}, {anew}"
-        notes = [*self.notes, *self._repeats]
-        return found | ({"notes": notes} if notes else {})
+        return found | ({"notes": [*self.notes]} if self.notes else {})
 
     def _cannot(self, what: str) -> NoReturn:
         raise InvalidInput(

@@ -97,7 +97,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
 
 def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
     """Return the lines below a table: notes, and sentences on errors other than noise."""
-    notes = (*released.notes, *released._repeats) if notes is None else notes
+    notes = released.notes if notes is None else notes
     beside = besides_noise(released.definition)
     return [*(f"note: {note}" for note in notes), *(f"besides noise: {line}" for line in beside)]
 

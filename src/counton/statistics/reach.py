@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
@@ -24,9 +22,7 @@ from counton.base.exact import quote
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.cells import Cells
-from counton.statistics.statistic import Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
-from counton.statistics.users import DIGEST, digests_of, records_of, user_digests
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
 _MOST_THRESHOLDS = 16
 #: Largest number of rows of a user that are remembered, each by its digest.
 _MOST_ROWS = 10**6
-#: A record of a user, with the number of rows so far.
-_RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
 
 
 class Reach(UsersByRank):
@@ -125,10 +119,6 @@ class Reach(UsersByRank):
     def whole(self, cells: Cells) -> Estimate:
         return cells.one(0)
 
-    @override
-    def begin(self) -> Exact:
-        return _UserRows(self)
-
     @property
     @override
     def number_names(self) -> Sequence[str]:
@@ -149,43 +139,3 @@ class Reach(UsersByRank):
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
         return cells.sum({first: 1.0, first + 1: -1.0})
-
-
-class _UserRows(Exact):
-    """Rows of each user so far, counted up to the largest threshold plus 1."""
-
-    def __init__(self, statistic: Reach) -> None:
-        self._statistic = statistic
-        self._rows: dict[bytes, int] = {}
-        self._before: dict[bytes, int] = {}
-
-    @override
-    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        thresholds = self._statistic.at_least
-        users = digests_of(events)
-        self._before = {user: self._rows.get(user, 0) for user in users}
-        found = np.zeros((len(stops), len(thresholds)), np.int64)
-        steps = np.searchsorted(stops, np.arange(len(users)), "right")
-        for step, user in zip(steps.tolist(), users, strict=True):
-            rows = self._rows[user] = min(self._rows.get(user, 0) + 1, thresholds[-1] + 1)
-            if rows in thresholds:
-                found[step, thresholds.index(rows)] += 1
-        return found
-
-    @override
-    def undo(self) -> None:
-        self._rows |= self._before
-        self._rows = {user: rows for user, rows in self._rows.items() if rows}
-        self._before = {}
-
-    @override
-    def save(self) -> bytes:
-        records = np.zeros(len(self._rows), _RECORD)
-        records["user"] = np.frombuffer(b"".join(self._rows), f"V{DIGEST}")
-        records["rows"] = [*self._rows.values()]
-        return records.tobytes()
-
-    @override
-    def load(self, saved: bytes) -> None:
-        records = records_of(saved, _RECORD)
-        self._rows.update(zip(user_digests(records), records["rows"].tolist(), strict=True))

@@ -156,7 +156,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
-    if isinstance(one, Distinct) and one == Distinct(unit=one.parameters.get("unit")):
+    if isinstance(one, Distinct) and one.changes is None:
         return FirstRows()
     if type(one) is Grouped:
         one = GroupedRows(fitting(name, one.inner), one.groups)

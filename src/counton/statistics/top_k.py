@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,13 @@ from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColum
 from counton.numbers.formulas import Estimate, TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
-from counton.privacy.contribution import Once, Relation
+from counton.privacy.contribution import Relation
 from counton.statistics.cells import Cells
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Events, Exact, Statistic, distinct_names, place_of_name
-from counton.statistics.tally_statistic import Part, TallyStatistic, X
-from counton.statistics.users import DIGEST, digests_of, records_of, split_user
-
-#: A record of how often a user counted in a cell; the cell is -1 if only the number matters.
-_RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
+from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
 class TopKReading(Reading):
@@ -64,25 +61,19 @@ class TopK(TallyStatistic):
 
     All groups are counted. The ranking is a function of the released counts and costs no privacy.
 
-    An event is the name of a group; with ``cells`` a list of different groups; with ``most`` a pair
-    ``(user, group)``. ``neighbours="replace"`` hides the group of an event, but not whether there
-    was one.
+    An event is the name of a group; with ``cells`` a list of different groups.
+    ``neighbours="replace"`` hides the group of an event, but not whether there was one.
 
     Args:
         groups: names of all possible groups.
         k: number of groups to show.
         cells: largest number of groups in which one event counts.
-        most: number of a user's first events that count, if users are protected.
-        once: "group" if a user counts at most once in each, up to ``most``; see
-            `Contribution.events`.
 
     Raises:
-        InvalidInput: names that are not texts, or occur twice; a number out of range; or ``most``
-            together with ``cells`` or ``neighbours``.
+        InvalidInput: names that are not texts, or occur twice; or a number out of range.
 
     Sensitivity: exactly that of a histogram with the same contribution bound ("Constant matters",
-    section 5). With ``most`` it is ``most`` times that to one event, since all may be in one cell.
-    With ``once="group"`` the 2-norm grows only by the square root of ``most``.
+    section 5).
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK
@@ -126,8 +117,6 @@ class TopK(TallyStatistic):
         k: int = TOP,
         *,
         cells: int = 1,
-        most: int | None = None,
-        once: Once | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
@@ -140,22 +129,9 @@ class TopK(TallyStatistic):
         self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         self.k = check_integer("k", k, 1)
-        self._call_units(unit, "event" if most is None else "user")
-        if most is None:
-            make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
-            self._contribution = make(cells=cells, unit=self.unit)
-            self.ordered = cells > 1
-            if once is not None or neighbours not in ("add_remove", "replace"):
-                Contribution(neighbours, 1, 1, once=once)  # raises the error
-        else:
-            self._contribution = Contribution.events(most, once=once, unit=self.unit)
-            self.ordered = True  # the first events of a user count
-            if cells != 1 or neighbours != "add_remove":
-                raise InvalidInput(
-                    f"cells={cells} and neighbours={neighbours!r} do not go with most={most}, "
-                    "which bounds the events of one user: leave out either cells and neighbours, "
-                    "or most"
-                )
+        self._call_units(unit)
+        self._contribution = Contribution(neighbours, cells, 1, unit=self.unit)
+        self.ordered = cells > 1
 
     @classmethod
     @override
@@ -199,12 +175,8 @@ class TopK(TallyStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         held = self._contribution
-        more: dict[str, Any] = {"most": held.most, "once": held.once}
-        if held.cells > 1:
-            more["cells"] = held.cells
-        if held.relation == "replace":
-            more["neighbours"] = "replace"
-        stated = {name: value for name, value in more.items() if value is not None}
+        stated: dict[str, Any] = {"cells": held.cells} if held.cells > 1 else {}
+        stated |= {"neighbours": "replace"} if held.relation == "replace" else {}
         return {"groups": list(self.groups), "k": self.k, **stated, **self._parameters_of("unit")}
 
     def __repr__(self) -> str:
@@ -220,11 +192,6 @@ class TopK(TallyStatistic):
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution
-
-    @property
-    @override
-    def protects(self) -> str:
-        return "event" if self._contribution.most is None else "user"
 
     @override
     def whole(self, cells: Cells) -> Estimate:
@@ -256,119 +223,53 @@ class TopK(TallyStatistic):
 
     @override
     def begin(self) -> Exact:
-        return _Tally(self)
+        return _Sets(self) if self.ordered else Sums(self)
+
+    @override
+    def columns_of(self, events: Events) -> tuple[Any, ...]:
+        return (self.places_of(events),)
 
     @property
     @override
     def number_names(self) -> Sequence[str]:
         return self.groups
 
-    def _cell(self, name: Any) -> int:
+    def places_of(self, groups: Iterable[Any]) -> Integers:
+        listed = groups.tolist() if isinstance(groups, np.ndarray) else groups
         try:
-            return self._place[name]
+            return np.array([self._place[group] for group in listed], np.int64)
         except (KeyError, TypeError):
+            wrong = next(one for one in listed if not (isinstance(one, str) and one in self._place))
             raise InvalidInput(
-                f"group is {quote(name)}, which is not listed: give the name of a group that is "
+                f"group is {quote(wrong)}, which is not listed: give the name of a group that is "
                 "listed, or list one more group for all others"
             ) from None
 
 
-class _Tally(Exact):
-    """Each user's events that counted; the stream's `Counter` keeps the counts."""
+class _Sets(Sums):
+    """Exact changes by events that are lists of groups."""
 
-    def __init__(self, statistic: TopK) -> None:
-        self._statistic = statistic
-        #: For each user, the number of counted events by cell; by -1 if cells do not matter.
-        self._used: dict[bytes, dict[int, int]] = {}
-        self._before: list[tuple[bytes, int]] = []
+    _statistic: TopK
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        bounds = self._statistic._contribution
-        listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
-        if bounds.most is not None:
-            pairs = [split_user(event, "the group in which it counts") for event in listed]
-            cells = self._cells_of([group for _, group in pairs])
-            users = digests_of(user for user, _ in pairs)
-            try:
-                kept = self._select(users, cells, bounds)
-                return self._count_cells(steps[kept], cells[kept], len(stops))
-            except BaseException:
-                self.undo()
-                raise
-        elif bounds.cells > 1:
-            most, places = bounds.cells, list[list[int]]()
-            for event in listed:
-                if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
-                    raise InvalidInput(
-                        f"an event is {quote(event)}; give a list of up to {most:,} groups"
-                    )
-                places.append([self._statistic._cell(group) for group in event])
-                if len(places[-1]) > most or len({*places[-1]}) < len(places[-1]):
-                    raise InvalidInput(
-                        f"an event is {quote(event)}; give a list of up to {most:,} different "
-                        "groups"
-                    )
-            steps = np.repeat(steps, [len(some) for some in places])
-            cells = np.array([cell for some in places for cell in some], dtype=np.int64)
-        else:
-            cells = self._cells_of(listed)
-        return self._count_cells(steps, cells, len(stops))
-
-    def _count_cells(
-        self, steps: NDArray[np.int64], cells: NDArray[np.int64], number: int
-    ) -> NDArray[np.int64]:
-        count = len(self._statistic.groups)
-        return np.bincount(steps * count + cells, minlength=number * count).reshape(number, count)
-
-    def _cells_of(self, groups: list[Any]) -> NDArray[np.int64]:
-        place = self._statistic._place
-        try:
-            return np.array([place[group] for group in groups], dtype=np.int64)
-        except (KeyError, TypeError):
-            for group in groups:
-                self._statistic._cell(group)
-            raise
-
-    def _select(
-        self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
-    ) -> NDArray[np.bool_]:
-        """Return for each event whether it counts: a user's first ones, up to the bound."""
-        self._before = []
-        kept = np.zeros(len(users), bool)
-        for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
-            where = cell if bounds.once == "group" else -1
-            used = self._used.setdefault(user, {})
-            if sum(used.values()) == bounds.most or (where >= 0 and where in used):
-                continue
-            used[where] = used.get(where, 0) + 1
-            self._before.append((user, where))
-            kept[place] = True
-        return kept
-
-    @override
-    def undo(self) -> None:
-        for user, where in self._before:
-            used = self._used[user]
-            used[where] -= 1
-            if not used[where]:
-                del used[where]
-            if not used:
-                del self._used[user]
-        self._before = []
-
-    @override
-    def save(self) -> bytes:
-        rows = [
-            (user, cell, times) for user, used in self._used.items() for cell, times in used.items()
-        ]
-        return np.array(rows, _RECORD).tobytes()
-
-    @override
-    def load(self, saved: bytes) -> None:
-        for user, cell, times in records_of(saved, _RECORD).tolist():
-            self._used.setdefault(bytes(user), {})[cell] = times
+        this, places = self._statistic, list[list[int]]()
+        most = this.contribution().cells
+        for event in events:
+            if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
+                raise InvalidInput(
+                    f"an event is {quote(event)}; give a list of up to {most:,} groups"
+                )
+            places.append(this.places_of(event).tolist())
+            if len(places[-1]) > most or len({*places[-1]}) < len(places[-1]):
+                raise InvalidInput(
+                    f"an event is {quote(event)}; give a list of up to {most:,} different groups"
+                )
+        ends = np.cumsum([0, *map(len, places)])[np.concatenate([[0], stops])]
+        cells, found = np.array(list(chain(*places)), np.int64), []
+        for first, last in pairwise(ends.tolist()):
+            found.append(np.bincount(cells[first:last], minlength=this.places))
+        return np.array(found, np.int64).reshape(len(stops), this.places)
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:

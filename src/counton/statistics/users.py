@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -18,26 +18,14 @@ DIGEST = 16
 _MOST_BITS = 3321
 
 
-def digests_of(users: Iterable[Any]) -> list[bytes]:
-    """Return a digest for each user name and type.
+def unique_digests(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
+    """Return a digest for each different user in order, and each event's index among them.
 
     A digest does not hide the name, since names can be guessed and digested.
 
-    >>> one, other, same = digests_of(["7", 7, np.int64(7)])
-    >>> one == other, other == same, len(one)
-    (False, True, 16)
-    """
-    return [blake2b(_name_bytes(user), digest_size=DIGEST).digest() for user in users]
-
-
-def unique_digests(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return a digest for each different user in order, and each event's index among them.
-
-    With ``places=False`` the second result is a placeholder: 0, 1, 2, ...
-
-    >>> digests, places = unique_digests(["ann", 7, "ann", np.int64(7)])
-    >>> digests == digests_of(["ann", 7]), places.tolist()
-    (True, [0, 1, 0, 1])
+    >>> digests, places = unique_digests(["ann", 7, "ann", np.int64(7), "7"])
+    >>> len(digests[0]), places.tolist()
+    (16, [0, 1, 0, 1, 2])
     """
     kinds = set(map(type, users))
     names: Sequence[Any] = users
@@ -49,7 +37,7 @@ def unique_digests(users: list[Any], places: bool = True) -> tuple[list[bytes], 
     else:
         said = [*different] if names is not users else [_name_bytes(name) for name in different]
     digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
-    if not places or len(different) == len(names):
+    if len(different) == len(names):
         return digests, np.arange(len(different), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
