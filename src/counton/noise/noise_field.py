@@ -80,10 +80,6 @@ class NoiseField:
         """
         return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
-    def law(self, level: int) -> NoiseDistribution:
-        """Return the distribution of the noise that this field draws for the nodes of one level."""
-        return self._law(level) if callable(self._law) else self._law
-
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``.
 
@@ -102,7 +98,8 @@ class NoiseField:
             return out
         sampler = self._samplers.get(level)
         if sampler is None:
-            sampler = self._samplers[level] = sampler_for(self.law(level))
+            law = self._law(level) if callable(self._law) else self._law
+            sampler = self._samplers[level] = sampler_for(law)
         tile, rows = Tile(0, 1, nodes.start, count), out.reshape(1, -1)
         if self.shape:
             tile, rows = Tile(nodes.start, count, self._first, self._size), out.reshape(count, -1)

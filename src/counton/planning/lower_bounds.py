@@ -44,7 +44,7 @@ from counton.base.distributions import Family, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
-from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
+from counton.strategies.strategy import Metric, ReleaseForm, check_metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +92,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
     (2.91, 2.91)
     """
     horizon = check_integer("horizon", horizon, 1, 2**62)
-    check_metric(metric)
-    check_release_form(release)
+    check_metric(metric, release)
     if release == "windows":
         return 1.0
     mean = (nuclear_norm(horizon) / horizon) ** 2

@@ -59,7 +59,6 @@ from counton.strategies.strategy import (
     EndlessStrategy,
     ReleaseForm,
     check_metric,
-    check_release_form,
 )
 from counton.strategies.streams.growing_root import EVEN
 from counton.strategies.streams.shapes import strategies_of_shape
@@ -581,8 +580,7 @@ def ranked_designs(
             f"{field('strategy', unknown[0])} is not known; give one of "
             f"{', '.join(known_names)}, or auto to compare all kinds"
         )
-    check_metric(metric)
-    check_release_form(release)
+    check_metric(metric, release)
     if horizon is None:
         around = check_integer("around", _AROUND if around is None else around, 1)
     else:

@@ -12,7 +12,7 @@ from counton.strategies.strategy import (
     ReleaseForm,
     Steps,
     StreamStrategy,
-    check_release_form,
+    check_metric,
     read_variance,
     window_ends,
     window_rows,
@@ -93,7 +93,7 @@ def released_variance(
     >>> [released_variance(tree, "max", form) for form in ("totals", "windows", "both")]
     [9.0, 10.0, 10.0]
     """
-    check_release_form(release)
+    check_metric(metric, release)
     if release == "totals":
         return strategy.overall_variance(metric)
     alone = strategy.overall_variance(metric, "windows")

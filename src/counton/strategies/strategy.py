@@ -835,14 +835,10 @@ class Reader:
             yield self.noise(steps[at : at + size])
 
 
-def check_metric(metric: str) -> None:
-    """Refuse a metric that is neither "mean" nor "max"."""
+def check_metric(metric: str, release: str = "totals") -> None:
+    """Refuse a metric other than "mean" and "max", and an unknown form of the release."""
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; give 'mean' or 'max'")
-
-
-def check_release_form(release: str) -> None:
-    """Refuse a form that is none of "totals", "windows" and "both"."""
     if release not in ("totals", "windows", "both"):
         raise InvalidInput(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 

@@ -44,7 +44,6 @@ from counton.strategies.strategy import (
     add_up,
     check_ends,
     check_metric,
-    check_release_form,
     check_step,
     check_steps,
     check_width,
@@ -239,8 +238,7 @@ class LookAhead(StreamStrategy):
         # Long nodes contain more steps of a unit that counts in several steps. This increases the
         # 2-norm; to the 1-norm every level adds the same.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        check_metric(metric)
-        check_release_form(release)
+        check_metric(metric, release)
         schedule = schedule_for(horizon, steps, separation, every)
         questions = [
             ShapeQuestion(horizon, norm, metric, release, *often)

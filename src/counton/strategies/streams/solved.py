@@ -164,13 +164,13 @@ class LeastSquaresFactorization(StreamStrategy):
             self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
             self._tree.variance.numerator * unit**2,
         )
-        if (unit * float(line.largest_column(1))) ** 2 >= 2.0**61 or largest >= 2**62:
+        l1, squared = self._norms
+        if float(l1) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
                 f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
                 "sums: give the line fewer bits"
             )
         # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
-        l1, squared = self._norms
         size = l1 if norm == 1 else math.isqrt(squared - 1) + 1
         if self.radices:
             trees = ("trees_estimate_from_below", "families_estimate_from_above")
