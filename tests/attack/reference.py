@@ -8,17 +8,9 @@ import numpy as np
 from by_reference import recomputed
 from keys import chosen_key
 
+from counton import ZCDP, ApproxDP, Contribution, Counter, ExpiringDP, ExpiringZCDP, PureDP
 from counton.base.errors import InvalidInput
-from counton.numbers import Counter
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    ExpiringZCDP,
-    Guarantee,
-    PureDP,
-)
+from counton.privacy import Guarantee
 from counton.strategies import public_strategies
 
 Case = dict[str, Any]

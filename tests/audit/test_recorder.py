@@ -18,8 +18,7 @@ from recorded_jobs import Neighbours, audit
 from slips_on_purpose import ONE, PERIOD, PERSON, USUAL, VALUE
 
 from counton import ZCDP
-from counton.training import FixedEpochs, plan
-from counton.training.noise import TrainingNoise
+from counton.training import FixedEpochs, TrainingNoise, plan
 
 NOT_HERE = "others' auditors are not here: make audit"
 pytestmark = pytest.mark.skipif(

@@ -10,9 +10,8 @@ import pytest
 from parsed_source import parsed
 
 import counton
-from counton import Counter, PureDP
+from counton import Counter, Key, PureDP
 from counton.base.errors import SumOverflow
-from counton.noise import Key
 from counton.strategies import Binary
 
 SOURCE = Path(counton.__file__).parent

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, Contribution, PureDP, plan, plan_expiring
+from counton import ZCDP, Contribution, Distinct, PureDP, plan, plan_expiring
 from counton.base.errors import InvalidInput
 from counton.charts import plot_loss, plot_plan
 from counton.planning import StreamPlan
-from counton.statistics import Distinct
 from counton.strategies import noise_variance
 
 

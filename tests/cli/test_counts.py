@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 import counton
-from counton import Count, Key, PureDP, Running, release
+from counton import Count, Job, Key, PureDP, Running, release
 from counton.base.errors import InvalidInput
-from counton.job.job import Job
 from counton.run.new_stream import define
 from counton.state.store import Store
 from counton.statistics import Report

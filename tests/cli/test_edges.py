@@ -15,8 +15,7 @@ from counton.base.exact import exact
 from counton.base.outside_input import shown_name
 from counton.cli import run_command
 from counton.run import Job, run
-from counton.strategies import SqrtToeplitz
-from counton.strategies.streams.window_versions import WindowVersions
+from counton.strategies import SqrtToeplitz, WindowVersions
 
 NAMES = ["\u200b", "a\nb", "c\x1b[2Jd"]
 ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": NAMES[:2]})

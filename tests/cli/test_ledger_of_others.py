@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from counton import PureDP, Stream
+from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.privacy import Contribution
 from counton.state import Store
 from counton.strategies import Binary
 

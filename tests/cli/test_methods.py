@@ -13,13 +13,11 @@ from short_methods import check_short_methods
 from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.released.stream_words import statistic_in_words
-from counton.run import methods
-from counton.run.exports import export
+from counton.run import export, methods
 from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
-from counton.tables import LineStrategy
-from counton.tables.tree_strategy import TreeStrategy
+from counton.tables import LineStrategy, TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from counton import ZCDP, plan
-from counton.statistics import Average, TopK
+from counton import ZCDP, Average, TopK, plan
 
 from .conftest import Workplace
 

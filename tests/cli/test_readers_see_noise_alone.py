@@ -16,10 +16,9 @@ import pytest
 from every_option import stated_by, words_of
 from every_statistic import HEADER
 
-from counton import Key
+from counton import Counter, Key
 from counton.base.private import Private
 from counton.cli.run_words import EXACT
-from counton.numbers.counter import Counter
 from counton.numbers.counter_state import StreamProgress, Waiting
 from counton.state.seen import Secret
 from counton.statistics.catalogue import statistic_named

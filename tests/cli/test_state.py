@@ -14,8 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.noise import Key
-from counton.privacy import PureDP
+from counton import Key, PureDP
 from counton.state import Stream, database, state_summary
 from counton.strategies import Binary
 

@@ -18,8 +18,7 @@ from counton.cli.app import app
 from counton.job.jobfile import load
 from counton.laws import check_strategy
 from counton.run import Job, run
-from counton.strategies import KAry, StreamStrategy, strategy_from_dict
-from counton.strategies.participation import sensitivity
+from counton.strategies import KAry, StreamStrategy, sensitivity, strategy_from_dict
 
 PACKAGE = Path(__file__).parents[2] / "examples" / "blocks"
 ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))

@@ -21,6 +21,7 @@ from counton.base.expiry import Expiry
 from counton.laws import LawBroken
 from counton.strategies import (
     Binary,
+    EndlessStrategy,
     Epochs,
     Expiring,
     Factorisation,
@@ -29,12 +30,16 @@ from counton.strategies import (
     KAry,
     LeastSquaresFactorization,
     LookAhead,
+    Metric,
     MultiscaleInterpolation,
     NodeNoise,
     NormalisedSqrt,
     SqrtToeplitz,
+    StrategyFacts,
     StreamStrategy,
     noise_variance,
+    sensitivities,
+    sensitivity,
 )
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.participation import (
@@ -45,19 +50,9 @@ from counton.strategies.participation import (
     largest_sum,
     level_weights,
     pattern_sensitivity,
-    sensitivities,
-    sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import (
-    EndlessStrategy,
-    Metric,
-    Reader,
-    Steps,
-    StrategyFacts,
-    Workload,
-    window_rows,
-)
+from counton.strategies.strategy import Reader, Steps, Workload, window_rows
 from counton.tables import Hats
 
 HORIZON = 12

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
+from counton import Counter, PureDP
 from counton.base.arrays import pack
 from counton.base.errors import StateError
-from counton.numbers import Counter
-from counton.privacy import PureDP
 from counton.strategies import Binary, Expiring
 
 KEY = chosen_key()

@@ -20,8 +20,7 @@ from counton.numbers import Design
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
-from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy
-from counton.strategies.participation import sensitivities
+from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy, sensitivities
 
 Reals = NDArray[np.float64]
 ONE = Contribution.add_remove()

@@ -9,9 +9,8 @@ import pytest
 from keys import chosen_key
 from once import released
 
+from counton import ZCDP, Contingency, PureDP
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, PureDP
-from counton.statistics import Contingency
 from counton.tables.grid import margins_strategies
 
 KEY = chosen_key()

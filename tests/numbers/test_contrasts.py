@@ -15,10 +15,9 @@ from trees import covariance_of, sum_of
 from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
-from counton.numbers import Releases
+from counton.numbers import Releases, interval_halfwidth
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Term, shifted_ratio
-from counton.numbers.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (
     HonakerOnline,

@@ -17,12 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keys import chosen_key
 
-from counton import plan
+from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.base.private import open_private
-from counton.noise import Key
-from counton.numbers import Counter
 from counton.numbers.counter_state import read_checkpoint
 from counton.privacy import (
     ZCDP,

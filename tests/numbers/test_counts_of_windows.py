@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
+from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP, Stream
 from counton.base.errors import (
     HorizonExceeded,
     InvalidInput,
@@ -15,9 +16,6 @@ from counton.base.errors import (
     StreamConflict,
     SumOverflow,
 )
-from counton.numbers import Counter
-from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.state import Stream
 from counton.strategies import GrowingCascade
 
 KEY = chosen_key()

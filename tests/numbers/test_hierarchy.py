@@ -20,11 +20,9 @@ from trees import (
     tree_of_parents,
 )
 
+from counton import ZCDP, ApproxDP, Hierarchy, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.noise import Key
-from counton.privacy import ZCDP, ApproxDP, PureDP
-from counton.statistics import Hierarchy
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 

@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton import Counter
+from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
-from counton.numbers import halfwidths, interval_halfwidth, intervals
+from counton.numbers import halfwidths, interval_halfwidth, intervals, window_halfwidths
 from counton.numbers.intervals import (
     _gaussian_tail,
     _inverted_tail,
     _transformed_tail,
     laplace_tail,
-    window_halfwidths,
 )
 from counton.numbers.node_law import law_for
-from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
+from counton.privacy import Guarantee
 from counton.strategies import (
     Binary,
     Expiring,

@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 from patience import HANGS
 
+from counton import ZCDP, Counter, Key
 from counton.base.errors import InvalidInput, StreamConflict
-from counton.noise import Key
-from counton.numbers import Counter
 from counton.numbers.counter import OneAtATime
-from counton.privacy import ZCDP
 from counton.strategies import Binary, GrowingCascade
 
 

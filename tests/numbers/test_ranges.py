@@ -15,10 +15,8 @@ from once import line
 from tables_of_noise import WrittenNoise
 
 import counton
+from counton import ZCDP, ApproxDP, Contribution, Key, PureDP, Ranges
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.noise import Key
-from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
-from counton.statistics import Ranges
 from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound, line_strategy_from_dict
 from counton.tables.line_catalogue import NAMES
 

@@ -5,12 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from counton import Counter, ExpiringDP, Key
 from counton.base.errors import SumOverflow
-from counton.noise import Key
-from counton.numbers import Counter
 from counton.numbers.counter_state import Waiting
 from counton.numbers.design import largest_sum
-from counton.privacy import ExpiringDP
 from counton.strategies import Expiring
 
 

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton import Key
+from counton import ZCDP, ApproxDP, Key, PureDP
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.privacy import ZCDP, ApproxDP, PureDP
-from counton.strategies import SqrtToeplitz
-from counton.strategies.participation import sensitivity
+from counton.strategies import SqrtToeplitz, sensitivity
 from papers.constants.local_median import (
     LocalMedian,
     LocalProtocol,

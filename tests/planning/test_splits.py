@@ -12,9 +12,8 @@ from scipy.optimize import minimize
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
-from counton.planning import Cost, last_halfwidth, split
+from counton.planning import Cost, Split, last_halfwidth, split
 from counton.planning.least_privacy import least_guarantee
-from counton.planning.splits import Split
 from counton.privacy import Contribution, Guarantee
 
 #: As much as a split may be worse than the best of all.

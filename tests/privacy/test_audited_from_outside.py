@@ -17,8 +17,7 @@ from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
-from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy
-from counton.strategies.participation import sensitivities
+from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy, sensitivities
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,8 +10,7 @@ import pytest
 
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Contribution, Ledger, PureDP, Sensitivity
-from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices
-from counton.strategies.participation import sensitivities
+from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices, sensitivities
 
 
 def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:

@@ -7,22 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Counter, Key
+from counton import ZCDP, ApproxDP, Contribution, Counter, ExpiringDP, ExpiringZCDP, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.numbers.counter_state import StreamProgress, Waiting, write_checkpoint
 from counton.numbers.node_law import law_for
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    ExpiringZCDP,
-    Ledger,
-    PureDP,
-    expiration_loss,
-    guarantee_from_dict,
-)
+from counton.privacy import Ledger, expiration_loss, guarantee_from_dict
 from counton.strategies import Binary, Expiring
 from counton.strategies.strategy import node_law
 

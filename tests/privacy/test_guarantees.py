@@ -10,16 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from once import kept
 
+from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP
 from counton.base.errors import InvalidInput
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    ExpiringDP,
-    ExpiringZCDP,
-    Guarantee,
-    PureDP,
-    guarantee_from_dict,
-)
+from counton.privacy import Guarantee, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
 from counton.run import methods

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
+from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, PureDP
 from counton.base.errors import BudgetExceeded
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    Guarantee,
-    Ledger,
-    Limit,
-    PureDP,
-)
+from counton.privacy import Guarantee, Ledger, Limit
 from counton.privacy.contribution import Relation
 from counton.strategies import Expiring
 

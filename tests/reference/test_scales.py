@@ -12,18 +12,12 @@ import pytest
 from by_reference import described, strategy_by_reference
 from in_turn import in_turn
 
+from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
 from counton.base.errors import InvalidInput
-from counton.numbers.design import Design, design_for
+from counton.numbers import Design
+from counton.numbers.design import design_for
 from counton.numbers.node_law import law_for
-from counton.privacy import (
-    ZCDP,
-    ApproxDP,
-    Contribution,
-    ExpiringDP,
-    ExpiringZCDP,
-    Guarantee,
-    PureDP,
-)
+from counton.privacy import Guarantee
 from counton.strategies import Expiring, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until
 from proofs import reference

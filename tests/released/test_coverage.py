@@ -8,12 +8,10 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import Counter
-from counton.released.release import Release
+from counton import Counter, Job, Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import Series
-from counton.run import Job
-from counton.run.definition import Definition
+from counton.run import Definition
 from counton.run.new_stream import define
 
 KEYS, CELLS, STEPS = 20, 2500, 365

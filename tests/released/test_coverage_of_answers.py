@@ -19,11 +19,9 @@ from scipy.stats import binom
 from simulated import simulate
 
 import counton
-from counton import ZCDP, PureDP
-from counton.noise import Key
+from counton import ZCDP, Key, PureDP, Release
 from counton.numbers.contrasts import Answer
 from counton.privacy import Guarantee
-from counton.released.release import Release
 from counton.released.release_facts import cells_of
 
 #: Releases of each statistic: few find what is far off, many how conservative each interval is.

@@ -26,28 +26,24 @@ from scipy.stats import norm
 from simulated import simulate
 
 import counton
-from counton import ZCDP, Counter, Key, PureDP
+from counton import ZCDP, Counter, Job, Key, PureDP
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
-from counton.numbers import jointly
+from counton.numbers import Design, Errors, jointly
 from counton.numbers.contrasts import Answer, answer
-from counton.numbers.design import Design
 from counton.numbers.formulas import Formula, Ratio
-from counton.numbers.intervals import Errors
 from counton.privacy import Guarantee
-from counton.released.read_options import View
+from counton.released import View
 from counton.released.release import ChartWords, Comparison, Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import labels_of
-from counton.run import Job
-from counton.run.definition import Definition
+from counton.run import Definition
 from counton.run.new_stream import define
+from counton.statistics import Report, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
-from counton.statistics.report import Report
-from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
 from counton.strategies.strategy import node_law
 

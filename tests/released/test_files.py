@@ -15,11 +15,10 @@ from in_turn import in_turn
 from recalled import recall
 from short_methods import check_short_methods
 
-from counton import read
+from counton import Release, read
 from counton.base.errors import InvalidInput, StateError
 from counton.released import stream_words as wording
 from counton.released.figures import totals_curves, window_curves
-from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job, commit, export, publish, read_rows, resolve, run

@@ -10,15 +10,12 @@ import pytest
 from keys import chosen_key
 
 import counton
-from counton import ZCDP, ApproxDP, Counter, PureDP
+from counton import ZCDP, ApproxDP, Counter, Job, PureDP, Release
 from counton.base.errors import InvalidInput
-from counton.numbers import halfwidths
-from counton.numbers.contrasts import Answer
+from counton.numbers import Answer, halfwidths
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
-from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
-from counton.run import Job
 from counton.run.new_stream import define
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 

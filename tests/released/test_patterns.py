@@ -8,12 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton import PureDP, read, release
+from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
 from counton.numbers import Answer
 from counton.released.periods import WEEKDAYS, occurrences_of
-from counton.released.release import Release
 
 
 def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: Any) -> Any:

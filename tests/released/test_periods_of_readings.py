@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 import counton
-from counton import ApproxDP, PureDP, release
+from counton import ApproxDP, PureDP, Release, release
 from counton.base.errors import InvalidInput
-from counton.released.release import Release
 from counton.statistics import Average, Contingency, Count, Moments, Quantiles, Report
 
 BEGIN, DAYS = datetime(2024, 2, 27), 10

@@ -6,10 +6,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import PureDP, release
+from counton import PureDP, Release, release
 from counton.frame.groups import GroupNames
 from counton.numbers.formulas import _Noise
-from counton.released.release import Release
 from counton.statistics.readings import Readings
 
 NAMES = [f"page-{number}" for number in range(40)]

@@ -9,12 +9,10 @@ import polars as pl
 import pytest
 
 import counton
-from counton import ZCDP, PureDP
+from counton import ZCDP, PureDP, Release
 from counton.base.errors import InvalidInput, StateError
-from counton.numbers import jointly
-from counton.numbers.contrasts import Answer
+from counton.numbers import Answer, jointly
 from counton.privacy import Guarantee
-from counton.released.release import Release
 from counton.run import export, publish
 
 LEVEL, PAGES = 0.8, ["home", "shop"]

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 from witnesses import without_witness
 
-from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
+from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Job, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
 from counton.job.job import fields_of
@@ -22,7 +22,6 @@ from counton.privacy.guarantees import Guarantee
 from counton.released.screen import screen_of
 from counton.rows.sources import Source
 from counton.rows.tally import tally
-from counton.run import Job
 
 ROWS = pl.DataFrame(
     {

@@ -16,8 +16,7 @@ from witnesses import without_witness
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
 from counton.rows.databases import open_query
-from counton.run import Job
-from counton.run.runs import Outcome, run
+from counton.run import Job, Outcome, run
 
 
 @pytest.fixture

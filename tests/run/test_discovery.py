@@ -24,8 +24,7 @@ from counton.rows.window_marks import label
 from counton.run import Job, changes, export, methods, publish, read, run
 from counton.run.new_stream import define
 from counton.run.outputs import Outputs
-from counton.state import Store, journal, verify
-from counton.state.store import state_summary
+from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
     Binary,

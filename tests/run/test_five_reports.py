@@ -14,13 +14,11 @@ import pytest
 from keys import chosen_key
 from scipy.stats import binom
 
-from counton import read
+from counton import Release, read
 from counton.base.arrays import Floats
 from counton.job import jobfile
 from counton.numbers import Counter, StepRelease
-from counton.released.release import Release
-from counton.run import Job, export, run
-from counton.run.definition import Definition
+from counton.run import Definition, Job, export, run
 from counton.run.job_plan import planned_job
 from counton.statistics import Report
 from counton.statistics.catalogue import statistic_to_dict

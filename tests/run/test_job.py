@@ -20,8 +20,7 @@ from counton.cli.run_statistic import carried_out
 from counton.job.jobfile import load
 from counton.numbers import design
 from counton.released.figures import totals_curves
-from counton.run import Job, commit, read_rows, resolve, run
-from counton.run.job_plan import planned_jobs
+from counton.run import Job, commit, planned_jobs, read_rows, resolve, run
 from counton.run.runs import open_stream
 from counton.run.settlement import SettledJob
 from counton.state import Store

@@ -7,12 +7,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import PureDP, release
+from counton import Job, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.job.job import fields_of
 from counton.job.keywords import JobFields
 from counton.job.stated_options import all_options
-from counton.run import Job
 from tools import keywords
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})

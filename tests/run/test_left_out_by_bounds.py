@@ -14,8 +14,7 @@ import pytest
 from folders import job_folder
 from keys import chosen_key
 
-from counton import ZCDP, PureDP, release
-from counton.released.release import Release
+from counton import ZCDP, PureDP, Release, release
 from counton.run import Job, run
 from counton.state import Store
 

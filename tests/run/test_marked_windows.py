@@ -13,9 +13,7 @@ import pytest
 from counton import read
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
 from counton.released.figures import totals_curves, window_curves
-from counton.run import Job, export, mark, publish, run
-from counton.run.runs import commit, read_rows
-from counton.run.settlement import resolve
+from counton.run import Job, commit, export, mark, publish, read_rows, resolve, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
 

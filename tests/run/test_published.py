@@ -8,12 +8,11 @@ import pytest
 from inside import inside, visit
 from typer.testing import CliRunner
 
-from counton import PureDP, plan, read, release
+from counton import PureDP, Release, plan, read, release
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES, THEOREMS, VENUES, origin_of, paper_of
 from counton.cli.app import app
 from counton.privacy import ZCDP, Guarantee
-from counton.released.release import Release
 from counton.strategies import KAry, public_strategies
 from tools.proof import FOLDER, STATEMENTS, theorems
 

@@ -12,15 +12,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from counton import Average, Key, PureDP, Quantiles, TopK, plan, read, release
+from counton import Average, Job, Key, PureDP, Quantiles, Release, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
 from counton.cli.app import app
 from counton.frame.options import MissingOptions
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves
-from counton.released.release import Release
-from counton.run import Job
 from counton.state import state_summary
 
 ROWS = pl.DataFrame(

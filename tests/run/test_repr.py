@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 from telling import tells
 
-from counton import PureDP
+from counton import PureDP, TopK
 from counton.base.errors import InvalidInput
 from counton.run import Job, release, run
-from counton.statistics import TopK
 
 #: 7,919 rows of which none is counted, and 31 that are.
 FRAME = pl.DataFrame(

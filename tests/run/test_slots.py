@@ -15,10 +15,9 @@ import polars as pl
 import pytest
 
 from counton.base.private import Private, open_private
-from counton.run import Job
+from counton.run import Definition, Job
 from counton.run.clock import covered_windows
 from counton.run.contribution_bounds import ContributionBounder
-from counton.run.definition import Definition
 from counton.run.new_stream import define
 from counton.run.slots import Slots
 from counton.state.seen import Change, MarkSet

@@ -19,19 +19,16 @@ from once import released
 from typer.testing import CliRunner
 
 import counton
+from counton import ZCDP, Contingency, Hierarchy, Key, PureDP, Ranges, Release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.cli.app import app
 from counton.job.jobfile import save
-from counton.noise import Key
-from counton.privacy import ZCDP, PureDP
-from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
 from counton.run.outputs import Outputs
 from counton.run.stream_end import end_stream
 from counton.state import Store, verify
-from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.line_ranges import RangesReading
 from counton.tables import Tree

@@ -10,8 +10,7 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import ZCDP, release
-from counton.released.release import Release
+from counton import ZCDP, Release, release
 
 NIGHTS, DAYS_OPEN, ROWS, START = 60, 7, 200_000, date(2024, 3, 1)
 GROUPS = [f"door {number}" for number in range(10)]

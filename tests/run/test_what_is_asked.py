@@ -15,8 +15,7 @@ from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release
-from counton.run import Job, run
-from counton.run.definition import Definition
+from counton.run import Definition, Job, run
 from counton.state import Store
 from counton.strategies import Independent
 

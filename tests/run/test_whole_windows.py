@@ -32,16 +32,13 @@ from whole_nights import (
     share_of_closed,
 )
 
-from counton import read
+from counton import Contribution, read
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
-from counton.privacy import Contribution
 from counton.released.counting import BoundedBefore
-from counton.run import Job, clock, export, run, unordered_rows
+from counton.run import Job, clock, export, read_rows, resolve, run, unordered_rows
 from counton.run.changes import Intake, _differing, compare
-from counton.run.runs import read_rows
-from counton.run.settlement import resolve
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]

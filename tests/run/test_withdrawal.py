@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput, StateError
 from counton.cli.app import app
-from counton.run import export, publish
-from counton.run.exports import methods
+from counton.run import export, methods, publish
 from counton.run.stream_end import end_stream
 from counton.state.verification import verify
 

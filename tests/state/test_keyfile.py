@@ -12,9 +12,8 @@ import pytest
 from once import kept_line
 from witnesses import witness_file
 
-from counton import PureDP, Stream
+from counton import Key, PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
-from counton.noise import Key
 from counton.noise.key import give_name
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import key_path, state_summary, verify

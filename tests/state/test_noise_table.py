@@ -8,12 +8,10 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import ApproxDP, Counter, PureDP, Stream
+from counton import ZCDP, ApproxDP, Counter, Key, PureDP, Stream
 from counton.base.arrays import pack
 from counton.base.errors import StateUnavailable
-from counton.noise import Key
 from counton.numbers import noise_ahead
-from counton.privacy import ZCDP
 from counton.state import verify
 from counton.state.backup import back_up
 from counton.state.database import Database

@@ -22,16 +22,8 @@ from in_turn import in_turn
 from states_put_back import Files, Place, Server
 from witnesses import witness_file
 
-from counton import PureDP, Stream
-from counton.base.errors import (
-    CountonError,
-    InvalidInput,
-    OldCopy,
-    RequestMismatch,
-    StateError,
-    StateUnavailable,
-)
-from counton.noise import Key
+from counton import CountonError, Key, PureDP, Stream
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, StateUnavailable
 from counton.noise import witness as witness_module
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import Store, verify

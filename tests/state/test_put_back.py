@@ -18,10 +18,9 @@ from in_turn import in_turn
 from states_put_back import Server
 from worlds import Killed, dies, drawn_acts, nights
 
-from counton import PureDP, Stream
+from counton import Key, PureDP, Stream
 from counton.base.errors import StateError
 from counton.job.jobfile import load
-from counton.noise import Key
 from counton.run import Job, run
 from counton.run.erasure import forget, forget_older
 from counton.state import Store, verify

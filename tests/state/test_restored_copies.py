@@ -15,15 +15,12 @@ from databases import looked_into
 from once import kept_line, kept_margins, kept_tree
 from witnesses import witness_file
 
-from counton import ZCDP, Contribution, PureDP, Stream
+from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
 from counton.base.errors import BudgetExceeded, StateError
-from counton.noise import Key
 from counton.noise.witness import WitnessFile, parse_entries
-from counton.privacy import ExpiringDP
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
 from counton.state.state_witness import Witness, accept_old_copy
-from counton.statistics import Average, TopK
 from counton.strategies import Binary, Expiring
 
 Make = Callable[[Path, str, Any], object]

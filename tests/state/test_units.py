@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from once import kept_line
 
-from counton import Contribution, PureDP, Stream
+from counton import Average, Contribution, PureDP, Quantiles, Stream, TopK
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy.contribution import without_clock
 from counton.run import Job, run
 from counton.state import Store, state_summary
-from counton.statistics import Average, Quantiles, TopK
-from counton.statistics.statistic import Statistic
+from counton.statistics import Statistic
 from counton.strategies import Binary
 
 OF_EVENTS = [Average(0, 10, 1), Quantiles([0, 1, 2]), TopK(["a", "b"])]

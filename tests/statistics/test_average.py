@@ -9,13 +9,11 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from started import started
 
-from counton import ExpiringDP, Key, PureDP, Running
+from counton import ZCDP, Average, ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers.intervals import sum_tail
-from counton.privacy import ZCDP
-from counton.statistics import Average
+from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry, SqrtToeplitz
 
 HORIZON = 3

@@ -9,15 +9,12 @@ import pytest
 from brute_force import check_exact, check_sensitivity
 from started import started
 
-from counton import Key, PureDP, Running
+from counton import ZCDP, Cuts, Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.privacy import ZCDP
-from counton.statistics import Cuts
+from counton.statistics import unit_sensitivities
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic import restore
-from counton.statistics.statistic_plan import unit_sensitivities
-from counton.strategies import Binary, KAry, LookAhead, SmoothBinary
-from counton.strategies.participation import sensitivities
+from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, sensitivities
 
 
 def test_a_sighting_moves_as_much_as_claimed() -> None:

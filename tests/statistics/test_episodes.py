@@ -9,11 +9,9 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from episode_states import bound, contents, most_changed, words_over
 
-from counton import Key
+from counton import ZCDP, Episodes, Key, Running
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP
-from counton.statistics import Episodes, Running
 from counton.statistics.letters.episodes import CHANGES, SQUARES
 from counton.strategies import SqrtToeplitz
 

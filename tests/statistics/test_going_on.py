@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Key, PureDP, Stream
+from counton import Key, PureDP, Running, Stream
 from counton.run import Job, run
 from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
-from counton.statistics.live_statistic import Running
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Binary
 

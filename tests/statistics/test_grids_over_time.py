@@ -10,10 +10,8 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 
-from counton import ApproxDP, PureDP, Running
+from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, Running
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.privacy import ZCDP
-from counton.statistics import Contingency, Ranges
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz

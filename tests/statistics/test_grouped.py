@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Counter, Key, PureDP
-from counton.base.errors import CountonError
+from counton import Counter, CountonError, Key, PureDP
 from counton.numbers.releases import StepRelease
 from counton.numbers.table_request import TableRequest
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic

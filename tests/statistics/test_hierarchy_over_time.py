@@ -11,9 +11,8 @@ from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 from trees import covariance_of, covariances_of, sum_of
 
-from counton import ApproxDP, PureDP, Running
+from counton import ZCDP, ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.privacy import ZCDP
 from counton.statistics import Grouped, Hierarchy, Quantiles
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic

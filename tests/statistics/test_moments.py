@@ -11,11 +11,9 @@ from brute_force import changes_of, check_scores, check_sensitivity, scores, sim
 from numpy.typing import NDArray
 from started import started
 
-from counton import PureDP
+from counton import ZCDP, Moments, PureDP
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers import StepRelease
-from counton.privacy import ZCDP
-from counton.statistics import Moments
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.moments import MomentsReading
 from counton.statistics.readings import read_release

@@ -9,12 +9,10 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from started import started
 
-from counton import ApproxDP, ExpiringDP, PureDP
+from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP
-from counton.statistics import Average, Quantiles
+from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
 from counton.tables import Haar, Nodes
 

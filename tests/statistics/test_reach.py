@@ -14,17 +14,15 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from counton import ZCDP, PureDP
+from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.released.besides_noise import besides_noise
 from counton.released.counting import Bounded
-from counton.run import Job, run
+from counton.run import Definition, Job, run
 from counton.run import contribution_bounds as people
-from counton.run.definition import Definition
 from counton.run.first_rows import HeldRows, Pool
-from counton.state import Stream
 from counton.state.seen import Secret
 from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from started import started
 
-from counton import ExpiringDP, PureDP, release
+from counton import ZCDP, ExpiringDP, PureDP, release
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.ranking import checked_ranking_levels, ranking_levels

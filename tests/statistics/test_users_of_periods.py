@@ -17,8 +17,7 @@ from counton.numbers.design import design_for
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.run import Job, export, run
-from counton.run.definition import Definition
+from counton.run import Definition, Job, export, run
 from counton.run.job_plan import planned_job
 from counton.run.new_stream import define
 from counton.run.written_files import write_release

@@ -25,15 +25,12 @@ from counton.strategies import (
     SqrtToeplitz,
     StrategyFacts,
     StreamStrategy,
+    check_step,
     participation,
-)
-from counton.strategies.participation import (
-    Schedule,
-    pattern_sensitivity,
     sensitivities,
     sensitivity,
 )
-from counton.strategies.strategy import check_step
+from counton.strategies.participation import Schedule, pattern_sensitivity
 
 HORIZONS = (1, 2, 3, 5, 8, 12)
 

@@ -9,10 +9,9 @@ from counton import Key
 from counton.noise import NoiseField
 from counton.numbers import StepRelease
 from counton.privacy import Guarantee
-from counton.statistics import Exact, Running, Statistic
+from counton.statistics import Exact, Running, Statistic, unit_sensitivity
 from counton.statistics.readings import read_release
 from counton.statistics.statistic import restore
-from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 from counton.strategies.strategy import node_law
 

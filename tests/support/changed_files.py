@@ -20,8 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from counton import read
-from counton.base.errors import CountonError
+from counton import CountonError, read
 from counton.released.release_facts import TABLES
 from counton.run.written_files import write_table
 from counton.state import published

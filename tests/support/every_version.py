@@ -9,16 +9,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.strategies.strategy import (
-    Node,
-    NodeNoise,
-    Steps,
-    StreamStrategy,
-    check_step,
-    check_window,
-    window_ends,
-)
-from counton.strategies.streams.window_versions import WindowVersions, _stretches
+from counton.strategies import Node, NodeNoise, StreamStrategy, WindowVersions, check_step
+from counton.strategies.strategy import Steps, check_window, window_ends
+from counton.strategies.streams.window_versions import _stretches
 
 
 def lag_covariance(windows: WindowVersions, one: Steps, other: Steps) -> Floats:

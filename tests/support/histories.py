@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from states_put_back import Files, Place
 
-from counton import PureDP, Stream
+from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, StateUnavailable
 from counton.base.private import Private
-from counton.noise import Key
 from counton.noise.witness import WitnessFile
 from counton.state import Store, state_summary
 from counton.state.addition import Addition

@@ -18,11 +18,10 @@ import polars as pl
 import pytest
 from folders import job_folder
 
+from counton import Contribution, CountonError
 from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivity
-from counton.base.errors import CountonError
-from counton.numbers.design import Design
+from counton.numbers import Design
 from counton.numbers.node_law import sensitivity_of
-from counton.privacy import Contribution
 from counton.released.release_facts import facts_of
 from counton.run import Job, export, methods, run
 from counton.state import Store, verify

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 
 import counton
-from counton import Running
-from counton.noise import Key
+from counton import Key, Running
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
 from counton.run import Job, run

@@ -19,8 +19,7 @@ import pytest
 from folders import job_folder
 from neighbouring_jobs import EPOCH, Row, declared, distance_of, measured
 
-from counton.base.errors import CountonError
-from counton.numbers.counter import Counter
+from counton import Counter, CountonError
 from counton.released.release_facts import facts_of
 from counton.run import Job, run
 

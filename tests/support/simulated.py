@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from counton.noise import Key
+from counton import Key, Release
 from counton.numbers.joint import stream_noise
-from counton.released.release import Release
 from counton.released.series import CellValues
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from counton.noise import Key
-from counton.statistics import Running
+from counton import Key, Running
 
 
 def started(statistic: Any, *terms: Any, **more: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from counton import PureDP, Stream
-from counton.base.errors import CountonError
+from counton import CountonError, PureDP, Stream
 from counton.state import Store
 from counton.state.state_witness import Witness
 from counton.strategies import Binary

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, PureDP
+from counton import ZCDP, ApproxDP, Key, PureDP
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
-from counton.noise import Key
 from counton.noise.normals import BLOCK
 from counton.training import TrainingNoise, noise_multiplier
 from counton.training.strategies import (

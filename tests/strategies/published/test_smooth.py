@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import KAry, SmoothBinary
-from counton.strategies.participation import sensitivity
+from counton.strategies import KAry, SmoothBinary, sensitivity
 
 
 def changes(strategy: SmoothBinary) -> list[int]:

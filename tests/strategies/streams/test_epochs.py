@@ -6,12 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from counton import plan
+from counton import Contribution, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
-from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs, noise_variance
 from counton.strategies.strategy import node_law
 

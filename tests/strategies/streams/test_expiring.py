@@ -14,8 +14,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.noise import NoiseField
-from counton.strategies import Expiring, matrices, noise_variance
-from counton.strategies.participation import sensitivity
+from counton.strategies import Expiring, matrices, noise_variance, sensitivity
 from counton.strategies.strategy import node_law
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import KAry, Metric
-from counton.strategies.participation import sensitivity
+from counton.strategies import KAry, Metric, sensitivity
 
 
 def laplace_mse(tree: KAry) -> float:

@@ -9,14 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.strategies import matrices
+from counton.strategies import SqrtToeplitz, matrices
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
-from counton.strategies.streams.square_root import (
-    SqrtToeplitz,
-    square_root_coefficients,
-    square_root_sensitivity,
-)
+from counton.strategies.streams.square_root import square_root_coefficients, square_root_sensitivity
 
 OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
 

@@ -12,15 +12,8 @@ from trees import covariances_of, functional_of, tree_of_parents
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
-from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.rows import (
-    Address,
-    LawBroken,
-    build_again,
-    names_subject,
-    require,
-    require_description,
-)
+from counton.laws import HashedNoise, LawBroken, ShiftedNoise
+from counton.laws.rows import Address, build_again, names_subject, require, require_description
 from counton.strategies import NodeNoise
 from counton.tables import Tree, TreeStrategy
 from counton.tables.tree_measurement import Measuring
