@@ -56,18 +56,24 @@ def jobs_lie_with_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("promise", brute_force.PROMISES, ids=str)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_no_person_does() -> None:
-    tried = list(try_people(share=0.005))
-    assert all(one.pairs and max(one.shares) > 0.3 for one in tried), [*map(str, tried)]
+def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brute_force, "PROMISES", [promise])
+    (tried,) = try_people(share=0.005)
+    assert tried.pairs
+    assert max(tried.shares) > 0.3
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
-def test_no_unit_whose_rows_come_and_go_does() -> None:
-    tried = list(try_deliveries(share=1e-4))
-    assert [one.name.removeprefix("deliveries: ") for one in tried] == [*DOORS]
-    assert all(one.pairs and max(one.shares) > 0.3 for one in tried), [*map(str, tried)]
+def test_no_unit_whose_rows_come_and_go_does(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brute_force, "DOORS", {door: DOORS[door]})
+    (tried,) = try_deliveries(share=1e-4)
+    assert tried.name.removeprefix("deliveries: ") == door
+    assert tried.pairs
+    assert max(tried.shares) > 0.3
 
 
 @pytest.mark.parametrize(

@@ -180,14 +180,19 @@ def test_the_page_has_these_numbers() -> None:
 
 
 @pytest.mark.slow
-def test_any_coverage_keeps_the_bound() -> None:
-    """Of all coverages of five nights, the wrong query moves 7 at most, the right ones 1."""
+@pytest.mark.parametrize("third", [1, 2, 3])
+@pytest.mark.parametrize("fourth", [1, 2, 3, 4])
+def test_any_coverage_keeps_the_bound(third: int, fourth: int) -> None:
+    """Of all coverages of five nights, the wrong query moves 7 at most (as `CHANGING`), the right
+    ones 1.
+    """
     stay = Warehouse([rows for rows in staying(1) if len(rows) < 5])
-    every = [*product(*(range(1, night + 1) for night in NEWEST))]
-    most = [
+    every = [*product([1], [1, 2], [third], [fourth], NEWEST)]
+    wrong, *right = (
         max(stay.far(query, 1, first) for first in every) for query in (FILTERED, RIGHT, CHOSEN)
-    ]
-    assert most == [7, 1, 1]
+    )
+    assert wrong <= 7
+    assert right == [1, 1]
 
 
 @pytest.mark.parametrize(
