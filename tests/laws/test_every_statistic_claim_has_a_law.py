@@ -44,9 +44,8 @@ from own_laws.statistics import check_statistic
 from counton import Contribution
 from counton.laws import LawBroken
 from counton.numbers.formulas import ClosedForm
-from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
+from counton.statistics import Average, Count, Cuts, Grouped, Part, TallyStatistic
 from counton.statistics.statistic import ErrorScale, Statistic
-from counton.statistics.tally_statistic import Part
 
 
 class Wrongly(Average):

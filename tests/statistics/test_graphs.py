@@ -19,14 +19,12 @@ from brute_force import (
 )
 from started import started
 
-from counton import ExpiringDP, Key, PureDP, Running
+from counton import ZCDP, Degrees, Edges, ExpiringDP, Forest, Key, PureDP, Running, Stars, Triangles
 from counton.base.errors import InvalidInput, StateError
-from counton.privacy import ZCDP
-from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles
+from counton.statistics import Statistic, unit_sensitivities, unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.graphs import graph_statistic as graphs
 from counton.statistics.statistic import place_of_name, restore
-from counton.statistics.statistic_plan import unit_sensitivities, unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry
 
 Neighbours = Iterator[tuple[list[Any], list[Any]]]

@@ -8,14 +8,12 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from started import started
 
-from counton import ApproxDP, Key, PureDP
+from counton import ZCDP, ApproxDP, Key, PureDP, Running, Substrings
 from counton.base.distributions import Run, Runs
 from counton.base.errors import InvalidInput, StateError
-from counton.privacy import ZCDP
-from counton.statistics import Running, Substrings
+from counton.statistics import unit_sensitivity
 from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import restore
-from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.strategies.participation import pattern_sensitivity
 

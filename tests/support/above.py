@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from counton import Contribution
+from counton import Average, Contribution, Cuts, Distinct, Substrings
 from counton.base.distributions import BoundedChange
 from counton.numbers import StepRelease
-from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
+from counton.statistics import Grouped, Part, Reading, Statistic, TallyStatistic
 from counton.statistics.cells import Cells
 from counton.statistics.live_statistic import OnDemandReading
-from counton.statistics.readings import Reading
-from counton.statistics.statistic import Statistic
-from counton.statistics.tally_statistic import Part, Sums
+from counton.statistics.tally_statistic import Sums
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
 

@@ -10,8 +10,7 @@ import pytest
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import GrowingCascade, matrices
-from counton.strategies.participation import sensitivities
+from counton.strategies import GrowingCascade, matrices, sensitivities
 from counton.strategies.strategy import window_rounding
 from counton.tables import Haar
 

@@ -13,8 +13,7 @@ from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import GrowingSquareRoot
-from counton.strategies.participation import sensitivity
+from counton.strategies import GrowingSquareRoot, sensitivity
 from counton.strategies.strategy import column_until, last_served_step, node_law
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (

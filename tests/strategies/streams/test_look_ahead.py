@@ -6,15 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton import Contribution, Counter, Key, PureDP
+from counton import ZCDP, Contribution, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.design import design_for
 from counton.numbers.node_law import law_for
-from counton.privacy import ZCDP
-from counton.strategies import LookAhead, matrices, strategy
-from counton.strategies.participation import sensitivities, sensitivity
+from counton.strategies import LookAhead, matrices, sensitivities, sensitivity, strategy
 from counton.strategies.streams import look_ahead, subtrees
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.

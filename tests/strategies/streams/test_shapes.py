@@ -7,15 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from counton.strategies import KAry
+from counton.strategies import KAry, LeastSquaresFactorization, Metric, Norm, sensitivity
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.participation import sensitivity
-from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, shapes, strategies_of_shape
-from counton.strategies.streams.solved import LeastSquaresFactorization
-from counton.tables import Hats
-from counton.tables.optimal import optimal_laplace
-from counton.tables.workloads import Prefixes
+from counton.tables import Hats, Prefixes, optimal_laplace
 from tools.shape_search import shape_to_json
 
 METRICS: tuple[Metric, Metric] = ("mean", "max")

@@ -16,7 +16,8 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
-from counton.laws.node_noise import HashedNoise, noise_of
+from counton.laws import HashedNoise
+from counton.laws.node_noise import noise_of
 from counton.laws.rows import (
     accepts,
     count_steps,
@@ -28,15 +29,9 @@ from counton.laws.rows import (
     rows_by_step,
     spread,
 )
-from counton.strategies import StreamStrategy, noise_variance
+from counton.strategies import EndlessStrategy, Metric, StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import (
-    EndlessStrategy,
-    Metric,
-    ReleaseForm,
-    node_law,
-    window_rounding,
-)
+from counton.strategies.strategy import ReleaseForm, node_law, window_rounding
 
 _METRICS: tuple[Metric, ...] = ("mean", "max")
 _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")

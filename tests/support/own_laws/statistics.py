@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counton import laws
+from counton import ZCDP, Key, PureDP, Running, laws
 from counton import strategies as known
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
@@ -21,17 +21,10 @@ from counton.laws.statistic_laws import (
     columns_of,
     one_release,
 )
-from counton.noise import Key
 from counton.numbers import StepRelease
-from counton.privacy import ZCDP, PureDP
 from counton.statistics.by_group import inner_of
-from counton.statistics.live_statistic import Running
 from counton.statistics.readings import read_release
-from counton.statistics.statistic import (
-    NamedCells,
-    Statistic,
-    shape_of,
-)
+from counton.statistics.statistic import NamedCells, Statistic, shape_of
 from counton.statistics.tally_statistic import is_tallied
 
 #: Least ratio of the half-width that a result shows to the half-width by its formula.
