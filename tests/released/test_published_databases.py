@@ -217,12 +217,12 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
             f"GRANT USAGE ON SCHEMA {schema} TO {role}",
             f"GRANT SELECT ON counton_releases TO {role}",
         ):
-            connection.run(statement)
+            connection.execute(statement)
     try:
         with pytest.raises(StateError, match="a reader on a server is granted SELECT on counton_"):
             counton.read(theirs, name="count")
         with looked_into(postgres) as connection:
-            connection.run(f"GRANT SELECT ON {given} TO {role}")
+            connection.execute(f"GRANT SELECT ON {given} TO {role}")
         # Whoever may read the state asks the state; others ask what is published there.
         assert (is_published(postgres), is_published(theirs)) == (False, True)
         assert (
@@ -232,5 +232,5 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
         )
     finally:
         with looked_into(postgres) as connection:
-            connection.run(f"DROP OWNED BY {role}")
-            connection.run(f"DROP ROLE {role}")
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")

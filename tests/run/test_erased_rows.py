@@ -235,8 +235,8 @@ def in_sqlite(folder: Path, rows: list[Row]) -> str:
 
 def in_postgres(url: str, rows: list[Row]) -> str:
     with looked_into(url) as shop:
-        shop.run("DROP TABLE IF EXISTS visits")
-        shop.run("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
+        shop.execute("DROP TABLE IF EXISTS visits")
+        shop.execute("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
         shop.append("visits", [row[:3] for row in rows])
     return url
 

@@ -337,9 +337,9 @@ def test_verify_reads_no_more_often_if_more_steps_were_released_at_once(
     reads: list[range] = []
     read_steps = journal.read
 
-    def counted(connection: Any, stream: int, start: int, stop: int, shape: Any) -> Any:
+    def counted(connection: Any, stream: int, start: int, stop: int, *terms: Any) -> Any:
         reads.append(range(start, stop))
-        return read_steps(connection, stream, start, stop, shape)
+        return read_steps(connection, stream, start, stop, *terms)
 
     monkeypatch.setattr(journal, "read", counted)
     numbers = set()

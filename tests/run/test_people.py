@@ -667,7 +667,7 @@ def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
         store.reader("count", Key.generate()).secret()
     with looked_into(tmp_path / "s.db") as connection:
-        connection.run("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
+        connection.execute("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
     with pytest.raises(StateError, match="cannot decrypt the secret"):
         totals(tmp_path, {**DAYS, "most": 3}, ("03-03", FLOOD))
 

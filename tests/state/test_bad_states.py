@@ -316,7 +316,7 @@ def test_formats_on_a_server(postgres: str, key: Key) -> None:
     Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
     for number, match in ((FORMAT - 1, "counton end"), (FORMAT + 1, "or a later one")):
         with looked_into(postgres) as connection:
-            connection.run("UPDATE counton_database SET format = :format", format=number)
+            connection.execute("UPDATE counton_database SET format = :format", format=number)
         with pytest.raises(StateError, match=match):
             Stream.open(postgres, "visits", key=key)
 
@@ -325,7 +325,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
     stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
     with looked_into(postgres) as connection:
-        connection.run("SELECT * FROM counton_streams FOR UPDATE")
+        connection.execute("SELECT * FROM counton_streams FOR UPDATE")
         with pytest.raises(StreamConflict, match="locked by another process"):
             stream.release(1)
     assert stream.release(1).step == 1

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from databases import looked_into
 from once import kept_line, kept_margins, kept_tree
+from streams_of_events import release_events
 from witnesses import witness_file
 
 from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
@@ -44,13 +45,13 @@ def _statistic(state: Path, name: str, key: Any = None) -> object:
     with Stream.create(
         state, name, *terms, statistic=Average(0, 9, resolution=1), key=key
     ) as stream:
-        return stream.release_events([3])[0].step
+        return release_events(stream, [3])[0].step
 
 
 def _top(state: Path, name: str, key: Any = None) -> object:
     statistic = TopK(["a", "b"], k=1)
     with Stream.create(state, name, Binary(7), PureDP(1), statistic=statistic, key=key) as stream:
-        return stream.release_events(["a"])[0].step
+        return release_events(stream, ["a"])[0].step
 
 
 def _line(state: Path, name: str, key: Any = None) -> object:
@@ -344,9 +345,9 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
     with looked_into(state) as connection:
         later = connection.value("SELECT id FROM counton_streams WHERE name = 'second'")
         for table in ("journal", "observed", "sources", "marks"):
-            connection.run(f"DELETE FROM counton_{table} WHERE stream_id = :id", id=later)  # noqa: S608 - a table
+            connection.execute(f"DELETE FROM counton_{table} WHERE stream_id = :id", id=later)  # noqa: S608 - a table
         for table in ("streams", "ledger"):
-            connection.run(f"DELETE FROM counton_{table} WHERE name = 'second'")  # noqa: S608 - a table
+            connection.execute(f"DELETE FROM counton_{table} WHERE name = 'second'")  # noqa: S608 - a table
     for again in (make, _stream, _line):
         for name in ("second", "third"):
             with pytest.raises(StateError, match="no release 'second'"):

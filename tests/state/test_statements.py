@@ -18,7 +18,7 @@ def test_a_writer_goes_on_only_from_the_step_and_the_epoch_it_knows(
     with Stream.create(state, "s", Binary(7), PureDP(1), key=Key.generate()) as stream:
         with looked_into(state) as connection:
             said = f"UPDATE counton_streams SET {column} = {column} + 1"  # noqa: S608 - ours
-            assert connection.run(said) == 1
+            assert connection.execute(said).rowcount == 1
         with pytest.raises(StreamConflict, match="opened by another process"):
             stream.release(1)
     assert rows_in(state, "SELECT * FROM counton_journal") == []

@@ -301,15 +301,15 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
     with looked_into(postgres) as connection:
         schema = connection.value("SELECT current_schema()")
         role = f"public_{schema}"
-        connection.run(f"CREATE ROLE {role} LOGIN")
-        connection.run(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
         said = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         for (table,) in [*connection.rows(said)]:
             found = connection.execute(f"SELECT * FROM {table} LIMIT 0")  # noqa: S608 - a table
             names = [column.name for column in found.description]
             if table == "counton_streams":
                 names = [name for name in names if name not in secret]
-            connection.run(f"GRANT SELECT ({', '.join(names)}) ON {table} TO {role}")
+            connection.execute(f"GRANT SELECT ({', '.join(names)}) ON {table} TO {role}")
     try:
         with Store(postgres.replace("//counton@", f"//{role}@")) as store:
             reader = store.reader("a")
@@ -317,8 +317,8 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
             assert len(reader.releases().values) == 2
     finally:
         with looked_into(postgres) as connection:
-            connection.run(f"DROP OWNED BY {role}")
-            connection.run(f"DROP ROLE {role}")
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streams_of_events import release_events
 
 from counton import Key, PureDP, Running, Stream
 from counton.run import Job, run
@@ -44,9 +45,10 @@ def test_the_same_after_every_stop(
         if is_tallied(statistic):
             file = tmp_path / "s.db"
             if not file.exists():
-                Stream.create(file, "s", statistic=statistic, key=key, **named).close()
+                terms = strategy, named["guarantee"]
+                Stream.create(file, "s", *terms, statistic=statistic, key=key).close()
             with Stream.open(file, "s", key=key) as stream:
-                (kept,) = stream.release_events(batch)
+                (kept,) = release_events(stream, batch)
             np.testing.assert_array_equal(kept.release.value, there.release.value)
 
 

@@ -36,9 +36,9 @@ def hear(
     """
     execute = Connection.execute
 
-    def listening(self: Connection, said: str, *rows: Any) -> Any:
+    def listening(self: Connection, said: str, *rows: Any, **values: Any) -> Any:
         before(said)
-        cursor = execute(self, said, *rows)
+        cursor = execute(self, said, *rows, **values)
         after(said)
         return cursor
 

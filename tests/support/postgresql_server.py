@@ -90,7 +90,7 @@ class Server:
         """URL of an empty schema: much quicker to make than a database."""
         name = f"t{uuid.uuid4().hex}"
         with looked_into(self.url) as connection:
-            connection.run(f"CREATE SCHEMA {name}")
+            connection.execute(f"CREATE SCHEMA {name}")
         return f"{self.url}&options=-csearch_path%3D{name}"
 
 

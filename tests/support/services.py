@@ -63,9 +63,9 @@ def work(listen, deadly):
             if next(number) >= deadly:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        def executed(connection, *given):
+        def executed(connection, *given, **values):
             asked()
-            cursor = execute(connection, *given)
+            cursor = execute(connection, *given, **values)
             asked()
             return cursor
 
@@ -182,12 +182,12 @@ def copied(file: Path) -> str:
         return str(copy / Path(state).name)
     url, _, schema = state.rpartition("%3D")
     with looked_into(state) as connection:
-        connection.run(f"CREATE SCHEMA {schema}_copy")
+        connection.execute(f"CREATE SCHEMA {schema}_copy")
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = :name"
         for (table,) in [*connection.rows(tables, name=schema)]:
             new = f"{schema}_copy.{table}"
-            connection.run(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
-            connection.run(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
+            connection.execute(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
+            connection.execute(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
     return f"{url}%3D{schema}_copy"
 
 

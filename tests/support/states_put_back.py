@@ -78,7 +78,7 @@ class Server:
         """Its rows of then."""
         with looked_into(self.address) as connection:
             for table in reversed(TABLES):
-                connection.run(f"DELETE FROM {table}")  # noqa: S608 - a table
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a table
             for table, rows in saved:
                 connection.insert(table, *rows)
 
@@ -86,7 +86,7 @@ class Server:
         """As a new database."""
         with looked_into(self.address) as connection:
             for table in reversed(TABLES):
-                connection.run(f"DROP TABLE IF EXISTS {table}")
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
 #: Names of a state's tables, those first to which others lead.

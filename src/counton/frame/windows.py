@@ -331,8 +331,9 @@ class Windows:
         Windows of days have a common length in a zone that never changes its clocks.
         """
         length = self.length
-        if length is None and (np.diff(self._edges()) == self._edges()[1] - self._edges()[0]).all():
-            length = int(self._edges()[1] - self._edges()[0])
+        if length is None:
+            lengths = np.diff(self._edges())
+            length = int(lengths[0]) if (lengths == lengths[0]).all() else None
         return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.frame.options import TOP
-from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def check_shown(shown: View, definition: Description, level: float | None = None
                 f"{definition.kind} shows totals and single windows: leave it out, and ask the "
                 "release for the sum of some windows"
             )
-        check_over(shown.over, inner)
+        check_integer("over", shown.over, 1)
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
     if shown.room is not None:
@@ -148,8 +147,3 @@ def check_shown(shown: View, definition: Description, level: float | None = None
         rankings = [(seen.room or ROOM, seen.top or TOP)]
     for groups, top in rankings:
         checked_ranking_levels(groups, top if shown.ask is None else groups, level)
-
-
-def check_over(over: int, statistic: Statistic) -> int:
-    """Return the number of last steps; `InvalidInput` below 1."""
-    return check_integer("over", over, 1)

@@ -407,18 +407,6 @@ class Release:
         made = replace(made, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in)
         return made if chosen is None else made.only(None, chosen)
 
-    @property
-    def _revisions(self) -> Revisions:
-        from counton.released.revisions import versions_at_hand
-
-        return versions_at_hand(self.numbers.revisions, self.numbers.design.name)
-
-    @property
-    def _last_night(self) -> int:
-        """Number of the newest shown release; 0 if each window is released once."""
-        strategy = self.numbers.design.strategy
-        return (strategy.horizon or 0) if strategy.facts.reads_another else 0
-
     def versions(self) -> pl.DataFrame:
         """Return a table of all versions of the shown windows.
 
@@ -442,10 +430,11 @@ class Release:
         >>> found.table()["lag"].to_list(), found.versions().height
         ([2, 1, 0], 6)
         """
-        from counton.released.revisions import versions_of_cells
+        from counton.released.revisions import versions_at_hand, versions_of_cells
 
-        found, numbers, last = self._revisions, self.numbers, self._last_night
-        cut = numbers.definition.cut
+        numbers = self.numbers
+        found = versions_at_hand(numbers.revisions, numbers.design.name)
+        cut, last = numbers.definition.cut, numbers.design.strategy.horizon or 0
         if isinstance(numbers.published, CellValues):
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
@@ -619,10 +608,6 @@ class Release:
     def plot(self, **words: Unpack[ChartWords]) -> Figure:
         """Return the first chart of `figures`; a notebook displays it."""
         return next(iter(self.figures(**words).values()))
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return `table` with its default rows."""
-        return self.table()
 
     def to_pandas(self) -> Any:
         """Return `table` as a pandas data frame."""

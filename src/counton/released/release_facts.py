@@ -122,7 +122,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = people_note(definition)
-    begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
+    begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
     rule = counting_rule(definition)

@@ -245,10 +245,6 @@ class ReleasedNumbers:
             return self._period_begins[ends - 1]
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
-    def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return, for each step, the last step before its period, if periods are shown."""
-        return self._begins(steps.tolist()) if isinstance(self.over, str) else None
-
     def _request_at(self, step: int) -> TableRequest:
         """Return which table a statistic should make at a step."""
         groups = self.chosen

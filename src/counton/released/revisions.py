@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -83,13 +83,10 @@ class Revisions:
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
-    def _read_by(self, strategy: Any) -> Design[Any]:
-        """Return the design with another strategy of the same noise."""
-        return replace(self.design, strategy=strategy)
-
     def design_at(self, night: int) -> Design[AsOf]:
         """Return the design of the newest counts after a night: a step for each window."""
-        return self._read_by(AsOf(self.design.strategy, night))
+        made: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, night)))
+        return cast("Design[AsOf]", made)
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:

@@ -196,7 +196,7 @@ class EventFile(Rows):
                 if self.kind == "csv":
                     yield from csv_pieces(stream, self._header, columns, self.form)
                 else:
-                    self._refuse_utf_16(self._start())
+                    self._refuse_utf_16()
                     yield from json_pieces(stream, columns)
         except BrokenFile as error:
             raise self._refusal(error.fault) from error
@@ -207,8 +207,7 @@ class EventFile(Rows):
     def _header(self) -> list[str]:
         """Names of the columns of a CSV file."""
         try:
-            with self._content() as stream:
-                self._refuse_utf_16(re.split(rb"[\r\n]", stream.read(_LOOKED_AT))[0])
+            self._refuse_utf_16()
             with self._content() as stream:
                 found = header_of(stream, self.form)
         except BrokenFile as error:
@@ -221,8 +220,10 @@ class EventFile(Rows):
             )
         return found
 
-    def _refuse_utf_16(self, first: bytes) -> None:
-        """Refuse a text by its first bytes; JSON lines only by a mark, since each row decides."""
+    def _refuse_utf_16(self) -> None:
+        """Refuse a text by its first line; JSON lines only by a mark, since each row decides."""
+        with self._content() as stream:
+            first = re.split(rb"[\r\n]", stream.read(_LOOKED_AT))[0]
         in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
         if in_utf16 or (self.kind == "csv" and b"\0" in first):
             raise InvalidInput(
@@ -287,19 +288,16 @@ class EventFile(Rows):
             f"{remedy}"
         )
 
-    def _start(self) -> bytes:
-        if self._bytes is not None:
-            return self._bytes[:_LOOKED_AT]
-        with open(self.path, "rb") as file:
-            return file.read(_LOOKED_AT)
-
     def _content(self) -> IO[bytes]:
         """Open the file, decompressed."""
-        held, first = self._bytes, self._start()
+        held = self._bytes
+        with open(self.path, "rb") if held is None else io.BytesIO(held) as file:
+            first = file.read(_LOOKED_AT)
+        packed = self.path if held is None else io.BytesIO(held)
         if first.startswith(_GZIP):
-            return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
+            return cast(IO[bytes], gzip.open(packed))
         if _ZSTD.match(first):
-            return io.BufferedReader(Unzstd(self.path if held is None else io.BytesIO(held)))
+            return io.BufferedReader(Unzstd(packed))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
 
 

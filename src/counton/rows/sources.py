@@ -23,7 +23,7 @@ from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text, physical_us
 
 # Polars knows no zones such as +05:30, which pandas and Arrow write, and would refuse all columns
-# of a file because of one. `_plain` reads them.
+# of a file because of one. `Rows.scan` reads them.
 os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
 
 
@@ -96,21 +96,31 @@ class Rows(ABC):
         return False
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """Return columns, as text if the format has no types of its own.
+        """Return columns, as text if the format has no types of its own: texts of categories, and
+        UTC for a fixed offset such as ``+05:30``.
 
         A row's meaning depends on that row alone: no type is guessed from others. ``names`` are
         columns whose texts identify groups, users or ids.
         """
         asked = self.of_file(columns)
         self.check_columns(asked)
-        found = _plain(self.frame(asked), asked)
+        found, plain = self.frame(asked), list[pl.Expr]()
         types = found.collect_schema()
         for name in asked:
-            if types[name].is_nested() or types[name] == pl.Object:
+            dtype = types[name]
+            if dtype.is_nested() or dtype == pl.Object:
                 raise InvalidInput(
-                    f"column {name!r} of {self.name} holds {types[name]}, and only text, numbers "
+                    f"column {name!r} of {self.name} holds {dtype}, and only text, numbers "
                     "and times can be read; convert the column"
                 )
+            if isinstance(dtype, pl.Categorical | pl.Enum):
+                plain.append(pl.col(name).cast(pl.String))
+            elif isinstance(dtype, pl.Datetime) and (dtype.time_zone or "").startswith(("+", "-")):
+                utc = pl.Datetime(dtype.time_unit, "UTC")
+                plain.append(pl.col(name).to_physical().cast(utc))
+        if plain:
+            found = found.with_columns(plain)
+            types = found.collect_schema()
         for name in names:
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
@@ -173,18 +183,6 @@ class Rows(ABC):
             f"{self.name} cannot be read as {self.kind} ({reason}); correct the file, or state its "
             "format"
         )
-
-
-def _plain(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
-    """Return plain types: texts of categories, and UTC for a fixed offset such as ``+05:30``."""
-    types, found = rows.collect_schema(), list[pl.Expr]()
-    for name in columns:
-        dtype = types[name]
-        if isinstance(dtype, pl.Categorical | pl.Enum):
-            found.append(pl.col(name).cast(pl.String))
-        elif isinstance(dtype, pl.Datetime) and (dtype.time_zone or "").startswith(("+", "-")):
-            found.append(pl.col(name).to_physical().cast(pl.Datetime(dtype.time_unit, "UTC")))
-    return rows.with_columns(found) if found else rows
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:

@@ -32,7 +32,6 @@ from counton.rows.window_marks import (
     mark_rows,
     parts_of_columns,
     row_number_name,
-    says_labels,
     unreadable_part,
     with_total,
 )
@@ -151,33 +150,36 @@ def sums_by_cell(
     cell = pl.col("step")
     if domain is not None:
         cell = cell * (len(domain) + 1) + pl.col("place").cast(pl.Int64).fill_null(len(domain))
-    return _add(_place(rows, domain), cell, adds, **more)
+        rows = _place(rows, domain)
+    return _add(rows, cell, adds, **more)
 
 
-def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
+def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
     """Add the position of each row's group, null if it is not declared.
 
     It is a join, because polars' categories take seven times as long for a million names.
     """
-    if domain is None:
-        return rows
     if rows.collect_schema()["group"] != pl.String:  # categories of the domain: rows of people
         return rows.with_columns(place=pl.col("group").to_physical())
     return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
 
 
 def sums_by_label(
-    rows: pl.LazyFrame, reading: RowReading, domain: Sequence[str] | None, source: Source
+    rows: pl.LazyFrame,
+    reading: RowReading,
+    domain: Sequence[str] | None,
+    source: Source,
+    *,
+    raw: bool = False,
 ) -> pl.DataFrame:
     """Add up rows by window and label, then by position in ``domain``.
 
     This is faster than finding every row's position, but not for very many undeclared labels, all
-    of which are held. If all values are labels (`says_labels`), rows have these in place of one
-    value.
+    of which are held. ``raw``: rows have labels in place of one value (`mark_rows`).
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
     adds, by = reading.adds, [] if domain is None else ["group"]
-    if says_labels(reading):
+    if raw:
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
         each = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
@@ -437,13 +439,13 @@ def _by_cell(
                 bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain))
     # Rows that are counts are added up before: their labels are as many as they.
-    counts = any(one.kind == "count" for one in parts_of_columns(reading))
-    few_labels = (reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS) and not counts
-    labels = says_labels(reading)
+    kinds = {one.kind for one in parts_of_columns(reading)}
+    few_labels = reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS
+    few_labels, labels = few_labels and "count" not in kinds, kinds == {"label"}
     by_label = bound is None and few_labels and (domain is not None or labels)
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
-        return sums_by_label(rows, reading, domain, source)
+        return sums_by_label(rows, reading, domain, source, raw=labels)
     adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
     if bound is None:
         return collect(source, adding(rows))

@@ -83,7 +83,8 @@ def moments(
     True
     """
     column = pl.col(name)
-    _refuse_other_zone(time_format, timezone)
+    if time_format is not None:
+        _refuse_other_zone(time_format, timezone)
     missing = pl.when(column.is_null()).then(NO_TIME)
     if time_format == "epoch_ns" and dtype.is_float():
         raise InvalidInput(
@@ -204,10 +205,10 @@ def _read_back(form: str, moment: datetime) -> datetime | None:
     return None
 
 
-def _refuse_other_zone(form: str | None, timezone: str) -> None:
+def _refuse_other_zone(form: str, timezone: str) -> None:
     """Refuse a format with UTC or GMT as a word, if times would be read in another zone."""
-    word = re.search(r"\b(UTC|GMT)\b", _DIRECTIVE.sub("0", form or ""))
-    if form is None or word is None or timezone in ("UTC", "GMT", "Etc/UTC"):
+    word = re.search(r"\b(UTC|GMT)\b", _DIRECTIVE.sub("0", form))
+    if word is None or timezone in ("UTC", "GMT", "Etc/UTC"):
         return
     if not any(offset in form for offset in _OFFSETS):
         raise InvalidInput(

@@ -216,8 +216,8 @@ def mark_rows(
 ) -> pl.LazyFrame:
     """Mark the rows of a source, in its order; ``watch`` hears of further rows read.
 
-    With ``raw_labels`` labels stay, in columns ``part N``, if all values are labels
-    (`says_labels`).
+    With ``raw_labels`` labels stay, in columns ``part N``: all values are labels, so that many
+    events are equal.
 
     Returns:
         ``us``: the time in microseconds since 1970. ``step``: the window; 0 before the first, the
@@ -317,12 +317,6 @@ def mark_part(
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
-
-
-def says_labels(reading: RowReading) -> bool:
-    """Return True if the statistic reads only labels, so that many events are equal."""
-    parts = parts_of_columns(reading)
-    return bool(parts) and all(one.kind == "label" for one in parts)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:

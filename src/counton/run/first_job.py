@@ -27,7 +27,7 @@ from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
 from counton.run.new_stream import EACH_WINDOW
-from counton.state.database import state_file
+from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
 from counton.statistics.statistic import named_values
 
@@ -56,8 +56,8 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
             f"column {job.times.time!r} holds no times in a known format; name another column, or "
             f"state how its times are written, as in {field('time_format', '%d.%m.%Y')}"
         )
-    file = state_file(job.keeping.state)
-    check_places(file, file_of(job.keeping.key))
+    address, key = parse_address(job.keeping.state), job.keeping.key
+    check_places(address.file, None if key is None else file_of(key, address))
     plan = planned_job(job)
     if job.rows.covers is not None:
         covered_windows(job.rows.covers, plan.definition.cut, 0, 1, 1)  # a window at least

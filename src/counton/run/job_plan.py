@@ -167,7 +167,9 @@ class _Book:
         else:
             self._ledger = None if limit is None else Ledger(limit, unit=about)
         has_limit = store is not None and store.ledger is not None
-        self.units: list[SpentUnit] = [] if has_limit else [*of_limit(about)]
+        self.units: list[SpentUnit] = []
+        if about is not None and not has_limit:
+            self.units.append(of_limit(about))
 
     def enter(self, settled: SettledJob) -> None:
         """Add the guarantee of a planned job as an entry, unless its stream has one already."""

@@ -149,7 +149,7 @@ class JobStates(Closing):
             has_limit = store is not None and store.ledger is not None
             if about is None or has_limit or name in self.begun:
                 continue
-            counted, (limit,) = statements.kind_of(job.what), of_limit(about)
+            counted, limit = statements.kind_of(job.what), of_limit(about)
             of_people = job.people.user is not None or job.option("most") is not None
             word = "event" if job.promise.unit is None else job.promise.unit
             if counted.event in NO_EVENTS or of_people:

@@ -165,14 +165,12 @@ class Database:
                 f"state {self.label} was opened by process {self._owner}, and the forked process "
                 f"{os.getpid()} uses it too: open the state anew in each process"
             )
-        if write and self.path is not None:
-            if sqlite_file.identity(self.path) != self._file:
-                raise OldCopy(
-                    f"state {self.label} was removed or replaced while it was open, so later runs "
-                    "would not find the steps that are released now: put the file back, or open "
-                    "the new one"
-                )
-            sqlite_file.check_only_name(self.path)
+        if write and self.path is not None and sqlite_file.identity(self.path) != self._file:
+            raise OldCopy(
+                f"state {self.label} was removed or replaced while it was open, so later runs "
+                "would not find the steps that are released now: put the file back, or open "
+                "the new one"
+            )
         # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
         # writer's later without the risk of an immediate "database is locked".
         begin = "BEGIN IMMEDIATE" if write and self.is_sqlite else "BEGIN"

@@ -207,13 +207,16 @@ class Inbox(Closing):
                     held.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
                 ):
                     known = Verdict("full", {})
-                if known is None and not connection.run(
-                    _ENTER,
-                    stream=stream,
-                    batch=batch.id,
-                    digest=batch.digest,
-                    arrived=batch.arrived,
-                    answer=json.dumps(batch.answer),
+                if (
+                    known is None
+                    and not connection.execute(
+                        _ENTER,
+                        stream=stream,
+                        batch=batch.id,
+                        digest=batch.digest,
+                        arrived=batch.arrived,
+                        answer=json.dumps(batch.answer),
+                    ).rowcount
                 ):
                     known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if known is not None:
@@ -254,7 +257,7 @@ class Inbox(Closing):
         released.
         """
         for (stream, step), part in held.items():
-            connection.run(
+            connection.execute(
                 "INSERT INTO counton_inbox_parts (stream_id, step, part)"
                 " VALUES (:stream, :step, :part)"
                 " ON CONFLICT (stream_id, step) DO UPDATE SET part = excluded.part",
@@ -265,7 +268,7 @@ class Inbox(Closing):
         gone = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
         for stream, step in over.items():
             if step > 1:
-                connection.run(f"{gone} AND step < :step", stream=stream, step=step)
+                connection.execute(f"{gone} AND step < :step", stream=stream, step=step)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
@@ -300,7 +303,7 @@ class Inbox(Closing):
                 number = connection.value(
                     f"SELECT max(id) {none_yet} AND arrived < :before", **mine
                 )
-                connection.run(
+                connection.execute(
                     "UPDATE counton_inbox_waiting SET fold = :fold WHERE stream_id = :stream"
                     " AND fold IS NULL AND arrived < :before",
                     **mine,
@@ -359,7 +362,7 @@ class Inbox(Closing):
                 if row.aside != _NONE:
                     kept = {"stream_id": row.stream_id, "aside": row.aside}
                     connection.insert("counton_inbox_aside", kept)
-        if connection.run(f"DELETE {_FOLDED}", **mine) != len(fold.batches):
+        if connection.execute(f"DELETE {_FOLDED}", **mine).rowcount != len(fold.batches):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
@@ -380,14 +383,14 @@ class Inbox(Closing):
         """Forget the unreadable rows kept under these numbers, because a file holds them now."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
-                connection.run("DELETE FROM counton_inbox_aside WHERE id = :id", id=number)
+                connection.execute("DELETE FROM counton_inbox_aside WHERE id = :id", id=number)
 
     def drop_waiting(self, stream: str) -> int:
         """Delete an ended stream's waiting batches; return their number of rows, never counted."""
         with self._database.transaction(write=True) as connection:
             of = {"stream": self._stream(connection, stream)}
             rows = connection.value(f"SELECT sum(rows) {_WAITING}", **of)
-            connection.run(f"DELETE {_WAITING}", **of)
+            connection.execute(f"DELETE {_WAITING}", **of)
             return int(rows or 0)
 
     def load(self, stream: str | None = None) -> Load:
@@ -411,7 +414,7 @@ class Inbox(Closing):
         """Delete batch ids older than this time in microseconds; resent batches count again."""
         with self._database.transaction(write=True) as connection:
             said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
-            return connection.run(said, before=before)
+            return int(connection.execute(said, before=before).rowcount)
 
     def _known_verdict(
         self, connection: Connection, stream: int, id: str, digest: bytes

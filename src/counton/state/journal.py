@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.arrays import pack, unpack
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import name_alone, text, without_mask
-from counton.numbers import Releases
+from counton.numbers import Design, Releases
 from counton.privacy.value_grid import to_data
 from counton.state.database import reading
 from counton.state.sql import Connection
@@ -137,20 +137,6 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
     return values
 
 
-def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of one step's released values, from a stream's terms (its public design as
-    JSON values). A length of -1 means any.
-
-    >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
-    >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
-    ((2, 3), (-1,))
-    """
-    if "counters" in terms or "statistic" in terms:
-        return (-1,)
-    several = terms["strategy"]["strategy"] == "WindowVersions"
-    return (-1,) if several else tuple(terms["shape"])
-
-
 _ENTRIES = (
     "SELECT step, steps, unit, estimates, input_digests, std FROM counton_journal"
     " WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop ORDER BY step"
@@ -225,18 +211,25 @@ class PackedEntries:
 
 
 def read_packed(
-    connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
+    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | None
 ) -> PackedEntries:
-    """Read the rows of steps ``start..stop-1`` from the database, without decoding them."""
+    """Read the rows of steps ``start..stop-1`` from the database, without decoding them.
+
+    ``terms`` is the stream's design; None: each step's values in one row.
+    """
+    shape: tuple[int, ...] = (-1,)
+    if terms is not None:
+        shape = terms.step_shape
+        shape = shape if terms.counters is None else (-1, *shape[1:])
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
 
 
 def read(
-    connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
+    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | None = None
 ) -> Entries:
     """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs."""
-    return read_packed(connection, stream_id, start, stop, shape).entries()
+    return read_packed(connection, stream_id, start, stop, terms).entries()
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
@@ -362,7 +355,7 @@ def write_observed(
             if row is not None:
                 with reading("what was observed"):
                     block = WindowTotals.of_row(row).replace(block)
-                connection.run(f"DELETE {_BLOCK}", **place)
+                connection.execute(f"DELETE {_BLOCK}", **place)
             connection.insert("counton_observed", block.row(first, at))
 
 
@@ -382,7 +375,7 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
         kept = before.only(~np.isin(before.steps, seen.steps))
         if len(kept.steps) < len(before.steps):
             place = {"stream": seen.stream_id, "step": row.step, "shape": row.shape}
-            connection.run(f"DELETE {_BLOCK}", **place)
+            connection.execute(f"DELETE {_BLOCK}", **place)
             if len(kept.steps):
                 connection.insert("counton_observed", kept.row(row.step, row.written))
 

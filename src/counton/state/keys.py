@@ -42,7 +42,9 @@ def key_path(state: State) -> Path:
     >>> key_path("visits.db").name
     'visits.db.key'
     """
-    return beside(parse_address(state))
+    file = file_of(None, parse_address(state))
+    assert file is not None
+    return file
 
 
 def state_files(state: State, key: Kept = None) -> list[Path]:
@@ -54,38 +56,37 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key']
     """
-    file, path = parse_address(state).file, file_of(key)
-    kept = [] if file is None else [*files_of(file), Path(f"{file}.key")]
-    return kept if path is None else [*kept, path]
-
-
-def beside(state: DatabaseAddress) -> Path:
-    """Return the path of the key file beside a state's file; refuse a state on a server."""
-    if state.file is None:
-        raise WrongKey(
-            f"state {state.label} is on a server, so no key file lies beside it: give "
-            f"{field('key')}, the place of the key"
-        )
-    return Path(f"{state.file}.key")
+    address = parse_address(state)
+    kept = [] if address.file is None else [*files_of(address.file), key_path(state)]
+    named = None if key is None else file_of(key, address)
+    return kept if named is None else [*kept, named]
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
     """Load ``key``, apply the stored salt (None: none), and check the stored fingerprint."""
-    found: Key
+    path = file_of(key, database.address)
     if isinstance(key, Key):
         found = key
-    elif key is None:
-        found = _load(beside(database.address), fingerprint)
     else:
-        path = file_of(key)
-        found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
+        found = elsewhere(str(key)) if path is None else _load(path, fingerprint)
     return found if salt is None or found.fingerprint == fingerprint else found.with_salt(salt)
 
 
-def file_of(key: Kept) -> Path | None:
-    """Return the file named for a key; None if the key is in no file."""
-    if key is None or isinstance(key, Key):
+def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
+    """Return the file of a state's key, by default ``STATE.key``; None if the key is in no file.
+
+    Raises:
+        WrongKey: the key would lie beside a state on a server.
+    """
+    if isinstance(key, Key):
         return None
+    if key is None:
+        if state.file is None:
+            raise WrongKey(
+                f"state {state.label} is on a server, so no key file lies beside it: give "
+                f"{field('key')}, the place of the key"
+            )
+        return Path(f"{state.file}.key")
     given: Any = key
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
@@ -179,13 +180,11 @@ def for_creation(
             recorded a release that the state lacks, or of another state at this address.
         InvalidInput: the key file is one of the state's files.
     """
-    database = state if isinstance(state, Database) else None
+    database, kept = state if isinstance(state, Database) else None, None
     address = state.address if isinstance(state, Database) else parse_address(state)
     try:
-        file = file_of(key)
+        file = file_of(key, address)
         check_places(address.file, file)
-        if key is None:
-            file = beside(address)
         if not isinstance(state, Database):
             with suppress(NoState):
                 database = Database(state)
@@ -200,24 +199,30 @@ def for_creation(
                 said = "SELECT key_fingerprint, key_salt FROM counton_streams"
                 used = [*connection.rows(said)]
         new = file is not None and not file.exists()
-        refuse_used(
-            folder,
-            None if database is None else database.identity,
-            address.label,
-            lost=not used and not new,
-            fingerprint=None if raw is None or raw.file is None else raw.fingerprint,
-        )
+        lost, fingerprint = not (used or new), None
+        if raw is not None and raw.file is not None:
+            fingerprint = raw.fingerprint
+        if lost or fingerprint:
+            own = None if database is None else database.identity
+            refuse_used(folder, own, address.label, lost, fingerprint)
         if raw is not None:
             yield raw, database
             return
         if file is not None and new:
-            with _fresh(file) as fresh:
-                yield fresh, database
+            fresh = Key.generate()
+            kept = waiting(file, fresh.fingerprint)
+            try:
+                fresh.save(kept)
+            except OSError as error:
+                raise _unwritten_key(file, error.strerror) from error
+            yield fresh, database
+            unnamed, kept = kept, None  # the state exists now, and needs it
+            publish(unnamed, file)
             return
         found = elsewhere(str(key)) if file is None else Key.load(file)
         known = (  # either unchanged, or after the stream's salt is applied
-            kept in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
-            for kept, salt in used
+            theirs in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
+            for theirs, salt in used
         )
         if key is None and not any(known):
             raise WrongKey(
@@ -228,26 +233,12 @@ def for_creation(
                 f"{field('key', file)}"
             )
         yield found.with_salt(), database
-    except BaseException:
+    except BaseException as error:
+        if kept is not None and isinstance(error, Exception):
+            kept.unlink(missing_ok=True)
         if database is not None:
             database.close()
         raise
-
-
-@contextmanager
-def _fresh(path: Path) -> Iterator[Key]:
-    fresh = Key.generate()
-    temporary = waiting(path, fresh.fingerprint)
-    try:
-        try:
-            fresh.save(temporary)
-        except OSError as error:
-            raise _unwritten_key(path, error.strerror) from error
-        yield fresh
-    except Exception:
-        temporary.unlink(missing_ok=True)
-        raise
-    publish(temporary, path)
 
 
 def _unwritten_key(path: Path, why: str | None) -> WrongKey:
@@ -259,16 +250,15 @@ def _unwritten_key(path: Path, why: str | None) -> WrongKey:
 
 def check_places(state: Path | None, key: Path | None) -> None:
     """Refuse a state or key in a missing folder, and a key file that is a file of the state."""
-    if key is not None and not key.parent.is_dir():
-        raise _unwritten_key(key, os.strerror(errno.ENOENT))
-    if state is None:
-        return
-    if not state.parent.is_dir():
+    if state is not None and not state.parent.is_dir():
         raise RequestMismatch(
             f"state {state} cannot be created (its folder does not exist): make the folder, or "
             f"give another {field('state')}"
         )
-    if key is not None and key.resolve() in {path.resolve() for path in files_of(state)}:
+    if key is not None and not key.parent.is_dir():
+        raise _unwritten_key(key, os.strerror(errno.ENOENT))
+    beside = [] if state is None else files_of(state)
+    if key is not None and key.resolve() in {path.resolve() for path in beside}:
         raise InvalidInput(
             f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
             f"another file for the key (without {field('key')} it is {state}.key)"

@@ -237,7 +237,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 def lock(connection: Connection) -> None:
     """Wait until no other transaction on the server changes the ledger."""
     if not connection.is_sqlite:
-        connection.run("SELECT id FROM counton_database FOR UPDATE")
+        connection.execute("SELECT id FROM counton_database FOR UPDATE")
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
@@ -289,7 +289,7 @@ def enter(
     connection: Connection,
     entry: Spend,
     contribution: Contribution | None = None,
-    details: Mapping[str, Any] = MappingProxyType({}),
+    record: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Enter the guarantee of a new stream or table in the ledger, or what another program has
     spent.
@@ -307,7 +307,7 @@ def enter(
     if entry.follows is not None:
         assert contribution is not None
         refuse_not_following(entry, entries(connection))
-        _refuse_several_steps(entry.name, contribution, details)
+        _refuse_several_steps(entry.name, contribution, record)
         # Unless its last step is released, the earlier stream could go on, here or in a copy of the
         # state.
         said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
@@ -316,7 +316,8 @@ def enter(
             if row is not None:
                 terms = Design.from_dict(json.loads(row.terms))
                 horizon = terms.strategy.horizon
-                _refuse_several_steps(entry.follows, terms.contribution, json.loads(row.details))
+                other = record_in(json.loads(row.details))
+                _refuse_several_steps(entry.follows, terms.contribution, other)
         if row is None or row.step != horizon:
             raise InvalidInput(
                 f"stream {entry.follows!r} has not released the last of its steps. It may go on, "
@@ -332,15 +333,13 @@ def enter(
     connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
 
 
-def _refuse_several_steps(
-    name: str, contribution: Contribution, details: Mapping[str, Any]
-) -> None:
+def _refuse_several_steps(name: str, contribution: Contribution, record: Mapping[str, Any]) -> None:
     """Refuse to follow, or be followed by, a stream in several of whose steps a unit counts.
 
     A unit that is a person in a period is not refused here: the caller, who knows the periods,
     checks that none has steps in both streams.
     """
-    if contribution.in_one_step or record_in(details).get("per") is not None:
+    if contribution.in_one_step or record.get("per") is not None:
         return
     raise InvalidInput(
         f"one {contribution.unit} of stream {name!r} may change several steps, so it may count "
@@ -374,4 +373,4 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 def write_terms(connection: Connection, present: Ledger | None) -> None:
     """Store the limit of ``present`` with its terms; None removes it."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
-    connection.run("UPDATE counton_database SET budget_limit = :text", text=text)
+    connection.execute("UPDATE counton_database SET budget_limit = :text", text=text)

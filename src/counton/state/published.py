@@ -189,13 +189,14 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
             kept = 0  # changed readings, and withdrawn numbers, make all rows new
         said = ", ".join(f"{column} = :{column}" for column in facts)
         said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
-        if connection.run(said, stream_id=row.id, before=row.step, **facts) != 1:
+        changed = connection.execute(said, stream_id=row.id, before=row.step, **facts)
+        if changed.rowcount != 1:
             raise StreamConflict(
                 f"another process is publishing this stream, and has added step {row.step + 1:,} "
                 "already: let only one of them publish"
             )
         said = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
-        connection.run(said, stream=row.id, kept=kept)
+        connection.execute(said, stream=row.id, kept=kept)
     else:
         connection.insert(_STREAMS, facts)
     return range(kept + 1, last + 1)
@@ -211,8 +212,8 @@ def remove(connection: Connection, stream: str) -> Any:
     """Remove a stream's published rows; return its former database row or None."""
     row = find_row(connection, stream)
     if row is not None:
-        connection.run(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
-        connection.run(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
+        connection.execute(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
+        connection.execute(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
     return row
 
 
@@ -255,7 +256,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         listed = 'step, "group", estimate, window_estimate' if plain else "DISTINCT step"
         found = connection.execute(
             f"SELECT {listed} FROM counton_releases WHERE stream = :stream ORDER BY step",
-            {"stream": chosen},
+            stream=chosen,
         )
         names = [column[0] for column in found.description]
         columns = [list(column) for column in zip(*found.fetchall(), strict=True)]

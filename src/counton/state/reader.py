@@ -54,7 +54,7 @@ class JournalReader:
         """Build a reader from a stream's database row."""
         #: Name of the stream in its database, and public fingerprint of the stream's key.
         self.name, self.key_fingerprint = str(row.name), str(row.key_fingerprint)
-        self._database, self._row, self._kept = database, row, key
+        self._database, self._row, self._kept, self._step = database, row, key, int(row.step)
         self._design, self._details, self._shown = design, dict(details), False
 
     @property
@@ -74,8 +74,8 @@ class JournalReader:
 
     @property
     def step(self) -> int:
-        """Number of released steps when the reader was made."""
-        return int(self._row.step)
+        """Number of released steps: by this writer, or when the reader was made."""
+        return self._step
 
     @cached_property
     def statistic(self) -> Statistic | None:
@@ -116,7 +116,7 @@ class JournalReader:
                 f"released steps 1 to {step}: ask only for these"
             )
         with self.database.transaction(write=False) as connection:
-            return journal.read_packed(connection, self._row.id, start, stop, saved_shape(terms))
+            return journal.read_packed(connection, self._row.id, start, stop, terms)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
@@ -135,7 +135,10 @@ class JournalReader:
 
         own = self.statistic
         if own is None:
-            raise self._no_statistic("readings")
+            raise InvalidInput(
+                f"stream {self.design.name!r} has counts and no statistic, so it has no readings: "
+                "ask for its releases"
+            )
         if read_as is not None and not read_as.allows(own):
             raise InvalidInput(
                 f"read_as is another statistic than {own!r}, the statistic of stream "
@@ -227,14 +230,3 @@ class JournalReader:
     def _source_key(self) -> bytes:
         """The stream's key for digests of counted files."""
         return self._key.derive(b"sources", self._row.name.encode())
-
-    def _no_statistic(self, what: str) -> InvalidInput:
-        return InvalidInput(
-            f"stream {self.design.name!r} has counts and no statistic, so it has no {what}: ask "
-            "for its releases"
-        )
-
-
-def saved_shape(terms: Design) -> tuple[int, ...]:
-    """Return the shape of one step in the journal; -1 means any length."""
-    return terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -99,11 +99,13 @@ def enter(
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    counter.design = with_unit(units.known_in(connection), counter.design, details.text)
+    record = record_in(json.loads(details.text))
+    counter.design = with_unit(units.known_in(connection), counter.design, record)
     terms = counter.design
-    unit, relation = unit_in_ledger(terms, details.text), terms.contribution.relation
-    spend = Spend(name, terms.guarantee, unit, relation, follows)
-    ledger.enter(connection, spend, terms.contribution, details.values())
+    window = (terms.statistic or {}).get("window")
+    unit = units.by_its_clock(terms.contribution.unit, record, window)
+    spend = Spend(name, terms.guarantee, unit, terms.contribution.relation, follows)
+    ledger.enter(connection, spend, terms.contribution, record)
     connection.insert(
         "counton_streams",
         {
@@ -127,17 +129,7 @@ def enter(
     return row
 
 
-def unit_in_ledger(terms: Design, details: str) -> str:
-    """Return the name under which the ledger counts a stream's protected unit."""
-    window = None if terms.statistic is None else terms.statistic.get("window")
-    try:
-        record = record_in(json.loads(details))
-    except ValueError:  # details were altered, which verify reports
-        record = {}
-    return units.by_its_clock(terms.contribution.unit, record, window)
-
-
-def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
+def with_unit(known: Iterable[units.SpentUnit], terms: Design, record: Mapping[str, Any]) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
@@ -148,8 +140,7 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
         default = statistic.contribution(batched=batched).unit
         if given == default and "unit" not in statistic.parameters:
             stated = None
-    kind = units.kind_of(terms.statistic, json.loads(details))
-    unit = units.unit_word(known, kind, stated, default)
+    unit = units.unit_word(known, units.kind_of(terms.statistic, record), stated, default)
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
@@ -171,7 +162,7 @@ def write_seal(connection: Connection, row: Any, key: Key, step: int, details: s
     remembered = memory_digest(connection, row.id)
     sealed = seal_of(key, row.name, step, details, remembered)
     said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
-    connection.run(said, stream=row.id, sealed=sealed)
+    connection.execute(said, stream=row.id, sealed=sealed)
     return remembered
 
 
@@ -261,8 +252,7 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
         return
     digest = None
     with suppress(StateError):  # the reading of that step raises it again
-        shape = journal.shape_of(json.loads(row.terms))
-        released = journal.read(connection, row.id, row.step, row.step + 1, shape)
+        released = journal.read(connection, row.id, row.step, row.step + 1)
         digest = release_digest(key, row.name, row.step, released.values[0])
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(

@@ -255,10 +255,10 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
             "was released here: run the same command again"
         )
     for kind, period in change.replaced:
-        connection.run(f"DELETE {_PERIOD}", stream=stream_id, of_kind=kind, period=period)
+        connection.execute(f"DELETE {_PERIOD}", stream=stream_id, of_kind=kind, period=period)
     for kind, first in change.forgotten:
         older = f"DELETE {_OF_KIND} AND period < :first"
-        connection.run(older, stream=stream_id, of_kind=kind, first=first)
+        connection.execute(older, stream=stream_id, of_kind=kind, first=first)
     if not change.added:
         return
     parts = connection.rows(

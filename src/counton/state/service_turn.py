@@ -68,7 +68,7 @@ class Turn(Closing):
             self._streams = {row.id: row.name for row in found if row.name in self._names}
             new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
             for id in self._streams:
-                connection.run(new, id=id)
+                connection.execute(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
         """Take or renew every turn (right to count and release) that this process can have, and
@@ -104,7 +104,7 @@ class Turn(Closing):
                         "UPDATE counton_turns SET holder = '', until = now()"
                         " WHERE id = ANY(:left) AND holder = :me"
                     )
-                    connection.run(given, left=left, me=self._me)
+                    connection.execute(given, left=left, me=self._me)
                 mine = connection.rows(asked, me=self._me, lasts=self._lasts, wanted=wanted)
                 return frozenset(self._streams[row.id] for row in mine)
         except CountonError:  # an unreachable server gives no turn
@@ -127,5 +127,5 @@ class Turn(Closing):
             ended = "UPDATE counton_turns SET until = now() WHERE holder = :me"
             # A turn ends by itself if this fails.
             with suppress(CountonError), self._database.transaction(write=True) as connection:
-                connection.run(ended, me=self._me)
+                connection.execute(ended, me=self._me)
         self._database.close()

@@ -40,7 +40,7 @@ class Connection:
     >>> connection = Connection(driver, is_sqlite=True)
     >>> connection.script("CREATE TABLE seen (step BIGINT, body {bytes})")
     >>> connection.insert("seen", {"step": 1, "body": b"one"}, {"step": 2, "body": b"two"})
-    >>> connection.run("DELETE FROM seen WHERE step > :last", last=1)
+    >>> connection.execute("DELETE FROM seen WHERE step > :last", last=1).rowcount
     1
     >>> connection.one("SELECT * FROM seen").body
     b'one'
@@ -51,20 +51,18 @@ class Connection:
     is_sqlite: bool
     _cursors: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet, init=False)
 
-    def execute(self, statement: str, *rows: Mapping[str, Any]) -> Any:
-        """Run a statement, once for each row of values by name; return its cursor."""
+    def execute(self, statement: str, *rows: Mapping[str, Any], **values: Any) -> Any:
+        """Run a statement with values by name, or once for each of several rows of values; return
+        its cursor, whose ``rowcount`` is the number of changed rows.
+        """
         text = statement if self.is_sqlite else _for_server(statement)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
         if len(rows) > 1:
             cursor.executemany(text, rows)
         else:
-            cursor.execute(text, rows[0] if rows else {})
+            cursor.execute(text, *(rows or (values,)))
         return cursor
-
-    def run(self, statement: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Run a statement, once for each row of values; return how many rows it changed."""
-        return int(self.execute(statement, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
         """Add rows, which all have the columns of the first, to a table."""
@@ -82,7 +80,7 @@ class Connection:
 
     def rows(self, statement: str, **values: Any) -> Iterator[Any]:
         """Run a SELECT with values by name; return its rows, with their columns as attributes."""
-        cursor = self.execute(statement, values)
+        cursor = self.execute(statement, **values)
         return map(_row_of(*(column[0] for column in cursor.description)), cursor)
 
     def first(self, statement: str, **values: Any) -> Any:

@@ -129,15 +129,6 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
             left.unlink(missing_ok=True)
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """Return numbers that are equal for all paths to the same file; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def check(path: Path) -> None:
     """Refuse a damaged or foreign file, which SQLite would notice too late or never; and one that
     other users may read.
@@ -166,7 +157,7 @@ def check(path: Path) -> None:
             f"{path} is a SQLite file of another program (application_id {header.application_id}), "
             "not a state: give another path"
         )
-    check_only_name(path)  # SQLite's opening might merge a log
+    identity(path)  # SQLite's opening might merge a log
     # While a log waits to be merged the file may be short: its pages are in the log. SQLite itself
     # notices missing whole pages.
     if size % header.page_bytes and not log:
@@ -182,13 +173,17 @@ def check(path: Path) -> None:
         )
 
 
-def check_only_name(path: Path) -> None:
-    """Refuse a file with several hard links.
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return numbers that are equal for all paths to the same file; None if there is no file.
+    Refuse a file with several hard links.
 
     SQLite looks for its log beside the name under which the file was opened. Releases made under
     one name would be unknown under another until the log is merged.
     """
-    found = path.stat()
+    try:
+        found = path.stat()
+    except OSError:
+        return None
     if found.st_nlink > 1:
         # A process that makes the state links its name before it removes the temporary name; a
         # process
@@ -205,6 +200,7 @@ def check_only_name(path: Path) -> None:
             "may be unknown under another: remove the other names, but keep the name that has a "
             "log (NAME-wal) beside it; symbolic links do no harm"
         )
+    return found.st_dev, found.st_ino
 
 
 def create(path: Path) -> None:

@@ -183,7 +183,7 @@ class Witness:
             ledger.lock(connection)
             old = None if self.missing or self.file == new else self.file
             self._begin(connection, old, new, accept or self.folder == NONE)
-        connection.run("UPDATE counton_database SET witness = :folder", folder=folder)
+        connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
         self.folder, self.file = folder, new
 
     def _begin(
@@ -457,7 +457,7 @@ def refuse_used(
         lost: whether the state has no streams, and its key is not new.
         fingerprint: fingerprint of a key that is used as it is; None if the key is derived.
     """
-    if folder in (None, NONE) or not (lost or fingerprint):
+    if folder in (None, NONE):
         return
     for path in sorted(Path(str(folder)).glob("*.witness")):
         if path.stem == own:

@@ -9,8 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import Number
 from counton.base.private import Private
@@ -118,12 +116,12 @@ class Store(Closing):
             StreamConflict: another process holds the lock.
         """
         with self.database.transaction(write=True) as connection:
-            connection.run(records.TAKE, name=name, further=1)
+            connection.execute(records.TAKE, name=name, further=1)
             row = records.find(connection, name)
             public = facts.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
             said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
-            connection.run(said, stream=row.id, details=public.text)
+            connection.execute(said, stream=row.id, details=public.text)
         return int(row.step)
 
     @property
@@ -381,11 +379,13 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
     if row.step and not refused:
         hidden = "counters" in terms  # for such streams the values would not say which cells show
         hidden |= "statistic" in terms  # its cells mean nothing without a reading
-        shape = journal.shape_of(terms)
-        released = journal.read(connection, row.id, row.step, row.step + 1, shape)
+        released = journal.read(connection, row.id, row.step, row.step + 1)
+        values = None if hidden else released.values[0]
+        if values is not None and terms["strategy"]["strategy"] != "WindowVersions":
+            values = values.reshape(terms["shape"])
         last = {
             "step": row.step,
-            "values": None if hidden else np.asarray(released.values[0]).tolist(),
+            "values": None if values is None else values.tolist(),
             "std": released.std,
         }
         if "statistic" in terms:  # readings may have units of their own

@@ -23,7 +23,7 @@ from counton.base.errors import (
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
 from counton.noise import Key
-from counton.numbers import Counter, Design, Releases, StepRelease
+from counton.numbers import Counter, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
 from counton.numbers.noise_ahead import SealedNoise
 from counton.numbers.releases import Window, window_of
@@ -35,11 +35,10 @@ from counton.state import keys as keyfile
 from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.reader import JournalReader, saved_shape
+from counton.state.reader import JournalReader
 from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
-from counton.statistics.event_steps import ends_of
 from counton.statistics.tally_statistic import (
     TallyStatistic,
     is_tallied,
@@ -48,8 +47,7 @@ from counton.statistics.tally_statistic import (
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.statistics.readings import Reading, Readings
-    from counton.statistics.statistic import Events, Statistic
+    from counton.statistics.statistic import Statistic
 
 
 #: What to give in place of inputs of another shape.
@@ -73,11 +71,8 @@ class Amounts(NamedTuple):
 class Stream(JournalReader, Closing):
     """A series of releases kept in a database: what was released stays released, after any crash.
 
-    A stream holds counts, or a statistic whose cells are counted. For a statistic, `release_events`
-    takes events, and `readings` returns the results. If the order of events does not matter,
-    `release_many` takes the changes of cells, as it takes counts. If the statistic computes cells
-    only when a reader requests them, the stream stores the events alone; the noise of a cell then
-    depends on key, cell and step.
+    A stream holds counts, or a statistic whose cells are counted. `release_many` takes the changes
+    of a statistic's cells, as it takes counts, and `readings` returns the results.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the process
     that opens a stream takes it over, and the former writer gets ``StreamConflict`` at its next
@@ -87,9 +82,9 @@ class Stream(JournalReader, Closing):
     function of key and step, and the journal (the table of releases) is written before anything is
     shown.
 
-    The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
-    the data. The key is not in it. An old copy of the state lacks later steps; the witness, a file
-    away from the state that records the last step, shows this, and the copy is refused.
+    The state holds exact sums, and for some statistics users: it is as secret as the data. The key
+    is not in it. An old copy of the state lacks later steps; the witness, a file away from the
+    state that records the last step, shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -113,7 +108,7 @@ class Stream(JournalReader, Closing):
         """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key, self._strategy = key, strategy
         self._witness, self._epoch = witness, int(row.writer_epoch)
-        self._step, self._forgotten = int(row.step), int(row.forgotten)
+        self._forgotten = int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
         self._noted = Mark(row.key_fingerprint, row.name, 0)  # known to the witness
@@ -142,7 +137,6 @@ class Stream(JournalReader, Closing):
         details: Mapping[str, Any] | None = None,
         counters: Guarantee | None = None,
         statistic: Statistic | None = None,
-        batched: bool = True,
         follows: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
@@ -169,7 +163,6 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            batched: a step of the statistic may have any number of events; see `Running.start`.
             follows: name of an earlier stream of this state that has released its last step. State
                 it only if no unit counts in both streams: the ledger then counts the larger of
                 their guarantees, and not the sum. Use it for units that are in one step of one
@@ -213,7 +206,7 @@ class Stream(JournalReader, Closing):
 
                 found = None if counters is None else (shape, counters)
                 counter = counter_of(
-                    statistic, strategy, guarantee, batched=batched, found=found, **named
+                    statistic, strategy, guarantee, batched=True, found=found, **named
                 )
             if database is None:
                 assert not isinstance(place, Database)
@@ -264,7 +257,7 @@ class Stream(JournalReader, Closing):
                 records.check_text_name(name)
                 # Drawn at random, so that two processes that begin from one number differ.
                 further = 1 + secrets.randbelow(2**32)
-                if not connection.run(records.TAKE, name=name, further=further):
+                if not connection.execute(records.TAKE, name=name, further=further).rowcount:
                     raise records.no_such_stream(connection, database, name)
                 row = records.find(connection, name)
                 held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
@@ -298,16 +291,6 @@ class Stream(JournalReader, Closing):
             )
         self._settle()  # the last release is recorded before it is shown
         return self._database
-
-    @property
-    @override
-    def step(self) -> int:
-        return self._step
-
-    @property
-    @override
-    def design(self) -> Design:
-        return self._counter().design
 
     @property
     def totals_apart(self) -> list[str]:
@@ -391,83 +374,6 @@ class Stream(JournalReader, Closing):
             self._settle()
             return None
 
-    def release_events(
-        self,
-        events: Events,
-        stops: Sequence[int] | NDArray[np.int64] | None = None,
-        *,
-        first_step: int | None = None,
-    ) -> Readings:
-        """Release consecutive steps of a statistic, with its events, in one transaction.
-
-        A step that is released already is answered from the journal (the table of releases), so a
-        caller who does not know whether an earlier call succeeded may repeat it.
-
-        Args:
-            events: the events of all steps, in the order in which they happened.
-            stops: for each step the number of events up to its end. By default all events form one
-                step if steps are batches; else each event is a step.
-            first_step: number that the first of these steps is meant to have; see `release`.
-
-        Raises:
-            InvalidInput: the events do not fit the statistic, or break its bounds; stops do not
-                ascend to ``len(events)``; a step has too many events. Nothing is released.
-            ReplayMismatch: a released step was released with other events.
-            HorizonExceeded: the strategy serves no more steps.
-            StreamConflict: another process took the stream over, or holds the lock.
-            StateError: an earlier release was interrupted half-way: open the stream again.
-
-        >>> from counton import PureDP
-        >>> from counton.statistics import Average
-        >>> from counton.strategies import Binary
-        >>> state, terms = "ages.db", (Binary(31), PureDP(1))
-        >>> ages = Average(0, 100, resolution=1)
-        >>> with Stream.create(state, "ages", *terms, statistic=ages) as stream:
-        ...     (first,) = stream.release_events([31, 54, 27])
-        >>> with Stream.open(state, "ages") as stream:
-        ...     (again,) = stream.release_events([31, 54, 27], first_step=1)
-        ...     stream.step, again["mean"] == first["mean"]
-        (1, True)
-        """
-        with self._turn.take():
-            steps = self._release(Addition(self._changes(events, stops)), first_step).steps
-            return self.readings(steps.start, steps.stop)
-
-    def _changes(
-        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
-        """Return what the events of each step add to the cells."""
-        if (statistic := self.statistic) is None:
-            raise self._no_statistic("release_events")
-        batched = bool((self.design.statistic or {}).get("batched"))
-        ends = ends_of(statistic, events, stops, batched=batched, name=self.name)
-        return statistic.begin().take(events, ends)
-
-    def check_events(
-        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
-    ) -> None:
-        """Refuse events that differ from those with which the first steps were released; release
-        nothing.
-
-        Args:
-            events: the events from the first step on, in the order in which they happened.
-            stops: as for `release_events`, for released steps only.
-
-        Raises:
-            InvalidInput: ``stops`` do not ascend to ``len(events)``, or name more steps than are
-                released.
-            ReplayMismatch: a step was released with other events.
-        """
-        with self._turn.take():
-            changes = self._changes(events, stops)
-            if len(changes) > self._step:
-                raise InvalidInput(
-                    f"{len(changes):,} steps are given, but stream {self.name!r} has released "
-                    f"{self._step:,}: give only the released steps"
-                )
-            if len(changes):
-                self._release(Addition(changes), 1)
-
     @property
     def amounts(self) -> Private[Amounts]:
         """The sizes of the stream's exact sums so far. Secret."""
@@ -498,20 +404,11 @@ class Stream(JournalReader, Closing):
                     " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
                 )
                 own = {"stream": self._row.id, "epoch": self._epoch, "step": self._step}
-                if connection.run(said, **own, details=facts.text) != 1:
+                if connection.execute(said, **own, details=facts.text).rowcount != 1:
                     raise self._taken_over()
                 facts.write(connection, self._row.id, self._sealed_details)
                 records.write_seal(connection, self._row, self._key, self._step, facts.text)
             self._sealed_details, self._details = facts.text, facts.values()
-
-    def reading(self, step: int | None = None) -> Reading:
-        """Return the statistic's result at a released step; None means the last step.
-
-        Raises:
-            InvalidInput: the step is not released.
-        """
-        step = self._step if step is None else check_integer("step", step, 1, self._step)
-        return self.readings(step, step + 1)[0]
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """Return the noisy sum over the steps start + 1 to stop, for each cell, with intervals.
@@ -549,15 +446,13 @@ class Stream(JournalReader, Closing):
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self._step})"
 
-    def _mark(self, step: int) -> Mark:
-        return Mark(self.key_fingerprint, self.name, step, self._forgotten)
-
     def _settle(self, digest: str | None = None) -> None:
         """Record the last release, of this digest, in the witness; None: if a killed process left
         it out.
         """
-        step, at = self._step, self._mark(self._step)
-        if self._noted == at:
+        step = self._step
+        at = self._noted._replace(step=step, forgotten=self._forgotten)
+        if at == self._noted:
             return
         if digest is None and self._witness.is_behind(at):
             with self._database.transaction(write=False) as connection:
@@ -604,8 +499,7 @@ class Stream(JournalReader, Closing):
             return self._advance(counter, grid, addition, also)
         old, stop = grid[:known], first + known
         with self._database.transaction(write=False) as connection:
-            stored = saved_shape(counter.design)
-            entries = journal.read(connection, self._row.id, first, stop, stored)
+            entries = journal.read(connection, self._row.id, first, stop, counter.design)
         if entries.values.shape != old.shape:
             raise ReplayMismatch(
                 f"steps {first} to {stop - 1} were released from inputs of another shape than "
@@ -651,7 +545,7 @@ class Stream(JournalReader, Closing):
             if counter.step != self._step:
                 self._ready = None
             raise
-        self._ready, self._step = counter, counter.step
+        self._ready, self._step, self._design = counter, counter.step, counter.design
         if rows:
             self._settle(digest)
             self._last_std = {self._step: float(std[-1])}
@@ -671,6 +565,7 @@ class Stream(JournalReader, Closing):
                 recorded more than this state has, or cannot be written.
         """
         number, step = self._row.id, counter.step
+        before = self._noted._replace(step=self._step, forgotten=self._forgotten)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
         arrivals = addition.arrivals or self._arrivals
         remembers = bool(sources) or labels is not None or remembered is not None
@@ -679,7 +574,7 @@ class Stream(JournalReader, Closing):
             kept = self._remembered
             if not (kept or remembers):  # otherwise it is sealed below
                 kept = records.memory_digest(connection, number)
-            advanced = connection.run(
+            advanced = connection.execute(
                 "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed,"
                 " forgotten = :forgotten, arrived = :arrived, late = :late"
                 " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
@@ -692,14 +587,14 @@ class Stream(JournalReader, Closing):
                 sealed=records.seal_of(self._key, self.name, step, self._sealed_details, kept),
                 **arrivals._asdict(),
             )
-            if advanced != 1:
+            if advanced.rowcount != 1:
                 raise self._taken_over()
             self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
                 if not self._step:
                     self._witness.refuse_forgotten(connection, beginning=self.name)
-                self._witness.check(connection, number, self._mark(self._step))
-                self._witness.reserve(self._mark(step))
+                self._witness.check(connection, number, before)
+                self._witness.reserve(before._replace(step=step))
                 connection.insert("counton_journal", *rows)
             journal.write_observed(connection, number, addition.observed, self._step)
             if also is not None:
@@ -713,7 +608,7 @@ class Stream(JournalReader, Closing):
             if remembered is not None:
                 marks.write(connection, number, remembered, marks.subkey(self._key, self.name))
                 if remembered.forgets:
-                    self._witness.reserve(self._mark(self._step))
+                    self._witness.reserve(before)
             if remembers:
                 kept = records.write_seal(
                     connection, self._row, self._key, step, self._sealed_details
@@ -771,5 +666,5 @@ class NoiseTable:
         """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
         mine = {"stream_id": self.stream_id}
         with suppress(CountonError), self.database.transaction(write=True) as connection:
-            connection.run(f"DELETE {_OF_CELL}", stream=self.stream_id, cell=cell)
+            connection.execute(f"DELETE {_OF_CELL}", stream=self.stream_id, cell=cell)
             connection.insert("counton_noise", *(row._asdict() | mine for row in rows))

@@ -60,7 +60,7 @@ class Facts(NamedTuple):
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
                 continue
-            connection.run(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
+            connection.execute(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
             for part, block in enumerate(names.blocks()):
                 row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
                 connection.insert("counton_names", row)

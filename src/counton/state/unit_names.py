@@ -139,9 +139,8 @@ def protects_users(record: Mapping[str, Any]) -> bool:
     return record.get("user") is not None or record.get("moves") is not None
 
 
-def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
-    """Return "event", "user", "edge" or "letter"; None if the public facts do not say."""
-    record = record_in(details)
+def kind_of(saved: Mapping[str, Any] | None, record: Mapping[str, Any]) -> str | None:
+    """Return "event", "user", "edge" or "letter"; None if the options do not say."""
     if protects_users(record):
         return "user"
     if saved is not None:
@@ -161,30 +160,27 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
             saved = json.loads(row.terms).get("statistic")
-            kinds[row.name] = kind_of(saved, json.loads(row.details))
+            kinds[row.name] = kind_of(saved, record_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
     limit = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
-    return [*of_limit(about, found), *found]
+    return found if about is None else [of_limit(about, found), *found]
 
 
-def of_limit(about: str | None, released: Iterable[SpentUnit] = ()) -> list[SpentUnit]:
-    """Return the unit that a limit protects, as a list; empty if the limit holds for units of any
-    kind.
+def of_limit(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
+    """Return the unit that a limit protects.
 
     The unit's name is ``about``. Its kind is the name itself for "event", "edge" or "letter", and
     "user" for a word for people or a period of somebody. For any other name the kind is that of the
     first unit in ``released`` with this name, or `OPEN` if there is none.
 
-    >>> [of_limit(about)[0].kind for about in ("move", "Person", "move's week", "event")]
+    >>> [of_limit(about).kind for about in ("move", "Person", "move's week", "event")]
     ['row or user', 'user', 'user', 'event']
-    >>> of_limit("move", [SpentUnit("moves", "move", "event")])[0].kind
+    >>> of_limit("move", [SpentUnit("moves", "move", "event")]).kind
     'event'
     """
-    if about is None:
-        return []
     word = base_unit(about)
     if about in _NO_USERS:
         kind = about
@@ -193,4 +189,4 @@ def of_limit(about: str | None, released: Iterable[SpentUnit] = ()) -> list[Spen
     else:
         kinds = (one.kind for one in released if one.kind and base_unit(one.unit) == word)
         kind = next(kinds, OPEN)
-    return [SpentUnit("limit of the ledger", about, kind)]
+    return SpentUnit("limit of the ledger", about, kind)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -44,9 +45,10 @@ from counton.state import journal, records
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
-from counton.state.reader import saved_shape
 from counton.state.sql import Connection
 from counton.state.state_witness import Mark, Witness, latest_witness, position_of
+from counton.state.stream_facts import record_in
+from counton.state.unit_names import by_its_clock
 
 #: Values recomputed at once.
 _CHUNK = 2**20
@@ -121,7 +123,7 @@ def verify(
     """
     given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
     for place_of_key in given:
-        keyfile.file_of(place_of_key)  # refuses the text of a key in place of its place
+        keyfile.state_files(state, place_of_key)  # refuses the text of a key in place of its place
     database = Database(state)
     try:
         known = _read(database, witness)  # before the state
@@ -369,9 +371,8 @@ class _Recomputation:
 
     def _read_values(self, steps: range) -> journal.Entries:
         """Return the journal's values of these steps, shape (steps, *shape of a step)."""
-        shape = saved_shape(self._terms)
         with self._database.transaction(write=False) as connection:
-            return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
+            return journal.read(connection, self._row.id, steps.start, steps.stop, self._terms)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
         """Release ``inputs`` (shape (steps, *shape)) with ``again``; compare with the journal."""
@@ -405,7 +406,11 @@ class _Recomputation:
             )
         else:
             self._checks.append(f"the ledger has its guarantee: {terms.guarantee}")
-        unit = records.unit_in_ledger(terms, self._row.details)
+        record: Mapping[str, Any] = {}
+        with suppress(ValueError):  # altered details are reported elsewhere
+            record = record_in(json.loads(self._row.details))
+        window = (terms.statistic or {}).get("window")
+        unit = by_its_clock(terms.contribution.unit, record, window)
         relation = terms.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(
