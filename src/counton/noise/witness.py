@@ -148,11 +148,11 @@ class WitnessFile:
             ValueError: the content is no list of entries.
         """
         with _alone_with(self.path, [entry] if make else None) as (descriptor, before):
-            same, others = _of(entry, parse_entries(before))
+            same, others, latest = _among(entry, parse_entries(before))
             other = next((int(old["step"]) for old in same if not agrees(old)), None)
             further = any(old["step"] > entry["step"] for old in same)  # another writer's
             if other is None and not further:
-                _write(descriptor, before, _text([*others, _with_past(entry, same)]))
+                _write(descriptor, before, _text([*others, latest]))
         return other
 
     def reserve(self, entry: dict[str, Any]) -> None:
@@ -161,12 +161,12 @@ class WitnessFile:
         If its key and stream have no entry yet, one of step 0 is written: nothing is released.
         """
         with _alone_with(self.path) as (descriptor, before):
-            same, others = _of(entry, parse_entries(before))
+            same, others, latest = _among(entry, parse_entries(before))
             if not same:  # record the stream before its first release
                 known = [*others, {**entry, "step": 0, "digest": ""}]
                 _write(descriptor, before, _text(known))
                 before = _text(known)
-            room = b" " * (len(_text([*others, _with_past(entry, same)])) - len(before))
+            room = b" " * (len(_text([*others, latest])) - len(before))
             # Rewrite the same bytes where they fit: an error shows that the file cannot be written.
             data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
             if os.pwrite(descriptor, data, place) != len(data):
@@ -177,31 +177,30 @@ class WitnessFile:
 def merge_entries(entries: Entries, known: Entries) -> Entries:
     """Merge new entries into known ones: of each key and stream the largest step stays."""
     for entry in entries:
-        same, others = _of(entry, known)
+        same, others, latest = _among(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
-            known = [*others, _with_past(entry, same)]
+            known = [*others, latest]
     return known
 
 
-def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split ``known`` into the entries with the key and stream of ``entry``, and all others."""
-    same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
-    return same, [old for old in known if old not in same]
+def _among(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries, dict[str, Any]]:
+    """Split ``known`` into entries with the key and stream of ``entry``, and all others.
 
-
-def _with_past(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add to an entry what older entries of the stream (``same``) have recorded: digests of earlier
-    releases, and how often people were forgotten.
+    The third result is the entry with what the first have recorded: digests of earlier releases,
+    and how often the stream forgot.
     """
+    same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
+    others = [old for old in known if old not in same]
     if "past" not in entry:
-        return entry
+        return same, others, entry
     past = {step: said for old in same for step, said in old["past"]}
     past |= {old["step"]: old["digest"] for old in same if 0 < old["step"] < entry["step"]}
-    return {
+    latest = {
         **entry,
         "forgotten": max(old["forgotten"] for old in [entry, *same]),
         "past": [[*one] for one in sorted(past.items())][-PAST:],
     }
+    return same, others, latest
 
 
 def _write(descriptor: int, before: bytes, text: bytes) -> None:

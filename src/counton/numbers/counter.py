@@ -297,7 +297,7 @@ class Counter:
         if step not in window:
             window = range(step, step + 1)
         if self._std_window != window:
-            self._std_window, self._stds = window, self.std(window)
+            self._std_window, self._stds = window, self.design.errors.std(window)
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:

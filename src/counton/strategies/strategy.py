@@ -32,7 +32,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -142,11 +141,6 @@ class NoiseView(NamedTuple):
     run: Callable[[int, range], Integers]
 
 
-@lru_cache(maxsize=64)
-def _arguments(made: type) -> tuple[str, ...]:
-    return tuple(inspect.signature(made).parameters)
-
-
 class Strategy(ABC):
     """A measurement matrix C for the steps of a stream or a training run, or the cells of a table.
 
@@ -158,6 +152,7 @@ class Strategy(ABC):
 
     sources: tuple[str, ...] = ()
     saved_name: ClassVar[str]
+    _arguments: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -165,6 +160,7 @@ class Strategy(ABC):
             cls.saved_name = cls.__name__
         if "__init__" in vars(cls):
             setattr(cls, "__init__", explain_calls(vars(cls)["__init__"]))  # noqa: B010 - for mypy
+        cls._arguments = tuple(inspect.signature(cls).parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -172,7 +168,7 @@ class Strategy(ABC):
 
         The default are the attributes named like the constructor's arguments.
         """
-        values = {name: getattr(self, name) for name in _arguments(type(self))}
+        values = {name: getattr(self, name) for name in self._arguments}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -782,9 +778,9 @@ class TableStrategy(Strategy):
             InvalidInput: another relation than "add_remove" and "move".
         """
         if relation == "add_remove":
-            l1 = self.l1_sensitivity()
+            l1 = self.largest_column(1)
             entries = ((1, l1),) if self.unit_columns else None
-            return Sensitivity(l1, self.squared_sensitivity(), entries)
+            return Sensitivity(l1, self.largest_column(2), entries)
         if relation != "move":
             raise InvalidInput(
                 f"relation is {relation!r}; a unit of a table is added or removed, or moved to "

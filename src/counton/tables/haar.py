@@ -24,7 +24,13 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.lines.line_strategy import LATTICE_BITS, check_cells, check_name, on_lattice
+from counton.base.exact import check_integer
+from counton.strategies.lines.line_strategy import (
+    LARGEST_CELLS,
+    LATTICE_BITS,
+    check_name,
+    on_lattice,
+)
 from counton.strategies.strategy import Norm
 from counton.tables.tree_law import TreeLaw, binary_radices
 from counton.tables.weighted_tree import WeightedTree
@@ -47,7 +53,7 @@ class Haar(WeightedTree):
     sources = ("wavelets", "ranges")
 
     def __init__(self, cells: int, weights: tuple[int, ...], name: str = "haar") -> None:
-        self.cells = check_cells(cells)
+        self.cells = check_integer("cells", cells, 1, LARGEST_CELLS)
         self.height = len(binary_radices(cells))
         if len(weights) != self.height + 1 or min(weights) < 1:
             raise InvalidInput(
@@ -73,7 +79,7 @@ class Haar(WeightedTree):
         >>> round(strategy.squared_sensitivity() / strategy.weights[0] ** 2 * 3, 10)
         13.0
         """
-        height = len(binary_radices(check_cells(cells)))
+        height = len(binary_radices(check_integer("cells", cells, 1, LARGEST_CELLS)))
         # total^2 = 3 difference^2 + 1, Pell's equation: its solutions are the best approximations.
         total, difference = 2, 1
         while 2 * total + 3 * difference <= 1 << bits:
@@ -90,7 +96,7 @@ class Haar(WeightedTree):
         # There a coefficient, half the difference of the means of two subtrees, has noise in
         # inverse proportion to the number of cells below it. In sums instead of means all
         # measurements have the same noise.
-        height = len(binary_radices(check_cells(cells)))
+        height = len(binary_radices(check_integer("cells", cells, 1, LARGEST_CELLS)))
         return cls(cells, (1,) * (height + 1), "wavelet")
 
     @classmethod

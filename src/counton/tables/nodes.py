@@ -23,8 +23,14 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
 from counton.strategies.descent import descend
-from counton.strategies.lines.line_strategy import LATTICE_BITS, check_cells, check_name, on_lattice
+from counton.strategies.lines.line_strategy import (
+    LARGEST_CELLS,
+    LATTICE_BITS,
+    check_name,
+    on_lattice,
+)
 from counton.strategies.strategy import Norm
 from counton.tables.tree_law import TreeLaw, binary_radices
 from counton.tables.weighted_tree import WeightedTree
@@ -61,7 +67,7 @@ class Nodes(WeightedTree):
     def __init__(
         self, cells: int, radices: Sequence[int], weights: Sequence[int], name: str = "hierarchy"
     ) -> None:
-        self.cells = check_cells(cells)
+        self.cells = check_integer("cells", cells, 1, LARGEST_CELLS)
         self.radices = tuple(int(radix) for radix in radices)
         self.weights = tuple(int(weight) for weight in weights)
         if min(self.radices, default=2) < 1 or math.prod(self.radices) < cells:
@@ -94,7 +100,7 @@ class Nodes(WeightedTree):
     @classmethod
     def binary(cls, cells: int) -> Self:
         """Return the binary tree with all nodes measured at equal weight (Hay and others, 2010)."""
-        radices = binary_radices(check_cells(cells))
+        radices = binary_radices(check_integer("cells", cells, 1, LARGEST_CELLS))
         return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
 
     @classmethod

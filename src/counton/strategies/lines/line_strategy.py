@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
-from counton.base.exact import check_integer, quote
+from counton.base.exact import quote
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
 #: By default, weights are multiples of 2^-20 of the largest weight.
@@ -107,11 +107,6 @@ class LineStrategy(TableStrategy):
     def matrix(self) -> Integers:
         """Return C as a dense array, shape (measurements, cells): use it for few cells."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
-
-
-def check_cells(cells: int) -> int:
-    """Return ``cells``, from 1 to 2^32."""
-    return check_integer("cells", cells, 1, LARGEST_CELLS)
 
 
 def rounded_sums(cells: Floats, bits: int) -> Integers:
