@@ -25,12 +25,9 @@ __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all
 # with --hypothesis-profile=search.
 for _name, _same in (("counton", True), ("search", False)):
     settings.register_profile(
-        _name,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-        print_blob=True,
+        _name, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True,
         derandomize=_same,
-    )
+    )  # fmt: skip
 settings.load_profile("counton")
 
 

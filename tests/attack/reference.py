@@ -24,15 +24,11 @@ def draw(chance: random.Random) -> Case:
     """A key, a strategy by its place among the examples, a guarantee, and what is counted."""
     kinds = [kind.__name__ for kind in public_strategies()]
     return {
-        "key": chance.randbytes(32).hex(),
-        "kind": chance.choice(kinds),
-        "example": chance.randrange(100),
-        "horizon": chance.choice(_HORIZONS),
-        "budget": chance.choice(_BUDGETS),
-        "guarantee": chance.randrange(3),
-        "values": chance.random() < 0.3,
-        "counts": chance.randrange(2**32),
-    }
+        "key": chance.randbytes(32).hex(), "kind": chance.choice(kinds),
+        "example": chance.randrange(100), "horizon": chance.choice(_HORIZONS),
+        "budget": chance.choice(_BUDGETS), "guarantee": chance.randrange(3),
+        "values": chance.random() < 0.3, "counts": chance.randrange(2**32),
+    }  # fmt: skip
 
 
 def run(case: Case, _folder: Path) -> str:
@@ -55,13 +51,9 @@ def run(case: Case, _folder: Path) -> str:
         counted = Contribution.values(-3, 12, resolution="0.5")
     try:
         counter = Counter(
-            strategy,
-            guarantee,
-            key=chosen_key(secret),
-            name="attack",
-            shape=(cells,),
+            strategy, guarantee, key=chosen_key(secret), name="attack", shape=(cells,),
             contribution=counted,
-        )
+        )  # fmt: skip
     except InvalidInput:  # noise that is wider than there is
         return "refused"
     xs = np.random.default_rng(case["counts"]).integers(0, 9, (steps, *counter.design.step_shape))

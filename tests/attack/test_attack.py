@@ -59,15 +59,9 @@ def test_the_reference_tries_every_strategy(
     monkeypatch.setattr(reference, "VALUES", 40)
     for example, _ in enumerate(kind.examples(7)):
         case = {
-            "key": "5b" * 32,
-            "kind": kind.__name__,
-            "example": example,
-            "horizon": 7,
-            "budget": "1",
-            "guarantee": 1,
-            "values": False,
-            "counts": example,
-        }
+            "key": "5b" * 32, "kind": kind.__name__, "example": example, "horizon": 7,
+            "budget": "1", "guarantee": 1, "values": False, "counts": example,
+        }  # fmt: skip
         # What is known of all windows after some of them is read, and released by no stream.
         refused = kind.__name__ == "AsOf"
         assert reference.run(case, tmp_path) == ("refused" if refused else "40 values or more")

@@ -152,12 +152,9 @@ def test_an_example_moves_sums_of_gradients_by_the_clip_alone() -> None:
 
 #: What the recorder finds of five mistakes.
 MISTAKES = {
-    mistakes.no_clip: True,
-    mistakes.one_row_more: True,
-    mistakes.refusal_by_a_row: True,
-    mistakes.half_the_noise: False,
-    mistakes.one_draw_for_all_steps: False,
-}
+    mistakes.no_clip: True, mistakes.one_row_more: True, mistakes.refusal_by_a_row: True,
+    mistakes.half_the_noise: False, mistakes.one_draw_for_all_steps: False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)

@@ -65,12 +65,9 @@ def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        Runs((Run(3, 1, 2, 4, 5), Run(1))),
-        Alternating(4, 3, 2),
-        Alternating(4),
-        BoundedChange(4, 8),
-        BoundedChange(4, 8, once=True),
+        Runs((Run(3, 1, 2, 4, 5), Run(1))), Alternating(4, 3, 2), Alternating(4),
+        BoundedChange(4, 8), BoundedChange(4, 8, once=True),
     ],
-)
+)  # fmt: skip
 def test_patterns_survive_being_saved(pattern: Pattern) -> None:
     assert pattern_from_dict(json.loads(json.dumps(pattern_to_dict(pattern)))) == pattern

@@ -68,14 +68,10 @@ def test_text_reads_back_exactly(value: Fraction) -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("1e-9", "1e-9"),
-        ("0.0000015", "1.5e-6"),
-        ("0.015", "0.015"),
-        ("-2.50", "-2.5"),
-        ("1/7", "1/7"),
-        ("1200", "1200"),
+        ("1e-9", "1e-9"), ("0.0000015", "1.5e-6"), ("0.015", "0.015"), ("-2.50", "-2.5"),
+        ("1/7", "1/7"), ("1200", "1200"),
     ],
-)
+)  # fmt: skip
 def test_text_is_short(value: str, expected: str) -> None:
     assert text(Fraction(value)) == expected
 

@@ -26,12 +26,9 @@ VISITS = pl.DataFrame(
     }
 )
 BASE: dict[str, Any] = {
-    "time": "at",
-    "timezone": "Europe/Berlin",
-    "start": date(2024, 3, 1),
-    "steps": 400,
+    "time": "at", "timezone": "Europe/Berlin", "start": date(2024, 3, 1), "steps": 400,
     "guarantee": PureDP(50),
-}
+}  # fmt: skip
 BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
 
 
@@ -143,15 +140,10 @@ def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "several"),
     [
-        ("aircraft", "aircraft"),
-        ("people", "people"),
-        ("tweets", "tweets"),
-        ("person", "people"),
-        ("Box", "Boxes"),
-        ("epoch", "epochs"),
-        ("human", "humans"),
+        ("aircraft", "aircraft"), ("people", "people"), ("tweets", "tweets"), ("person", "people"),
+        ("Box", "Boxes"), ("epoch", "epochs"), ("human", "humans"),
     ],
-)
+)  # fmt: skip
 def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
     """In the titles and on the axes of totals, answers and tables that are released once."""
     found = counted(tmp_path, date(2024, 3, 8), unit=unit)

@@ -101,17 +101,9 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words
 def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None:
     with pytest.warns(NotDrawnWarning, match="'c.png' was not drawn") as told:
         found = release(
-            "count",
-            VISITS,
-            time="time",
-            every="1d",
-            start="2024-03-01",
-            steps=9,
-            until="2024-03-04",
-            guarantee=PureDP(1),
-            state="s.db",
-            plot="c.png",
-        )
+            "count", VISITS, time="time", every="1d", start="2024-03-01", steps=9,
+            until="2024-03-04", guarantee=PureDP(1), state="s.db", plot="c.png",
+        )  # fmt: skip
     assert told[0].filename == __file__
     assert found.table().height == 3
     page = found._repr_html_()

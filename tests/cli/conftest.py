@@ -93,15 +93,9 @@ class Workplace:
     def new(self, **changed: str | None) -> list[str]:
         """Options of a new stream; a change to None leaves one out."""
         options: dict[str, str | None] = {
-            "time": "time",
-            "every": "1h",
-            "by": "group",
-            "domain": "a,b",
-            "steps": "6",
-            "start": "2013-01-01T00:00",
-            "epsilon": "100",
-            "state": str(self.state),
-        }
+            "time": "time", "every": "1h", "by": "group", "domain": "a,b", "steps": "6",
+            "start": "2013-01-01T00:00", "epsilon": "100", "state": str(self.state),
+        }  # fmt: skip
         options |= changed
         return [
             word

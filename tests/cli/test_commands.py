@@ -110,22 +110,15 @@ def test_values_that_have_changed_change_nothing_and_are_told(place: Any) -> Non
 
 def test_every_kind_of_error_has_its_code() -> None:
     expected = {
-        errors.InvalidInput: ExitCode.INPUT,
-        errors.HorizonExceeded: ExitCode.INPUT,
-        errors.SumOverflow: ExitCode.INPUT,
-        errors.NoiseAddressError: ExitCode.INPUT,
-        errors.StateError: ExitCode.STATE,
-        errors.OldCopy: ExitCode.OLD_COPY,
-        errors.StateUnavailable: ExitCode.UNAVAILABLE,
-        errors.RequestMismatch: ExitCode.INPUT,
-        errors.AlreadyEnded: ExitCode.INPUT,
-        errors.ReplayMismatch: ExitCode.ROWS,
-        errors.StreamConflict: ExitCode.CONFLICT,
-        errors.WrongKey: ExitCode.KEY,
-        errors.BudgetExceeded: ExitCode.BUDGET,
-        errors.MissingExtra: ExitCode.FAILED,
+        errors.InvalidInput: ExitCode.INPUT, errors.HorizonExceeded: ExitCode.INPUT,
+        errors.SumOverflow: ExitCode.INPUT, errors.NoiseAddressError: ExitCode.INPUT,
+        errors.StateError: ExitCode.STATE, errors.OldCopy: ExitCode.OLD_COPY,
+        errors.StateUnavailable: ExitCode.UNAVAILABLE, errors.RequestMismatch: ExitCode.INPUT,
+        errors.AlreadyEnded: ExitCode.INPUT, errors.ReplayMismatch: ExitCode.ROWS,
+        errors.StreamConflict: ExitCode.CONFLICT, errors.WrongKey: ExitCode.KEY,
+        errors.BudgetExceeded: ExitCode.BUDGET, errors.MissingExtra: ExitCode.FAILED,
         OSError: ExitCode.FAILED,
-    }
+    }  # fmt: skip
     for kind, code in expected.items():
         assert exit_code(kind("x")) is code
     assert set(ExitCode) - set(expected.values()) == {ExitCode.OK, ExitCode.ALARM}

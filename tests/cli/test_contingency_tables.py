@@ -33,12 +33,9 @@ class Desk:
 
     def contingency(self, *more: str, out: str = "out.parquet", **changed: str) -> Any:
         options = {
-            "columns": "smokes,sex",
-            "domain": "sex=m,f;smokes=yes,no",
-            "rho": "0.5",
-            "state": "s.db",
-            **changed,
-        }
+            "columns": "smokes,sex", "domain": "sex=m,f;smokes=yes,no", "rho": "0.5",
+            "state": "s.db", **changed,
+        }  # fmt: skip
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         return self.place("contingency", "people.csv", *words, "--out", out, *more)
 

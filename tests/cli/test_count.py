@@ -371,13 +371,10 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     with pytest.raises(KeyboardInterrupt):
         run(
             Job(
-                what="count",
-                events=late,
-                state=str(place.state),
-                key=Path(key),
+                what="count", events=late, state=str(place.state), key=Path(key),
                 until="2013-01-01T06:00",
             )
-        )
+        )  # fmt: skip
     monkeypatch.setattr(Stream, "take", take)
     done = place("count", late, *place.again, *end)
     assert "(5 to 6 of 6)" in done.out
@@ -500,17 +497,13 @@ def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
     events = place.write("e.csv", [*EVENTS, "00:30,ü"])
     done = subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "counton",
-            "count",
-            events,
+            sys.executable, "-m", "counton", "count", events,
             *place.new(domain="a,b,ü", until="newest"),
         ],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert b"\n? " in done.stdout
 

@@ -248,11 +248,8 @@ def test_numbers_are_not_broken_and_midnights_are_days() -> None:
     days = [datetime(2024, 3, day) for day in (1, 2)]
     hours = [datetime(2024, 3, 1, hour) for hour in (0, 1)]
     rows = {
-        "window_start": days,
-        "window_end": hours,
-        "estimate": [1234.25, 7.5],
-        "std": [2.0, 2.0],
-    }
+        "window_start": days, "window_end": hours, "estimate": [1234.25, 7.5], "std": [2.0, 2.0],
+    }  # fmt: skip
     screen = Console(width=120, record=True, file=io.StringIO(), force_terminal=True)
     screen.write_released(pl.DataFrame(rows))
     shown = screen.terminal.export_text()

@@ -65,14 +65,9 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     with run(visits) as outcome:
         mine = outcome.read().table()
     same = Job(
-        "count",
-        tmp_path / "e.csv",
-        tmp_path / "v.db",
-        time="time",
-        by="page",
-        name="visits",
+        "count", tmp_path / "e.csv", tmp_path / "v.db", time="time", by="page", name="visits",
         until="newest",
-    )
+    )  # fmt: skip
     with run(same) as outcome:  # goes on with the same stream
         assert outcome.read().table().equals(mine)
     with run(jobs["paid"]) as outcome:
@@ -253,9 +248,7 @@ TWO
         ("", 'out = "a.csv"', 'events = "a.csv"', r"which job 'two' reads or keeps \(events\)"),
         ("", 'out = "a.csv"', 'by = "page"\ndomain = "a.csv"', r"reads or keeps \(domain\)"),
         (
-            "",
-            'out = "folder/a.csv"',
-            'events = "folder"',
+            "", 'out = "folder/a.csv"', 'events = "folder"',
             "would be read as events by the next run",
         ),
         ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
@@ -267,7 +260,7 @@ TWO
         ),
         ('name = "it"', "", 'state = "v-too.db"', "job 'two' releases stream 'it'"),
     ],
-)
+)  # fmt: skip
 def test_jobs_that_would_overwrite_each_other_are_refused_by_name(
     default: str, one: str, two: str, words: str, tmp_path: Path, place: Any
 ) -> None:

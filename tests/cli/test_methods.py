@@ -21,17 +21,10 @@ from counton.tables import LineStrategy, TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
-    "The protected unit is one",
-    "two data sets are neighbours if",
-    "The guarantee is",
-    "against an attacker who",
-    "Each measurement has discrete",
-    "standard deviation",
-    "Not protected are",
-    "Constants and sources\n",
-    "\nsource ",
-    " counton 0",
-)
+    "The protected unit is one", "two data sets are neighbours if", "The guarantee is",
+    "against an attacker who", "Each measurement has discrete", "standard deviation",
+    "Not protected are", "Constants and sources\n", "\nsource ", " counton 0",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)

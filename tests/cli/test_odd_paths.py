@@ -53,16 +53,9 @@ COUNT = (
 )
 #: How the name ends of what an option takes by its ending.
 ENDINGS = {
-    "events": ".csv",
-    "out": ".csv",
-    "plot": ".png",
-    "strategy": ".json",
-    "statistics": ".toml",
-    "file": ".toml",
-    "save": ".toml",
-    "asked": ".toml",
-    "source": ".parquet",
-}
+    "events": ".csv", "out": ".csv", "plot": ".png", "strategy": ".json", "statistics": ".toml",
+    "file": ".toml", "save": ".toml", "asked": ".toml", "source": ".parquet",
+}  # fmt: skip
 
 #: Fields of a job that name files.
 FILES = {name for name, item in options_of(Job).items() if item.file}

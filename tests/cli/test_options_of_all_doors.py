@@ -23,15 +23,8 @@ from .conftest import Workplace
 def in_order(job: Job) -> bool:
     """Whether rows count in their order, so that no service takes them."""
     return job.what in (
-        "substrings",
-        "episodes",
-        "cuts",
-        "edges",
-        "triangles",
-        "stars",
-        "degrees",
-        "forest",
-    ) or any(job.option(one) for one in ("window", "changes", "number"))
+        "substrings", "episodes", "cuts", "edges", "triangles", "stars", "degrees", "forest",
+    ) or any(job.option(one) for one in ("window", "changes", "number"))  # fmt: skip
 
 
 def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:

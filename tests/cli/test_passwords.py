@@ -43,17 +43,11 @@ COMMANDS |= typer.main.get_command(BESIDE).commands  # type: ignore[attr-defined
 #: Options with which a command goes far before it meets an address.
 MORE = {
     "count": {
-        "--time": "time",
-        "--every": "1d",
-        "--start": "2026-03-01",
-        "--steps": "9",
-        "--epsilon": "1",
-        "--until": "2026-03-02",
-        "--unit": "visit",
-        "--state": "other.db",
+        "--time": "time", "--every": "1d", "--start": "2026-03-01", "--steps": "9",
+        "--epsilon": "1", "--until": "2026-03-02", "--unit": "visit", "--state": "other.db",
     },
     "publish": {"--to": "public.db"},
-}
+}  # fmt: skip
 
 
 def asked(command: Any, address: str, where: str) -> Iterator[str]:

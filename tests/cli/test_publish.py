@@ -96,17 +96,9 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
     for release in ("windows", "both"):
         state, out = tmp_path / f"{release}.db", tmp_path / f"{release}-out.db"
         request = Job(
-            "count",
-            events,
-            state,
-            time="time",
-            every="1d",
-            start="2024-03-01",
-            steps=30,
-            until="newest",
-            epsilon=1,
-            release=release,
-        )
+            "count", events, state, time="time", every="1d", start="2024-03-01", steps=30,
+            until="newest", epsilon=1, release=release,
+        )  # fmt: skip
         run(request).close()
         publish(state, out)
         found = rows(

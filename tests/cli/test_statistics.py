@@ -72,18 +72,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     (row,) = rows_of(place, *TOP, events, "--by", "to", *other)
     assert (row["group"], row["estimate"]) == ("JFK", 2)
     done = place(
-        *TOP,
-        events,
-        "--by",
-        "to",
-        "--domain",
-        "JFK,LGA,BOS",
-        "--top",
-        "2",
-        *place.again,
-        "--until",
-        "newest",
-    )
+        *TOP, events, "--by", "to", "--domain", "JFK,LGA,BOS", "--top", "2", *place.again,
+        "--until", "newest",
+    )  # fmt: skip
     assert (done.code, "--domain is 3 groups" in done.err) == (2, True)
     done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 would show nothing" in done.err) == (2, True)

@@ -29,17 +29,8 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
 
 
 LINE = (
-    "--time",
-    "time",
-    "--start",
-    "2013-01-01",
-    "--every",
-    "1h",
-    "--steps",
-    "6",
-    "--unit",
-    "visit",
-)
+    "--time", "time", "--start", "2013-01-01", "--every", "1h", "--steps", "6", "--unit", "visit",
+)  # fmt: skip
 DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
 
 

@@ -108,11 +108,7 @@ def test_what_it_copies_is_sent_to_the_builder_and_nothing_else() -> None:
     assert {name.partition("/")[0] for name in context} == {*copied}
     assert {name for name in names if name.startswith("src/")} <= set(context)
     secret = [
-        ".git/config",
-        "visits.db",
-        "visits.db.key",
-        "src/counton.egg-info/PKG-INFO",
-        "demo/x.db",
-    ]
+        ".git/config", "visits.db", "visits.db.key", "src/counton.egg-info/PKG-INFO", "demo/x.db",
+    ]  # fmt: skip
     assert sent(secret) == []
     assert not {"ADD", "EXPOSE"} & {*words(BUILD), *words(FINAL)}

@@ -87,18 +87,10 @@ def published(
     carry_out("roles.sql", admin)
     state, key = url("counton_writer", "counton"), folder / "the.key"
     shared: dict[str, Any] = {
-        "events": folder / "e.csv",
-        "state": state,
-        "key": key,
-        "time": "time",
-        "every": "1d",
-        "start": "2024-03-01",
-        "steps": 366,
-        "until": "2024-03-07",
-        "epsilon": 1,
-        "by": "page",
+        "events": folder / "e.csv", "state": state, "key": key, "time": "time", "every": "1d",
+        "start": "2024-03-01", "steps": 366, "until": "2024-03-07", "epsilon": 1, "by": "page",
         "domain": GROUPS,
-    }
+    }  # fmt: skip
     run(Job("count", name="visits", release="both", **shared)).close()
     run(Job("count", name="windows", release="windows", **shared)).close()
     run(
@@ -228,12 +220,10 @@ def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
         assert answer(reader, enter.format(f"'{role}'"))[1] == [(may,)]
     publisher = postgres_server.url.replace("counton@/postgres", "counton_publisher@/counton")
     secrets = {
-        "SELECT checkpoint FROM counton_streams",
-        "SELECT 1 FROM counton_observed",
-        "SELECT 1 FROM counton_marks",
-        "SELECT 1 FROM counton_noise",
+        "SELECT checkpoint FROM counton_streams", "SELECT 1 FROM counton_observed",
+        "SELECT 1 FROM counton_marks", "SELECT 1 FROM counton_noise",
         "UPDATE counton_streams SET step = 0",
-    }
+    }  # fmt: skip
     for query in secrets:
         with (
             psycopg.connect(publisher) as connection,

@@ -91,14 +91,8 @@ def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_pa
             rows = f"time,page\n2026-01-0{day}T10:00,home\n"
             (tmp_path / "visits" / f"{day}.csv").write_text(rows, encoding="utf-8")
         command = [
-            sys.executable,
-            "-m",
-            "counton",
-            "run",
-            str(file),
-            "--until",
-            f"2026-01-0{night}",
-        ]
+            sys.executable, "-m", "counton", "run", str(file), "--until", f"2026-01-0{night}",
+        ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "gone" not in done.stderr

@@ -40,10 +40,7 @@ def test_it_runs_and_a_strict_checker_finds_nothing(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(copy)], cwd=tmp_path, check=True, capture_output=True)
     asked = ["--strict", "--config-file=", f"--cache-dir={CACHE}", str(copy)]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *asked],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", "mypy", *asked], cwd=tmp_path, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

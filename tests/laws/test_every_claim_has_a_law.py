@@ -311,11 +311,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "_reader": [
         read_by(cls)
         for cls in (
-            ReversedInParts,
-            Silent,
-            SilentInParts,
-            SilentWhenAskedAgain,
-            SilentAfterARestart,
+            ReversedInParts, Silent, SilentInParts, SilentWhenAskedAgain, SilentAfterARestart,
             OfTheFirstStream,
         )
     ],
@@ -363,7 +359,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01))
     ],
     "facts.workload": [states(Binary, workload="windows")],
-}
+}  # fmt: skip
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
 NO_LAW = {

@@ -136,11 +136,8 @@ WRONG: dict[str, list[Statistic]] = {
     "row_total": [claiming(row_total=2)],
     "protects": [claiming(protects="user"), claiming(event="user")],
     "reading": [
-        ShowsWhatItCounted(),
-        ShowsOnlyWhatItCounted(),
-        SaysWhatItCounted(),
-        ShowsCuts(["a", "b", "c"]),
-        SaysCuts(["a", "b", "c"]),
+        ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted(),
+        ShowsCuts(["a", "b", "c"]), SaysCuts(["a", "b", "c"]),
     ],
     "row_bounds": [
         claiming(row_bounds=lambda self: (0, 0)),
@@ -157,7 +154,7 @@ WRONG: dict[str, list[Statistic]] = {
     "sources": [claiming(sources=("nobody",))],
     "spans": [claiming(spans=(range(1),)), claiming(spans=())],
     "ordered": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],
-}
+}  # fmt: skip
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW: dict[str, str] = {
@@ -169,18 +166,8 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *(
-                "example",
-                "example_file",
-                "besides_noise",
-                "units_of",
-                "also_called",
-                "phrase",
-                "counted",
-                "unit_word",
-                "on_screen",
-                "help",
-                "keyword",
-                "label",
+                "example", "example_file", "besides_noise", "units_of", "also_called", "phrase",
+                "counted", "unit_word", "on_screen", "help", "keyword", "label",
             ),
             *("anew_every", "of_now", "says", "shows", "stream", "column", "whole"),
         ),
@@ -203,7 +190,7 @@ NO_LAW: dict[str, str] = {
         ("check_asked",),
         "which cells are asked for: each is what the machine releases, whichever it is",
     ),
-}
+}  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 #: Claims of reports and of groups, and the tests which a wrong one fails.

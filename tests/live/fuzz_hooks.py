@@ -6,11 +6,9 @@ import schemathesis
 
 
 @schemathesis.serializer(
-    "application/x-ndjson",
-    "application/jsonl",
-    "application/x-jsonlines",
+    "application/x-ndjson", "application/jsonl", "application/x-jsonlines",
     "application/vnd.apache.arrow.stream",
-)
+)  # fmt: skip
 def as_it_is(_context: object, value: object) -> bytes:
     """Bytes of a value."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")

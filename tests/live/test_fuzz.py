@@ -16,14 +16,9 @@ from services import job_file, rows, running
 
 EXAMPLES = os.environ.get("COUNTON_EXAMPLES", "40")
 CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "ignored_auth",
-    "missing_required_header",
-    "unsupported_method",
-)
+    "not_a_server_error", "status_code_conformance", "content_type_conformance",
+    "response_schema_conformance", "ignored_auth", "missing_required_header", "unsupported_method",
+)  # fmt: skip
 
 
 def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
@@ -36,10 +31,7 @@ def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
             done = subprocess.run(
                 [
                     *(
-                        sys.executable,
-                        "-m",
-                        "schemathesis.cli",
-                        "run",
+                        sys.executable, "-m", "schemathesis.cli", "run",
                         f"{service.url}/openapi.json",
                     ),
                     *("--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing"),
@@ -56,7 +48,7 @@ def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
                     "PYTHONPATH": str(Path(__file__).parent),
                     "SCHEMATHESIS_HOOKS": "fuzz_hooks",
                 },
-            )
+            )  # fmt: skip
             assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         assert service.get("/health").status_code == 200
         assert service.post("first", rows(0, ["home", "shop"])).status_code == 200

@@ -132,11 +132,9 @@ class Night(NamedTuple):
     def spec(self) -> dict[str, Any]:
         """What defines the case, as it is written beside its numbers."""
         return {
-            "job": dict(self.asked),
-            "nights": self.nights,
-            "append": self.append,
+            "job": dict(self.asked), "nights": self.nights, "append": self.append,
             "late": self.late,
-        }
+        }  # fmt: skip
 
 
 def cases() -> Iterator[tuple[str, Night]]:

@@ -20,11 +20,9 @@ from counton.noise.blocks import BlockSource
 
 SUBKEY = bytes(range(32))
 LAWS: list[NoiseDistribution] = [
-    DiscreteLaplace(Fraction(6)),
-    DiscreteLaplace(Fraction(10**5)),
-    DiscreteGaussian(Fraction(30)),
+    DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(10**5)), DiscreteGaussian(Fraction(30)),
     DiscreteGaussian(Fraction(10**9)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)

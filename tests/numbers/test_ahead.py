@@ -26,12 +26,8 @@ from counton.tables import Dense
 
 KEY = chosen_key()
 ONE: dict[str, Any] = {
-    "strategy": SqrtToeplitz(300),
-    "guarantee": ZCDP(0.5),
-    "key": KEY,
-    "name": "a",
-    "shape": (3,),
-}
+    "strategy": SqrtToeplitz(300), "guarantee": ZCDP(0.5), "key": KEY, "name": "a", "shape": (3,),
+}  # fmt: skip
 LINE = np.vstack([3 * np.eye(25, dtype=int), np.ones((2, 25), int)])
 SOLVED = LeastSquaresFactorization(Dense(LINE, "mine"), (4, 3), horizon=300)
 KEPT: list[StreamStrategy] = [GrowingSquareRoot(), NormalisedSqrt(300), SOLVED, SqrtToeplitz(300)]

@@ -157,17 +157,10 @@ def to_the_power(order: float) -> Gain:
 
 
 SMALL = [
-    Binary(3),
-    KAry(2, 3),
-    KAry(4, 3),
-    KAry(8, 4),
-    KAry(6, 3, subtraction=False),
-    LookAhead(3, (3,), (1, 1)),
-    LookAhead(2, (2,), (1, 1)),
-    HonakerOnline(3),
-    SmoothBinary(3, 4, 2),
+    Binary(3), KAry(2, 3), KAry(4, 3), KAry(8, 4), KAry(6, 3, subtraction=False),
+    LookAhead(3, (3,), (1, 1)), LookAhead(2, (2,), (1, 1)), HonakerOnline(3), SmoothBinary(3, 4, 2),
     Independent(2),
-]
+]  # fmt: skip
 GUARANTEES = [ApproxDP(6, "0.02"), ApproxDP(5, "0.2")]
 
 

@@ -598,12 +598,9 @@ def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
     """Those of a unit's events add up, which no one curve says."""
     with pytest.raises(InvalidInput, match=r"add up .* steps=1"):
         Counter(
-            Expiring(1),
-            guarantee,
-            key=Key.generate(),
-            name="visits",
+            Expiring(1), guarantee, key=Key.generate(), name="visits",
             contribution=Contribution.add_remove(steps=2),
-        )
+        )  # fmt: skip
 
 
 def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:

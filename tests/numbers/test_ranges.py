@@ -188,11 +188,9 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
 
 def test_strategies_for_each_axis() -> None:
     best = counton.plan_cells(
-        (8, 6),
-        guarantee=ZCDP(0.5),
-        line=("haar", Nodes.independent(6)),
+        (8, 6), guarantee=ZCDP(0.5), line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),
-    ).best
+    ).best  # fmt: skip
     assert best.name == "haar x identity"
     own = line([1, 2, 3, 4], ZCDP(1), KEY, strategy=Haar(4, (3, 2, 1)))
     assert own.statistic.grid.name == "haar"

@@ -143,11 +143,9 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     reading = released(table, [("f", "1"), ("m", "2"), ("f", "3")], guarantee, KEY)
     grid, law = reading.statistic.grid, reading.release._design.law
     ends: dict[tuple[str, ...], tuple[list[int], list[int]]] = {
-        (): ([0, 0], [2, 3]),
-        ("sex",): ([0, 0], [1, 3]),
-        ("age",): ([0, 0], [2, 1]),
+        (): ([0, 0], [2, 3]), ("sex",): ([0, 0], [1, 3]), ("age",): ([0, 0], [2, 1]),
         ("age", "sex"): ([0, 0], [1, 1]),
-    }
+    }  # fmt: skip
     by_boxes = grid.cell_weight is not None or equal
     if by_boxes:
         check(reading)

@@ -79,13 +79,9 @@ def test_its_install_step_gives_a_command_that_runs_a_job(tmp_path: Path) -> Non
         path = sysconfig.get_path("purelib", vars={"base": str(prefix)}, scheme="posix_prefix")
         assert there.startswith("/install/lib/python")
         done = subprocess.run(
-            [python, *words[1:]],
-            cwd=context,
-            env=bare | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [python, *words[1:]], cwd=context, env=bare | {"PYTHONPATH": path}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert "Collecting" not in done.stdout  # all that counton needs is there, by its digest
     data.mkdir()

@@ -260,14 +260,9 @@ def test_the_loss_of_a_choice_is_exact(epsilon: float) -> None:
 
 def _small(epsilon: float = 2.0, **changed: float) -> PureLocalMedian:
     return PureLocalMedian(
-        cells=3,
-        guarantee=PureDP(epsilon),
-        clients=4,
-        distance=0.5,
-        public=Key.generate(),
-        name="small",
-        **changed,
-    )
+        cells=3, guarantee=PureDP(epsilon), clients=4, distance=0.5, public=Key.generate(),
+        name="small", **changed,
+    )  # fmt: skip
 
 
 def test_a_choice_loses_what_is_promised_whatever_the_candidates(
@@ -361,13 +356,9 @@ def test_the_distance_of_choices_from_noisy_vectors_is_kept() -> None:
 def test_the_stated_formula_keeps_the_distance(clients: int, distance: float) -> None:
     """With e from the law of the noise itself; few clients and large distances too."""
     question = PureLocalMedian(
-        cells=3,
-        guarantee=PureDP(1),
-        clients=clients,
-        distance=distance,
-        public=Key.generate(),
+        cells=3, guarantee=PureDP(1), clients=clients, distance=distance, public=Key.generate(),
         name="formula",
-    )
+    )  # fmt: skip
     lattice = 4**question.strategy.facts.lattice_bits
     squared = float(question.strategy.squared_sensitivity() * lattice)
     mu = math.sqrt(squared / float(question.law.sigma_squared))

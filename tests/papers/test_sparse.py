@@ -22,15 +22,9 @@ from papers.constants.sparse import SparseCounter, SparseDesign, plan_sparse
 
 #: Closing costs 1/2, the counter 1/2.
 SMALL = SparseDesign(
-    horizon=4,
-    ones=4,
-    guarantee=PureDP(1),
-    contribution=Contribution.add_remove(),
-    closing=Fraction(1, 2),
-    threshold=2,
-    segments=2,
-    strategy=Binary(2),
-)
+    horizon=4, ones=4, guarantee=PureDP(1), contribution=Contribution.add_remove(),
+    closing=Fraction(1, 2), threshold=2, segments=2, strategy=Binary(2),
+)  # fmt: skip
 
 
 def _magnitude(design: SparseDesign, reach: int) -> NDArray[np.float64]:

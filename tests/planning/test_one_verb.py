@@ -75,12 +75,10 @@ def test_losses_are_stated_in_one_way(given: Any, words: str) -> None:
 
 def test_the_mechanism_of_a_paper_has_the_paper_s_parameters() -> None:
     built = {
-        "binary-paper": Binary(365),
-        "honaker-paper": HonakerOnline(365),
-        "kary-paper": KAry(365, 19, subtraction=True),
-        "smooth-paper": SmoothBinary.even(365),
+        "binary-paper": Binary(365), "honaker-paper": HonakerOnline(365),
+        "kary-paper": KAry(365, 19, subtraction=True), "smooth-paper": SmoothBinary.even(365),
         "sqrt-paper": SqrtToeplitz(365),
-    }
+    }  # fmt: skip
     assert built.keys() == PAPERS.keys()
     ranked = plan(365, rho=0.5, strategies=[*built])
     assert {one.kind: one.strategy for one in ranked} == built

@@ -208,12 +208,8 @@ def test_many_small_releases_lose_little_to_the_filter(
 
 def test_the_order_of_spends_does_not_matter() -> None:
     spends: list[Limit] = [
-        PureDP(0.1),
-        ZCDP(0.001),
-        ApproxDP(0.05, 1e-8),
-        PureDP("1/3"),
-        ZCDP("0.0007"),
-    ]
+        PureDP(0.1), ZCDP(0.001), ApproxDP(0.05, 1e-8), PureDP("1/3"), ZCDP("0.0007"),
+    ]  # fmt: skip
     for limit in (ApproxDP(1, 1e-6), ApproxDP(20, 0.01)):
         start = Filter.start(limit)
         ends = set()

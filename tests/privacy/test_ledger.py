@@ -538,13 +538,11 @@ def test_of_streams_that_follow_each_other_the_largest_guarantee_counts() -> Non
         (ZCDP(1), PureDP("0.3"), PureDP("0.4"), [PureDP("0.4")]),
         (ApproxDP(2, "1e-5"), ZCDP("0.01"), ZCDP("0.02"), [ZCDP("0.02")]),
         (
-            ApproxDP(2, "1e-5"),
-            ApproxDP("0.3", "2e-6"),
-            ApproxDP("0.5", "1e-6"),
+            ApproxDP(2, "1e-5"), ApproxDP("0.3", "2e-6"), ApproxDP("0.5", "1e-6"),
             [ApproxDP("0.5", "2e-6")],
         ),
     ],
-)
+)  # fmt: skip
 def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
     limit: Limit, one: Limit, other: Limit, both: list[Limit]
 ) -> None:

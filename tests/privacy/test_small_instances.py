@@ -78,11 +78,9 @@ def ways_of(delta: Fraction) -> list[Way]:
     """Pure, concentrated and approximate ones, small and large."""
     rho = UNIT**2 / 2  # of the coin with odds of two to one
     return [
-        Way(PureDP(UNIT), 1),
-        Way(PureDP(2 * UNIT), 2),
-        Way(ZCDP(rho), 1),
+        Way(PureDP(UNIT), 1), Way(PureDP(2 * UNIT), 2), Way(ZCDP(rho), 1),
         Way(ApproxDP(UNIT, delta / 2), 1, delta / 2),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("units", [1, 3])

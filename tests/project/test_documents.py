@@ -81,15 +81,9 @@ def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
             r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", session, re.DOTALL
         ).groups()  # type: ignore[union-attr]
         done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+            ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, f"{name}:{block.line}: $ {command}\n{done.stdout}"
         if shown.strip():
             same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
@@ -188,13 +182,10 @@ def test_examples_of_a_page(
 @pytest.mark.parametrize(
     "wrong",
     [
-        "```pycon\n>>> 1 + 1\n3\n```\n",
-        "```python\nassert False\n```\n",
-        "```console\n$ echo 1\n2\n```\n",
-        "```console\n$ false\n```\n",
-        "```perl\n1\n```\n",
+        "```pycon\n>>> 1 + 1\n3\n```\n", "```python\nassert False\n```\n",
+        "```console\n$ echo 1\n2\n```\n", "```console\n$ false\n```\n", "```perl\n1\n```\n",
     ],
-)
+)  # fmt: skip
 def test_a_wrong_example_is_noticed(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         run_page(wrong, "page", tmp_path)

@@ -192,19 +192,11 @@ HINTED = (
     {
         f"statistics.{name}"
         for name in [
-            "statistic",
-            "count",
-            "catalogue",
-            "event_steps",
-            "by_group",
-            "statistic_plan",
-            "planned_halfwidths",
-            "readings",
-            "live_statistic",
-            "tally_statistic",
+            "statistic", "count", "catalogue", "event_steps", "by_group", "statistic_plan",
+            "planned_halfwidths", "readings", "live_statistic", "tally_statistic",
         ]
     },
-)
+)  # fmt: skip
 
 
 def imports_of(module: str, tree: ast.Module, *, hints: bool = False) -> Iterator[str]:

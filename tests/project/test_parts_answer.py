@@ -27,11 +27,8 @@ def asked(text: str) -> Iterator[str]:
         elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute):
             named = ast.unparse(node.left)
             parts = (
-                "definition.cut",
-                "definition.cells",
-                "definition.counting",
-                "description.cells",
-            )
+                "definition.cut", "definition.cells", "definition.counting", "description.cells",
+            )  # fmt: skip
             if named.endswith(parts):
                 yield ast.unparse(node)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":

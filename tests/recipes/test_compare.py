@@ -14,12 +14,8 @@ from counton import PureDP, release
 RECIPE = Path(__file__).parents[2] / "recipes" / "compare.py"
 ROWS = pl.DataFrame({"at": ["2024-03-01"] * 40, "shop": ["a", "b"] * 20, "paid": [1, 7] * 20})
 TIMES: dict[str, Any] = {
-    "time": "at",
-    "every": "1d",
-    "start": "2024-03-01",
-    "steps": 9,
-    "until": "2024-03-02",
-}
+    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-02",
+}  # fmt: skip
 
 
 def answered(*words: object) -> list[str]:
@@ -33,12 +29,8 @@ def answered(*words: object) -> list[str]:
 def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None:
     file, state = tmp_path / "t.csv", tmp_path / "s.db"
     given: dict[str, Any] = {
-        "by": "shop",
-        "domain": "a,b,c",
-        "state": state,
-        "out": file,
-        "unit": "sale",
-    }
+        "by": "shop", "domain": "a,b,c", "state": state, "out": file, "unit": "sale",
+    }  # fmt: skip
     release("count", ROWS, guarantee=PureDP(1), **given, **TIMES)
     state.unlink()
     _, one, two = answered(file, "a,b", "a,c")

@@ -48,21 +48,10 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) 
     visits = pl.DataFrame(rows, schema=["time", "page"], orient="row")
     steps: dict[str, Any] = {} if "revise" in more else {"steps": 366}
     release(
-        "count",
-        visits,
-        time="time",
-        every="1d",
-        start="2024-01-01",
-        until="2024-03-25",
-        by="page",
-        domain=["home", "shop"],
-        guarantee=PureDP(4),
-        append="revise" in more,
-        state=tmp_path / "visits.db",
-        out=tmp_path / "visits.csv",
-        **steps,
-        **more,
-    )
+        "count", visits, time="time", every="1d", start="2024-01-01", until="2024-03-25", by="page",
+        domain=["home", "shop"], guarantee=PureDP(4), append="revise" in more,
+        state=tmp_path / "visits.db", out=tmp_path / "visits.csv", **steps, **more,
+    )  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(RECIPE), str(tmp_path / "visits.csv")], capture_output=True, text=True
     )

@@ -63,15 +63,9 @@ def test_all_margins_of_a_contingency_table_add_up(tmp_path: Path) -> None:
     file = tmp_path / "smokers.parquet"
     asked: dict[str, Any] = {"domain": {"sex": ["f", "m"], "smokes": ["no", "yes"]}}
     counton.release(
-        "contingency",
-        rows,
-        columns="sex,smokes",
-        rho=0.5,
-        state=tmp_path / "s.db",
-        out=file,
-        unit="event",
-        **asked,
-    )
+        "contingency", rows, columns="sex,smokes", rho=0.5, state=tmp_path / "s.db", out=file,
+        unit="event", **asked,
+    )  # fmt: skip
     table = made_whole(file, "--nonnegative")
     numbers = table["estimate"].to_list()
     assert numbers[0] == numbers[1] + numbers[2] == numbers[3] + numbers[4] == sum(numbers[5:])

@@ -72,11 +72,8 @@ def test_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         what: dict[str, Any] = chance.choice([{"by": "page", "domain": [*"abc"]}, {}])
         of: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 1, "resolution": "0.05"}
         when: dict[str, Any] = {
-            "time": "day",
-            "every": "1d",
-            "start": "2024-03-01",
-            "until": "2024-03-08",
-        }
+            "time": "day", "every": "1d", "start": "2024-03-01", "until": "2024-03-08",
+        }  # fmt: skip
         summed = chance.random() < 0.5
         release(
             "sum" if summed else "count",

@@ -30,14 +30,9 @@ from counton.strategies.strategy import column_until
 from proofs import reference
 
 GUARANTEES: tuple[Guarantee, ...] = (
-    PureDP(1),
-    PureDP("1e-4"),
-    ApproxDP(1, 1e-6),
-    ZCDP(0.5),
-    ZCDP("1e-9"),
-    ExpiringDP(1),
+    PureDP(1), PureDP("1e-4"), ApproxDP(1, 1e-6), ZCDP(0.5), ZCDP("1e-9"), ExpiringDP(1),
     ExpiringZCDP(0.5),
-)
+)  # fmt: skip
 HORIZONS = (1, 2, 9, 25)
 #: Of these an example meets one.
 IN_TURN = (2, 9)

@@ -46,12 +46,9 @@ class Rule(NamedTuple):
 
 
 RULES = [
-    Rule(2, None, once=False),
-    Rule(2, 2, once=False),
-    Rule(2, None, once=True),
-    Rule(2, 2, once=True),
-    Rule(1, 8, once=True),
-]
+    Rule(2, None, once=False), Rule(2, 2, once=False), Rule(2, None, once=True),
+    Rule(2, 2, once=True), Rule(1, 8, once=True),
+]  # fmt: skip
 
 
 def rows_of(seed: int) -> list[Row]:

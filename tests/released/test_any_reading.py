@@ -61,9 +61,7 @@ READ: dict[str, tuple[Statistic, dict[str | None, Any]]] = {
     "moments": (
         Moments({"p": (0, 8), "q": (-2, 2)}),
         {
-            "count": "count",
-            "mean p": ("mean", "p"),
-            "variance q": ("variance", "q"),
+            "count": "count", "mean p": ("mean", "p"), "variance q": ("variance", "q"),
             "covariance p q": ("covariance", "p", "q"),
         },
     ),
@@ -84,7 +82,7 @@ READ: dict[str, tuple[Statistic, dict[str | None, Any]]] = {
     "degrees": (Degrees(5), {"3": 3}),
     "top-k": (TopK(["a", "b", "c"], 2), {"b": "b"}),
     "distinct": (Distinct(), {None: "users"}),
-}
+}  # fmt: skip
 
 
 def settled(kind: str) -> tuple[Statistic, dict[str | None, Any]]:

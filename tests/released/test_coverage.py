@@ -39,12 +39,9 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> De
 def zeros_released(definition: Definition, number: int, levels: tuple[float, ...]) -> list[Release]:
     """A year in which nothing happens, under one of many keys, with intervals of each level."""
     counter = Counter(
-        definition.strategy,
-        definition.guarantee,
-        key=chosen_key(number.to_bytes(32, "big")),
-        name="coverage",
-        shape=definition.shape,
-    )
+        definition.strategy, definition.guarantee, key=chosen_key(number.to_bytes(32, "big")),
+        name="coverage", shape=definition.shape,
+    )  # fmt: skip
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
     return [
         Release(ReleasedNumbers.of(definition, counter.design, releases.values, level))

@@ -35,12 +35,8 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        "time": "at",
-        "every": "1h",
-        "start": "2024-03-01",
-        "steps": 4,
-        "epsilon": 9,
-    }
+        "time": "at", "every": "1h", "start": "2024-03-01", "steps": 4, "epsilon": 9,
+    }  # fmt: skip
     job = Job(kind, ROWS, tmp_path / "s.db", until="2024-03-01T04:00", **{**asked, **KINDS[kind]})
     tables = [tmp_path / f"t.{ending}" for ending in ("csv", "parquet")]
     with run(job) as outcome:

@@ -195,15 +195,11 @@ def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "2013-01-01T05:30:00Z",
-        "2013-01-01 05:30:00+00:00",
-        "2013-01-01T00:30:00-0500",
-        "2013-01-01T05:30Z",
-        " 2013-01-01T05:30:00.000z ",
-        "2013-01-01 00:30",
+        "2013-01-01T05:30:00Z", "2013-01-01 05:30:00+00:00", "2013-01-01T00:30:00-0500",
+        "2013-01-01T05:30Z", " 2013-01-01T05:30:00.000z ", "2013-01-01 00:30",
         "2013-01-01T00:30:00.0",
     ],
-)
+)  # fmt: skip
 def test_times_in_text(text: str, write: Write) -> None:
     windows = Windows(datetime(2013, 1, 1, 5, tzinfo=UTC), "1h", 4, "America/New_York")
     found = read(write(f"time\n{text}\n"), Columns("time"), windows)
@@ -530,11 +526,9 @@ def three_files(tmp_path: Path) -> Path:
 def test_several_files_are_counted_together(how: str, three_files: Path) -> None:
     paths = [str(path) for path in sorted(three_files.iterdir()) if path.suffix != ".md"]
     events: object = {
-        "folder": three_files,
-        "pattern": f"{three_files}/[123].*",
-        "list": paths,
+        "folder": three_files, "pattern": f"{three_files}/[123].*", "list": paths,
         "mixed": [f"{three_files}/*.csv", *paths[1:]],
-    }[how]
+    }[how]  # fmt: skip
     found = read(events)
     assert dense(found) == [[2, 0], [0, 1], [0, 0], [1, 0]]
     assert (found.rows, found.before, found.beyond) == (6, 1, 1)

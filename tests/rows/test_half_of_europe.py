@@ -20,20 +20,10 @@ ROWS = [
     ("02.09.2026 08:00", "Köln, Dom", "1500"),
 ]
 OPTIONS: dict[str, Any] = {
-    "time": "time",
-    "time_format": "%d.%m.%Y %H:%M",
-    "every": "1d",
-    "start": "2026-09-01",
-    "steps": 2,
-    "until": "2026-09-03",
-    "by": "place",
-    "domain": ["Köln, Dom", "Bonn; Markt"],
-    "value": "paid",
-    "lower": -5,
-    "upper": 1500,
-    "resolution": "0.25",
-    "epsilon": 10**9,
-}
+    "time": "time", "time_format": "%d.%m.%Y %H:%M", "every": "1d", "start": "2026-09-01",
+    "steps": 2, "until": "2026-09-03", "by": "place", "domain": ["Köln, Dom", "Bonn; Markt"],
+    "value": "paid", "lower": -5, "upper": 1500, "resolution": "0.25", "epsilon": 10**9,
+}  # fmt: skip
 
 
 def write(file: Path, separator: str, rows: Sequence[tuple[str, ...]] = ROWS) -> Path:

@@ -32,11 +32,8 @@ def counted(events: Any, folder: Path, **own: Any) -> list[float]:
 
 #: Values that neither Arrow nor polars knows, by name.
 ODD: dict[str, list[Any]] = {
-    "complex": [1j, 2],
-    "large": [2**200, 1],
-    "mixed": ["a", 1],
-    "objects": [object(), {}],
-}
+    "complex": [1j, 2], "large": [2**200, 1], "mixed": ["a", 1], "objects": [object(), {}],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -31,15 +31,9 @@ ROWS = pl.DataFrame(
     }
 )
 NEW: dict[str, Any] = {
-    "time": "time",
-    "every": "1h",
-    "start": "2013-01-01",
-    "steps": 6,
-    "until": "newest",
-    "by": "page",
-    "domain": ["a", "b"],
-    "guarantee": PureDP(1),
-}
+    "time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "until": "newest",
+    "by": "page", "domain": ["a", "b"], "guarantee": PureDP(1),
+}  # fmt: skip
 
 
 @pytest.fixture

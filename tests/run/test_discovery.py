@@ -179,21 +179,10 @@ def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
 
 def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
     given: dict[str, Any] = {
-        "what": "count",
-        "events": frame(rows),
-        "state": folder / "visits.db",
-        "time": "time",
-        "every": "1d",
-        "start": START,
-        "steps": 30,
-        "by": "page",
-        "epsilon": 1,
-        "delta": "1e-6",
-        "unknown": "discover",
-        "strategy": "kary",
-        "until": START + timedelta(days=12),
-        "yes": True,
-    }
+        "what": "count", "events": frame(rows), "state": folder / "visits.db", "time": "time",
+        "every": "1d", "start": START, "steps": 30, "by": "page", "epsilon": 1, "delta": "1e-6",
+        "unknown": "discover", "strategy": "kary", "until": START + timedelta(days=12), "yes": True,
+    }  # fmt: skip
     return Job(**given | more)
 
 
@@ -567,18 +556,10 @@ def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
 
 def test_from_python(tmp_path: Path) -> None:
     done = release(
-        "count",
-        frame(visits()),
-        time="time",
-        every="1d",
-        start=START,
-        steps=30,
-        by="page",
-        unknown="discover",
-        guarantee=ApproxDP(1, "1e-6"),
-        state=tmp_path / "visits.db",
+        "count", frame(visits()), time="time", every="1d", start=START, steps=30, by="page",
+        unknown="discover", guarantee=ApproxDP(1, "1e-6"), state=tmp_path / "visits.db",
         until=START + timedelta(days=12),
-    )
+    )  # fmt: skip
     assert "delta = 1e-6" in done.describe()
     assert set(done.table()["group"]) == {"home", "shop"}
     assert "hush" not in done._repr_html_()

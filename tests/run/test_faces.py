@@ -27,14 +27,9 @@ ROWS = pl.DataFrame(
     }
 )
 NEW: dict[str, Any] = {
-    "time": "time",
-    "every": timedelta(days=1),
-    "start": date(2024, 3, 1),
-    "steps": 30,
-    "until": date(2024, 3, 4),
-    "guarantee": PureDP(1),
-    "timezone": "America/New_York",
-}
+    "time": "time", "every": timedelta(days=1), "start": date(2024, 3, 1), "steps": 30,
+    "until": date(2024, 3, 4), "guarantee": PureDP(1), "timezone": "America/New_York",
+}  # fmt: skip
 GROUPS: dict[str, Any] = {"by": "region", "domain": ["north", "south"]}
 
 

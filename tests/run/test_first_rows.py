@@ -29,11 +29,8 @@ GROUPS = ("z", "a", "m")  # not in the order of their names
 #: More logs on request: COUNTON_FUZZ=200 pytest tests/run/test_first_rows.py.
 SEEDS = range(int(os.environ.get("COUNTON_FUZZ", "6")))
 SCHEMA: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"),
-    "page": pl.String,
-    "who": pl.String,
-    "paid": pl.Int64,
-}
+    "at": pl.Datetime("us", "UTC"), "page": pl.String, "who": pl.String, "paid": pl.Int64,
+}  # fmt: skip
 WAYS: list[dict[str, Any]] = [
     {"most": 2},
     {"most": 3, "per": "1d"},

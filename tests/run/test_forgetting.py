@@ -28,17 +28,9 @@ ANN = "ann@people.example"
 
 def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
     terms: dict[str, Any] = {
-        "time": "time",
-        "every": "1d",
-        "start": "2024-03-01",
-        "steps": 9,
-        "epsilon": 10**6,
-        "user": "who",
-        "most": 1,
-        "append": True,
-        "yes": True,
-        "strategy": "binary",
-    }
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
+        "user": "who", "most": 1, "append": True, "yes": True, "strategy": "binary",
+    }  # fmt: skip
     return Job("count", events, state, until=until, **{**terms, **more})
 
 

@@ -23,14 +23,9 @@ def visits(folder: Path, **more: Any) -> Job:
     if not events.exists():
         events.write_text(ROWS)
     asked: dict[str, Any] = {
-        "time": "time",
-        "every": "1d",
-        "start": "2024-03-01",
-        "steps": 30,
-        "epsilon": 1,
-        "until": "2024-03-03",
-        **more,
-    }
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1,
+        "until": "2024-03-03", **more,
+    }  # fmt: skip
     return Job("count", events, folder / "visits.db", **asked)
 
 

@@ -28,11 +28,8 @@ def rows(tmp_path: Path) -> Path:
 
 def count(rows: Path, guarantee: Guarantee, **more: Any) -> Release:
     when: dict[str, Any] = {
-        "time": "day",
-        "every": "1d",
-        "start": "2024-03-01",
-        "until": "2024-03-04",
-    }
+        "time": "day", "every": "1d", "start": "2024-03-01", "until": "2024-03-04",
+    }  # fmt: skip
     state = rows.with_name(f"{len([*rows.parent.iterdir()])}.db")
     steps: dict[str, Any] = {} if "around" in more else {"steps": 365}
     out = rows.with_name(f"{state.stem}.json")

@@ -30,13 +30,10 @@ MIXED = Report(
         "largest": TopK(["c", "a", "b"], 2),
     },
     columns={
-        "users by region": "region",
-        "paid": ["region", "paid"],
-        "total": "paid",
-        "largest": "city",
+        "users by region": "region", "paid": ["region", "paid"], "total": "paid", "largest": "city",
     },
     groups={"users by region": REGIONS},
-)
+)  # fmt: skip
 USERS = Report(
     {"users": Distinct(), "by region": Distinct()},
     columns={"by region": "region"},

@@ -43,14 +43,8 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     with run(job) as outcome:
         assert (outcome.for_operator().unknown, outcome.for_operator().rows) == (7919, 7950)
         shown: list[object] = [
-            done,
-            [done],
-            job,
-            outcome,
-            outcome.for_operator(),
-            outcome.stream,
-            outcome.definition,
-        ]
+            done, [done], job, outcome, outcome.for_operator(), outcome.stream, outcome.definition,
+        ]  # fmt: skip
         for found in shown:
             said = repr(found)
             assert not shows_a_row(said), said

@@ -283,17 +283,9 @@ def test_a_later_run_may_not_say_another_delay(tmp_path: Path) -> None:
 
 def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
     found = release(
-        "count",
-        frame(OTHERS[0], 1),
-        time="at",
-        every="1d",
-        start="2024-03-01",
-        revise="260d",
-        append=True,
-        until="2024-03-02",
-        guarantee=PureDP(1),
-        state=tmp_path / "s.db",
-    )
+        "count", frame(OTHERS[0], 1), time="at", every="1d", start="2024-03-01", revise="260d",
+        append=True, until="2024-03-02", guarantee=PureDP(1), state=tmp_path / "s.db",
+    )  # fmt: skip
     table = found.table()
     assert table["lag"].to_list() == [0]
     assert table["upper"][0] - table["lower"][0] < 20

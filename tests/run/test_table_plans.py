@@ -56,15 +56,9 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
 @pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
 def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> None:
     job = jobs(rows)[what].having(
-        value=None,
-        time="at",
-        every="1mo",
-        start="2024-01-01",
-        steps=3,
-        until="2024-04-01",
-        yes=True,
-        unknown="drop",
-    )
+        value=None, time="at", every="1mo", start="2024-01-01", steps=3, until="2024-04-01",
+        yes=True, unknown="drop",
+    )  # fmt: skip
     _, rows_of_plan = planned_table(job)
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:

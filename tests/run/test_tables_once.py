@@ -540,19 +540,13 @@ def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None
 #: SHA-256 of what is released, under a key that everybody knows: another address, law or strategy
 #: shows.
 KNOWN: dict[str, str] = {
-    "0 pure": "fa72bc49f5d18f0d",
-    "0 zero-concentrated": "8d1c835fe2768557",
-    "1 pure": "483647e64385c5c9",
-    "1 zero-concentrated": "8e1fd0b85c7ee19c",
-    "2 pure": "45926c1dd55d68a7",
-    "2 zero-concentrated": "89fdfb5febf7106c",
-    "3 pure": "d4b59689c0cc89b8",
-    "3 zero-concentrated": "24c3a57018f6e6cb",
-    "4 pure": "5778f985db754c66",
-    "4 zero-concentrated": "d3ac14e8d21b1304",
-    "5 pure": "343f7eabfd75aaa8",
-    "5 zero-concentrated": "9ccfbfd67c0ad9a9",
-}
+    "0 pure": "fa72bc49f5d18f0d", "0 zero-concentrated": "8d1c835fe2768557",
+    "1 pure": "483647e64385c5c9", "1 zero-concentrated": "8e1fd0b85c7ee19c",
+    "2 pure": "45926c1dd55d68a7", "2 zero-concentrated": "89fdfb5febf7106c",
+    "3 pure": "d4b59689c0cc89b8", "3 zero-concentrated": "24c3a57018f6e6cb",
+    "4 pure": "5778f985db754c66", "4 zero-concentrated": "d3ac14e8d21b1304",
+    "5 pure": "343f7eabfd75aaa8", "5 zero-concentrated": "9ccfbfd67c0ad9a9",
+}  # fmt: skip
 OF: list[Any] = [
     Hierarchy(TREE),
     Hierarchy(TREE, targets={"region": 5, "city": 10}, neighbours="replace"),

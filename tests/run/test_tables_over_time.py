@@ -18,12 +18,9 @@ from counton.state import verify
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
 ROWS = [
-    "2024-01-03,N,a,u1,1",
-    "2024-01-09,N,a,u1,2",
-    "2024-01-20,S,,u2,3",
-    "2024-02-02,N,b,u3,4",
+    "2024-01-03,N,a,u1,1", "2024-01-09,N,a,u1,2", "2024-01-20,S,,u2,3", "2024-02-02,N,b,u3,4",
     "2024-02-03,S,,u1,5",
-]
+]  # fmt: skip
 NODES = [(), ("N",), ("S",), ("N", "a"), ("N", "b")]
 
 
@@ -37,16 +34,10 @@ def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
     """With noise that is 0 almost surely."""
     chosen_key().save(folder / "key") if not (folder / "key").exists() else None
     asked: dict[str, Any] = {
-        "levels": "region,city",
-        "domain": folder / "places.csv",
-        "time": "at",
-        "every": "1mo",
-        "start": "2024-01-01",
-        "steps": 6,
-        "until": "2024-03-01",
-        "epsilon": 2000,
+        "levels": "region,city", "domain": folder / "places.csv", "time": "at", "every": "1mo",
+        "start": "2024-01-01", "steps": 6, "until": "2024-03-01", "epsilon": 2000,
         "key": folder / "key",
-    }
+    }  # fmt: skip
     return Job("hierarchy", written(folder, rows), folder / "s.db", **{**asked, **more})
 
 

@@ -26,15 +26,10 @@ GOOD = {
 HEADER = {"csv": b"time,group,user,value,note\n", "jsonl": b""}
 BAD: dict[str, list[bytes]] = {
     "csv": [
-        b"2024-03-01T00:20,a,ann,1,x,more\n",
-        b"2024-03-01T00:2\n",
-        b'2024-03-01T00:20,"a,b","ann,",1\n',
-        b"\n",
-        b"2024-03-01T00:20,a,ann,1,x,\n",
-        b"2024-03-01T00:20,\xff,ann,1,x\n",
-        b'2024-03-01T00:20,a"b,ann,1,x\n',
-        b'2024-03-01T00:20,"a,ann,1,x\n',
-        b'2024-03-01T00:20,"a"b,ann,1,x\n',
+        b"2024-03-01T00:20,a,ann,1,x,more\n", b"2024-03-01T00:2\n",
+        b'2024-03-01T00:20,"a,b","ann,",1\n', b"\n", b"2024-03-01T00:20,a,ann,1,x,\n",
+        b"2024-03-01T00:20,\xff,ann,1,x\n", b'2024-03-01T00:20,a"b,ann,1,x\n',
+        b'2024-03-01T00:20,"a,ann,1,x\n', b'2024-03-01T00:20,"a"b,ann,1,x\n',
     ],
     "jsonl": [
         b"nonsense\n",
@@ -45,7 +40,7 @@ BAD: dict[str, list[bytes]] = {
         b'{"time":"2024-03-01T00:20","group":"a\x00","user":"ann"}\n',
         b'{"time":"2024-03-01T00:20","group":' + b"[" * 2000 + b"]" * 2000 + b"}\n",
     ],
-}
+}  # fmt: skip
 #: Lines of which only what nobody reads is odd.
 ODD = {
     "csv": [b"2024-03-01T00:20,a,ann,1,\xff\n", b"2024-03-01T00:20,a,ann,1,\0\n"],

@@ -29,20 +29,10 @@ def year(tmp_path: Path) -> Job:
     rows = [f"2024-{month:02}-{day:02}T07:30,a" for month in range(1, 13) for day in (1, 10, 28)]
     events.write_text("time,page\n" + "".join(f"{row}\n" for row in rows))
     return Job(
-        what="count",
-        events=events,
-        state=tmp_path / "state.db",
-        time="time",
-        every="1h",
-        by="page",
-        domain="a,b",
-        start="2024-01-01",
-        timezone="Europe/Berlin",
-        steps=8784,
-        until="2025-01-01",
-        yes=True,
-        epsilon=1,
-    )
+        what="count", events=events, state=tmp_path / "state.db", time="time", every="1h",
+        by="page", domain="a,b", start="2024-01-01", timezone="Europe/Berlin", steps=8784,
+        until="2025-01-01", yes=True, epsilon=1,
+    )  # fmt: skip
 
 
 def released(request: Job) -> Release:

@@ -19,12 +19,8 @@ from counton.state.verification import verify
 WORDS = "a wrong file was counted on 4 March; use days-corrected"
 ROWS = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "room": ["a", "b"]})
 DAILY: dict[str, Any] = {
-    "time": "time",
-    "every": "1d",
-    "start": "2024-03-01",
-    "steps": 9,
-    "until": "2024-03-03",
-}
+    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-03",
+}  # fmt: skip
 TABLE: dict[str, Any] = {"columns": "room", "domain": {"room": ["a", "b"]}}
 
 

@@ -94,12 +94,9 @@ def test_nothing_opens_a_state_beside_sqlite(tmp_path: Path) -> None:
     """Closing it would drop all locks that the process has on it."""
     script = Path(__file__).parents[1] / "support" / "state_commands.py"
     done = subprocess.run(
-        [forked_python(), script, tmp_path],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+        [forked_python(), script, tmp_path], cwd=tmp_path, capture_output=True, text=True,
         check=True,
-    )
+    )  # fmt: skip
     found = json.loads(done.stdout)
     assert {*KNOWN, "/v1/streams", "POST"} <= found.keys()
     assert {name: one for name, one in found.items() if one["opened"]} == {}

@@ -74,12 +74,8 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     )
     for times in changes:
         more: dict[str, Any] = {
-            "statistic": "ranges",
-            "label": "page",
-            "by": None,
-            "unit": None,
-            **times,
-        }
+            "statistic": "ranges", "label": "page", "by": None, "unit": None, **times,
+        }  # fmt: skip
         message = refused(job_file(tmp_path, **more))
         assert "'visits' is a table that was released once, but a service releases" in message
 

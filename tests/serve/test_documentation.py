@@ -38,12 +38,9 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         script = script.replace(shown, sooner)
     script = re.sub(r"^counton ", f"{counton} ", script, flags=re.MULTILINE)
     done = subprocess.run(
-        ["bash", "-c", script.replace("8080", port)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+        ["bash", "-c", script.replace("8080", port)], cwd=tmp_path, capture_output=True, text=True,
         timeout=HANGS,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert '{"batch":"first","rows":2,"counted":2,"counted_nowhere":{}}' in done.stdout
     assert "step,window_start,window_end,group,estimate,std,lower,upper" in done.stdout

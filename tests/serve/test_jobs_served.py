@@ -121,15 +121,9 @@ def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges",
-    "label": "page",
-    "counts": "number",
-    "by": None,
-    "unit": "visit",
-    "steps": None,
-    "around": 100,
-    "epsilon": 1,
-}
+    "statistic": "ranges", "label": "page", "counts": "number", "by": None, "unit": "visit",
+    "steps": None, "around": 100, "epsilon": 1,
+}  # fmt: skip
 
 
 def test_sums_that_could_never_be_released_are_refused(tmp_path: Path) -> None:
@@ -163,20 +157,12 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
     "contingency": ({"columns": "page", "label": None, "domain": "page=home,shop"}, 2**32, 2),
     "sum": (
         {
-            "label": None,
-            "counts": None,
-            "value": "number",
-            "lower": 0,
-            "upper": 2**36,
-            "resolution": 1,
-            "domain": None,
-            "release": "windows",
-            "steps": 60,
-            "around": None,
+            "label": None, "counts": None, "value": "number", "lower": 0, "upper": 2**36,
+            "resolution": 1, "domain": None, "release": "windows", "steps": 60, "around": None,
         },
         *(2**36, 2**16),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FEW)

@@ -11,15 +11,9 @@ from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
 LARGE = {
-    "statistic": "ranges",
-    "label": "page",
-    "counts": "number",
-    "by": None,
-    "unit": "visit",
-    "release": "windows",
-    "steps": 60,
-    "epsilon": 1,
-}
+    "statistic": "ranges", "label": "page", "counts": "number", "by": None, "unit": "visit",
+    "release": "windows", "steps": 60, "epsilon": 1,
+}  # fmt: skip
 
 
 def batch(name: str, part: float, step: int = 0, over: int = 0) -> Batch:

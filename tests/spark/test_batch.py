@@ -339,18 +339,11 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
     with installed(tmp_path, by_pip=False) as package:
         spark.sparkContext.addPyFile(str(package / "counton_above.py"))  # as on all executors
         stream: dict[str, Any] = {
-            "time": "at",
-            "every": "1d",
-            "start": "2024-03-01",
-            "steps": 20,
-            "epsilon": 1,
-        }
+            "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 1,
+        }  # fmt: skip
         own: dict[str, Any] = {
-            "by": "page",
-            "domain": ",".join(PAGES),
-            "value": "paid",
-            "threshold": 5,
-        }
+            "by": "page", "domain": ",".join(PAGES), "value": "paid", "threshold": 5,
+        }  # fmt: skip
         asked = Job("above", rows, tmp_path / "a.db", until="newest", **stream, **own)
         with run(asked) as outcome:
             expected = told(outcome)

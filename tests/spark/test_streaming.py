@@ -67,16 +67,10 @@ def table(asked: Job) -> pl.DataFrame:
 @pytest.mark.parametrize(
     "name",
     [
-        "groups",
-        "two columns",
-        "windows",
-        "quantiles",
-        "hierarchy",
-        "people",
-        "ids of people",
+        "groups", "two columns", "windows", "quantiles", "hierarchy", "people", "ids of people",
         "found",
     ],
-)
+)  # fmt: skip
 def test_a_query_releases_what_runs_over_new_events_do(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:

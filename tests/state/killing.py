@@ -40,16 +40,9 @@ TURNS = 5
 
 #: Where in its work a writer can be when it dies, in order.
 PHASES = (
-    "opening",
-    "computing",
-    "begun",
-    "row moved",
-    "journaled",
-    "observed",
-    "committing",
-    "committed",
-    "shown",
-)
+    "opening", "computing", "begun", "row moved", "journaled", "observed", "committing",
+    "committed", "shown",
+)  # fmt: skip
 
 
 def inputs(first: int, count: int, salt: int = 0) -> NDArray[np.int64]:

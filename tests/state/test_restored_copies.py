@@ -71,18 +71,9 @@ def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
     events.write_text("time,page\n2024-03-01T09:00,a\n2024-03-02T10:00,b\n")
     asked: dict[str, Any] = {"by": "page", "domain": "a,b", "epsilon": 1, **more}
     request = Job(
-        "count",
-        events,
-        state,
-        time="time",
-        every="1d",
-        start="2024-03-01",
-        steps=30,
-        until="2024-03-03",
-        name=name,
-        key=key,
-        **asked,
-    )
+        "count", events, state, time="time", every="1d", start="2024-03-01", steps=30,
+        until="2024-03-03", name=name, key=key, **asked,
+    )  # fmt: skip
     with run(request) as outcome:
         return outcome.read().table().rows()
 

@@ -152,11 +152,9 @@ def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
 def test_sums_that_int64_cannot_hold_are_refused() -> None:
     for number in None, 2**23 + 1:
         running = started(
-            Average(0, 2**40, 1, number=number),
-            guarantee=PureDP(9),
-            strategy=Binary(3),
+            Average(0, 2**40, 1, number=number), guarantee=PureDP(9), strategy=Binary(3),
             batched=True,
-        )
+        )  # fmt: skip
         with pytest.raises(SumOverflow, match="8,388,609 values"):
             running.release_batch(np.broadcast_to(np.float64(2**40), 2**23 + 1))
         assert running.step == 0

@@ -181,12 +181,9 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     found = []
     for number in range(16):
         running = Running.start(
-            statistic,
-            guarantee=ZCDP(1),
-            key=Key.generate(),
-            name=str(number),
+            statistic, guarantee=ZCDP(1), key=Key.generate(), name=str(number),
             strategy=SqrtToeplitz(21),
-        )
+        )  # fmt: skip
         reading = running.release_many(stream)[-1]
         found.append((reading.table_columns()["estimate"] - truth) / reading.std())
     scores = np.array(found)

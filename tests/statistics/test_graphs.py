@@ -435,11 +435,8 @@ def test_noise_is_as_stated() -> None:
 
 def test_readings_say_what_was_released() -> None:
     sure: Any = {
-        "guarantee": ZCDP(10**9),
-        "key": Key.generate(),
-        "name": "s",
-        "strategy": KAry(4, 3, True),
-    }
+        "guarantee": ZCDP(10**9), "key": Key.generate(), "name": "s", "strategy": KAry(4, 3, True),
+    }  # fmt: skip
     degrees: Any = Running.start(Degrees(2, nodes=5), **sure).release(("a", "b"))
     assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
     assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]

@@ -36,11 +36,8 @@ def readings_of(inner: Statistic) -> Readings:
         statistic=statistic_to_dict(statistic),
     )  # fmt: skip
     steps = np.random.default_rng(5).integers(0, 60, (4, *statistic.cells)) * [
-        [[1]],
-        [[1]],
-        [[90]],
-        [[1]],
-    ]
+        [[1]], [[1]], [[90]], [[1]],
+    ]  # fmt: skip
     cells = np.cumsum(steps, axis=0)
     cells[0] -= 40
     return Readings.of(statistic, counter.design, cells)

@@ -88,14 +88,9 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
         (ApproxDP(1, "1e-6"), None),
     ):
         counter = Running.start(
-            Hierarchy(TREE),
-            5,
-            guarantee,
-            key=chosen_key(),
-            name="m",
-            strategy=strategy,
+            Hierarchy(TREE), 5, guarantee, key=chosen_key(), name="m", strategy=strategy,
             batched=True,
-        )
+        )  # fmt: skip
         steps: list[Any] = [counter.release_batch(month) for month in months]
         windows = [steps[0], *(now.since(was) for was, now in itertools.pairwise(steps))]
         whole = steps[4].since(steps[1])
@@ -195,14 +190,9 @@ def test_sums_beyond_exact_arithmetic_are_refused() -> None:
 
 def test_groups_have_a_hierarchy_each() -> None:
     counter = Running.start(
-        Grouped(Hierarchy(TREE), ["old", "new"]),
-        4,
-        PureDP(1),
-        key=chosen_key(),
-        name="m",
-        strategy=Binary(4),
-        batched=True,
-    )
+        Grouped(Hierarchy(TREE), ["old", "new"]), 4, PureDP(1), key=chosen_key(), name="m",
+        strategy=Binary(4), batched=True,
+    )  # fmt: skip
     both: Any = counter.release_batch([("old", ("S",)), ("new", ("N", "a"))])
     reading = both.of("old")
     assert reading[()] == sum(reading[path] for path in ("N", "S", "T", "U"))

@@ -125,13 +125,10 @@ def test_deviations_are_those_of_the_derivatives() -> None:
 @pytest.mark.parametrize(
     ("count", "guarantee", "sharp"),
     [
-        (4000, ZCDP("1/50"), True),
-        (4000, PureDP("1/4"), False),
-        (300, ZCDP("1/50"), False),
-        (60, PureDP("1/2"), False),
-        (5, ZCDP("1/50"), False),
+        (4000, ZCDP("1/50"), True), (4000, PureDP("1/4"), False), (300, ZCDP("1/50"), False),
+        (60, PureDP("1/2"), False), (5, ZCDP("1/50"), False),
     ],
-)
+)  # fmt: skip
 def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: bool) -> None:
     """Also where there are few rows; near what is said where there are many."""
     keys, level = 160 if sharp else 100, 0.9

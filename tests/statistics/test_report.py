@@ -74,10 +74,8 @@ def several() -> dict[str, Report]:
         ),
         "one column": Report(
             {
-                "n": Count(),
-                "paid": Average(0, 10, resolution=1),
-                "total": Sum(0, 10, resolution=1),
-                "all": Moments({"paid": (0, 10)}, grid=10),
+                "n": Count(), "paid": Average(0, 10, resolution=1),
+                "total": Sum(0, 10, resolution=1), "all": Moments({"paid": (0, 10)}, grid=10),
             },
             columns={"paid": "paid", "total": "paid"},
         ),
@@ -99,9 +97,7 @@ def several() -> dict[str, Report]:
                 "largest": TopK(["c", "a", "b"], 2),
             },
             columns={
-                "regions": "region",
-                "paid": ["city", "paid"],
-                "spread": ["region", "paid"],
+                "regions": "region", "paid": ["city", "paid"], "spread": ["region", "paid"],
                 "largest": "city",
             },
             groups={"regions": ["N", "S"]},
@@ -117,7 +113,7 @@ def several() -> dict[str, Report]:
             },
             **value,
         ),
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*several()])
@@ -339,21 +335,15 @@ def test_weights_do_not_make_sums_wrap() -> None:
 FRAME = pl.DataFrame(
     [
         {
-            "at": f"2024-03-{1 + number % 9:02}T12:00",
-            "who": f"u{number % 40}",
-            "page": ("home", "shop")[number % 3 == 0],
-            **ROWS[(5 * number) % len(ROWS)],
+            "at": f"2024-03-{1 + number % 9:02}T12:00", "who": f"u{number % 40}",
+            "page": ("home", "shop")[number % 3 == 0], **ROWS[(5 * number) % len(ROWS)],
         }
         for number in range(400)
     ]
-)
+)  # fmt: skip
 STREAM: dict[str, Any] = {
-    "time": "at",
-    "every": "1d",
-    "start": "2024-03-01",
-    "steps": 20,
-    "until": "2024-03-10",
-}
+    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "until": "2024-03-10",
+}  # fmt: skip
 
 
 def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
@@ -646,11 +636,7 @@ def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match=r"(?s)every=1d\).*'days' a job of its own"):
         run(
             Job(
-                "report",
-                pl.DataFrame({"time": ["2024-03-01"]}),
-                tmp_path / "s.db",
-                start="2024-03-01",
-                epsilon=1,
-                **asked,
+                "report", pl.DataFrame({"time": ["2024-03-01"]}), tmp_path / "s.db",
+                start="2024-03-01", epsilon=1, **asked,
             )
-        )
+        )  # fmt: skip

@@ -78,13 +78,9 @@ def test_noise_belongs_to_the_statistic_too() -> None:
     for edges, batched in ((range(17), True), (coarse, True), (coarse, False)):
         statistic = Quantiles(list(edges), line="identity")
         running = Running.start(
-            statistic,
-            guarantee=PureDP("1/9"),
-            key=key,
-            name="s",
-            strategy=Binary(3),
+            statistic, guarantee=PureDP("1/9"), key=key, name="s", strategy=Binary(3),
             batched=batched,
-        )
+        )  # fmt: skip
         found.append((running.design.contribution, running.release_batch([])))
     assert len({str(contribution) for contribution, _ in found}) == 1
     values = {tuple(reading.release.value.tolist()) for _, reading in found}

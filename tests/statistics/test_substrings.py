@@ -159,12 +159,9 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     for guarantee, strategy in ((PureDP(1), KAry.best(21)), (ZCDP(1), SqrtToeplitz(21))):
         for number in range(20):
             running = Running.start(
-                statistic,
-                guarantee=guarantee,
-                key=Key.generate(),
-                name=str(number),
+                statistic, guarantee=guarantee, key=Key.generate(), name=str(number),
                 strategy=strategy,
-            )
+            )  # fmt: skip
             reading = running.release_many(stream)[-1]
             noise = reading.table_columns()["estimate"] - truth
             found.append(noise / reading.std("GA"))

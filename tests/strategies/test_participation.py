@@ -37,12 +37,9 @@ HORIZONS = (1, 2, 3, 5, 8, 12)
 
 def strategies(horizon: int) -> list[StreamStrategy]:
     return [
-        Binary(horizon),
-        HonakerOnline(horizon),
-        SqrtToeplitz(horizon),
-        *KAry.examples(horizon),
+        Binary(horizon), HonakerOnline(horizon), SqrtToeplitz(horizon), *KAry.examples(horizon),
         *SmoothBinary.examples(horizon),
-    ]
+    ]  # fmt: skip
 
 
 def weights(strategy: StreamStrategy) -> NDArray[Any]:
@@ -375,13 +372,11 @@ HEAVY = (1, 2**20, 2**20, 2**20)
 @pytest.mark.parametrize(
     "schedule",
     [
-        Schedule(64, 2, fixed=True),
-        Schedule(9, 2, fixed=True),
-        Schedule(60, 1, fixed=False),
+        Schedule(64, 2, fixed=True), Schedule(9, 2, fixed=True), Schedule(60, 1, fixed=False),
         Schedule(60, 2, fixed=False),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_sums_beyond_int64_are_added_up_exactly(
     schedule: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,15 +405,12 @@ def test_norms_of_heavy_levels_over_many_steps() -> None:
 @pytest.mark.parametrize(
     "tree",
     [
-        KAry(500, 3, True),
-        KAry(100_000, 7, True),
-        KAry(3000, 26, False),
-        SmoothBinary(2000, 20, 5),
-        SmoothBinary(900, 12, 6),
+        KAry(500, 3, True), KAry(100_000, 7, True), KAry(3000, 26, False),
+        SmoothBinary(2000, 20, 5), SmoothBinary(900, 12, 6),
         LookAhead(700, (4, 3, 5), (4, 3, 7, 5)),
     ],
     ids=repr,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("separation", [1, 3])
 def test_many_steps_are_shared_out_as_all_ways_to_do_it(
     tree: StreamStrategy, separation: int

@@ -108,13 +108,9 @@ def of_service() -> dict[str, list[str]]:
 def border() -> dict[str, Any]:
     """All of it."""
     return {
-        "commands": options(),
-        "job files": job_keys(),
-        "python": python_names(),
-        "columns": columns(),
-        "exit codes": exit_codes(),
-        **of_service(),
-    }
+        "commands": options(), "job files": job_keys(), "python": python_names(),
+        "columns": columns(), "exit codes": exit_codes(), **of_service(),
+    }  # fmt: skip
 
 
 def changes(before: Any, now: Any, place: str = "") -> Iterator[str]:

@@ -59,13 +59,9 @@ def scores(
     found = []
     for number in range(keys):
         running = Running.start(
-            statistic,
-            guarantee=guarantee,
-            key=Key.generate(),
-            name=str(number),
-            strategy=strategy,
+            statistic, guarantee=guarantee, key=Key.generate(), name=str(number), strategy=strategy,
             batched=True,
-        )
+        )  # fmt: skip
         releases = running.release_batches(events, stops).releases
         assert releases is not None
         noise = releases.values.reshape(len(batches), -1) - exact

@@ -16,18 +16,14 @@ OWN: dict[str, dict[str, Any]] = {
         "statistics": {
             "rows": {"statistic": "count"},
             "paid": {
-                "statistic": "average",
-                "value": "paid",
-                "lower": 0,
-                "upper": 9,
-                "resolution": 1,
+                "statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1,
             },
         }
     },
     "top-k": {"by": "page", "domain": "home,shop", "top": 1},
     "distinct": {"user": "user"},
     "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
-}
+}  # fmt: skip
 TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
 #: Tables, and those of them that are released once where their rows have no times.
 TABLES: dict[str, dict[str, Any]] = {

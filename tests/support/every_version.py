@@ -46,13 +46,9 @@ class EveryVersion(StreamStrategy):
         self.windows = windows
         self.horizon = windows.horizon * (windows.lags + 1)
         self.facts = replace(
-            windows.facts,
-            unit_rows=False,
-            attained=windows.inner.facts.attained,
-            versions=1,
-            corrections=0,
-            reads_another=True,
-        )
+            windows.facts, unit_rows=False, attained=windows.inner.facts.attained, versions=1,
+            corrections=0, reads_another=True,
+        )  # fmt: skip
 
     @property
     @override

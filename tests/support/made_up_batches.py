@@ -23,17 +23,13 @@ JOBS: dict[str, dict[str, Any]] = {
     "users": {"user": "who", "most": 2, "unit": "visitor", "unknown": "drop"},
     "ids": {"id": "id", "unknown": "drop"},
     "sum": {
-        "statistic": "sum",
-        "value": "paid",
-        "lower": 0,
-        "upper": 9,
-        "resolution": 1,
+        "statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1,
         "unknown": "drop",
     },
     "other": {"other": "elsewhere"},
     "found": {"domain": None, "unknown": "discover", "epsilon": 10, "delta": 1e-9},
     "format": {"time-format": "epoch", "unknown": "drop"},
-}
+}  # fmt: skip
 
 
 def line_of(chance: random.Random) -> bytes:

@@ -113,16 +113,10 @@ def job_file(
         changed: keys of the count; None leaves one out.
     """
     count = {
-        "statistic": "count",
-        "time": "time",
-        "every": "1m",
-        "start": START.strftime("%Y-%m-%dT%H:%M"),
-        "steps": 60,
-        "by": "page",
-        "domain": "home,shop",
-        "epsilon": 1,
-        "unit": "visit",
-    } | changed
+        "statistic": "count", "time": "time", "every": "1m",
+        "start": START.strftime("%Y-%m-%dT%H:%M"), "steps": 60, "by": "page", "domain": "home,shop",
+        "epsilon": 1, "unit": "visit",
+    } | changed  # fmt: skip
     several = {"visits": {}} if jobs is None else jobs
     lines = ["[defaults]", f"state = {json.dumps(state)}", 'key = "visits.key"']
     for name, own in several.items():

@@ -127,13 +127,9 @@ def case(seed: int, statistic: str, people: str, *, append: bool) -> Case:
 
 
 SCHEMA: dict[str, Any] = {
-    "at": pl.Datetime("us", "UTC"),
-    "page": pl.String,
-    "place": pl.String,
-    "user": pl.String,
-    "paid": pl.Float64,
-    "id": pl.String,
-}
+    "at": pl.Datetime("us", "UTC"), "page": pl.String, "place": pl.String, "user": pl.String,
+    "paid": pl.Float64, "id": pl.String,
+}  # fmt: skip
 
 
 def _users(numbered: bool) -> dict[str, Any]:
@@ -266,11 +262,9 @@ def in_postgresql(url: str, rows: pl.DataFrame) -> dict[str, Any]:
 
 
 _TYPES: dict[pl.DataType, str] = {
-    pl.Datetime("us", "UTC"): "timestamptz",
-    pl.String(): "varchar",
-    pl.Int64(): "int8",
+    pl.Datetime("us", "UTC"): "timestamptz", pl.String(): "varchar", pl.Int64(): "int8",
     pl.Float64(): "float8",
-}
+}  # fmt: skip
 
 
 #: Where rows may be, by name: what a job says of them, once they are there.

@@ -40,12 +40,9 @@ jnp = jax.numpy
 Floats = NDArray[np.float64]
 
 STRATEGIES = [
-    BufferedToeplitz.fit(6, 2, scaling="equal"),
-    Echo.fit(6, 2, scaling="free"),
-    OctaveTraining.fit(6, 2),
-    BandedInverseSquareRoot(6, 3),
-    BandedOptimum.fit(6, 2),
-]
+    BufferedToeplitz.fit(6, 2, scaling="equal"), Echo.fit(6, 2, scaling="free"),
+    OctaveTraining.fit(6, 2), BandedInverseSquareRoot(6, 3), BandedOptimum.fit(6, 2),
+]  # fmt: skip
 MANY = 100_000
 
 
@@ -146,13 +143,10 @@ def test_keys_names_and_budgets_have_noise_of_their_own(made_by: Callable[..., F
     first = made_by(noise_of(strategy), size)[0]
     assert (made_by(noise_of(strategy), size)[0] == first).all()
     others = [
-        noise_of(strategy, chosen_key(bytes(32))),
-        noise_of(strategy, Key.generate()),
-        noise_of(strategy, name="other"),
-        noise_of(strategy, guarantee=ZCDP(2)),
-        noise_of(strategy, clip=2),
-        noise_of(STRATEGIES[0]),
-    ]
+        noise_of(strategy, chosen_key(bytes(32))), noise_of(strategy, Key.generate()),
+        noise_of(strategy, name="other"), noise_of(strategy, guarantee=ZCDP(2)),
+        noise_of(strategy, clip=2), noise_of(STRATEGIES[0]),
+    ]  # fmt: skip
     for other in others:
         assert abs(np.corrcoef(first, made_by(other, size)[0])[0, 1]) < 5 / math.sqrt(size)
     assert abs(np.corrcoef(first, made_by(noise_of(strategy), size + 1)[0, :-1])[0, 1]) < 0.05

@@ -72,11 +72,9 @@ def fitted(optimizer: SGD | None) -> list[TrainingStrategy]:
 def test_the_matrix_is_that_of_the_optimizer(optimizer: SGD) -> None:
     gradients = np.random.default_rng(1).standard_normal((STEPS, 3))
     np.testing.assert_allclose(
-        matrix_of(optimizer, STEPS) @ gradients,
-        -descended(optimizer, gradients),
-        rtol=1e-9,
+        matrix_of(optimizer, STEPS) @ gradients, -descended(optimizer, gradients), rtol=1e-9,
         atol=1e-12,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -102,14 +100,10 @@ def test_drawn_noise_moves_weights_by_the_stated_error(optimizer: SGD) -> None:
 @pytest.mark.parametrize(
     ("kind", "epochs", "above", "before"),
     [
-        ("momentum", 1, 1.002, 1.13),
-        ("both", 1, 1.002, 1.10),
-        ("momentum", 4, 1.003, 1.13),
-        ("falling", 4, 1.014, 1.16),
-        ("both", 4, 1.003, 1.29),
-        ("decay", 4, 1.003, 1.25),
+        ("momentum", 1, 1.002, 1.13), ("both", 1, 1.002, 1.10), ("momentum", 4, 1.003, 1.13),
+        ("falling", 4, 1.014, 1.16), ("both", 4, 1.003, 1.29), ("decay", 4, 1.003, 1.25),
     ],
-)
+)  # fmt: skip
 def test_plans_are_near_the_least_error(
     kind: str, epochs: int, above: float, before: float
 ) -> None:

@@ -306,12 +306,9 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
     sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
     model, (inputs, labels) = model_of(), data(80)
     noise = TrainingNoise(
-        OctaveTraining.fit(20, 2),
-        key=Key.generate(),
-        name="run",
-        guarantee=ZCDP(1),
+        OctaveTraining.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1),
         sampler=sampler,
-    )
+    )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise, model, batch_size=8)
     before = flat(model)
@@ -335,12 +332,9 @@ def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> Non
     sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
     model = model_of()
     noise = TrainingNoise(
-        OctaveTraining.fit(20, 2),
-        key=Key.generate(),
-        name="run",
-        guarantee=ZCDP(1),
+        OctaveTraining.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1),
         sampler=sampler,
-    )
+    )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     make_private(optimizer, noise, model, batch_size=8, clipped=True)
     for parameter in model.parameters():
@@ -402,14 +396,11 @@ def processes_train(kind: str, processes: int, folder: Path) -> Path:
     run = [sys.executable, "-W", "ignore", str(RUNS), kind, str(processes)]
     started = [
         subprocess.Popen(
-            [*run, str(rank), str(rendezvous), str(out)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            [*run, str(rank), str(rendezvous), str(out)], env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for rank in range(processes)
-    ]
+    ]  # fmt: skip
     said = [process.communicate(timeout=HANGS)[0] for process in started]
     assert all(process.returncode == 0 for process in started), said
     return out

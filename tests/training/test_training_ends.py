@@ -171,13 +171,10 @@ def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
 @pytest.mark.parametrize(
     ("epsilon", "steps", "least"),
     [
-        (1, 100, 1.2e-12),
-        (1, 10_000, 1.3e-11),
-        (16, 10_000, 1.8e-10),
-        (24, 10_000, 2.5e-9),
+        (1, 100, 1.2e-12), (1, 10_000, 1.3e-11), (16, 10_000, 1.8e-10), (24, 10_000, 2.5e-9),
         (32, 10_000, 6.5e-6),
     ],
-)
+)  # fmt: skip
 def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: float) -> None:
     noise_multiplier(ApproxDP(epsilon, least), steps)
     with pytest.raises(InvalidInput, match="larger delta"):

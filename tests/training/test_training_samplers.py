@@ -204,15 +204,9 @@ def test_people_are_taken_by_position_whatever_holds_them() -> None:
     users = ["a", "b", "a", "b"]
     shuffled = pd.Series(users, index=[0, 2, 1, 3])
     holders: list[Any] = [
-        users,
-        tuple(users),
-        np.array(users),
-        np.array(users, object),
-        shuffled,
-        shuffled.astype("category"),
-        pd.Index(users),
-        pl.Series(users),
-    ]
+        users, tuple(users), np.array(users), np.array(users, object), shuffled,
+        shuffled.astype("category"), pd.Index(users), pl.Series(users),
+    ]  # fmt: skip
     for people in holders:
         with pytest.raises(InvalidInput, match="person a is in step 1 twice"):
             GivenBatches([[0, 2], [1, 3]], people=people)

@@ -25,13 +25,9 @@ TRIANGLE = np.where(LAG < 0, 0, np.cos(1.7 * LAG + np.arange(9)) / 2) + np.diag(
 #: It reads ahead: more measurements than steps, none of a single step.
 AHEAD = np.cos(np.multiply.outer(np.arange(7) + 0.5, 1.3 * np.arange(5)))
 GIVEN = [
-    Factorisation(TRIANGLE),
-    Factorisation(TRIANGLE, 4),
-    Factorisation(-np.tril(np.ones((6, 6)))),
-    Factorisation(AHEAD, 5),
-    Factorisation(1e-7 * np.eye(3)),
-    Factorisation(np.eye(4, dtype=int)),
-]
+    Factorisation(TRIANGLE), Factorisation(TRIANGLE, 4), Factorisation(-np.tril(np.ones((6, 6)))),
+    Factorisation(AHEAD, 5), Factorisation(1e-7 * np.eye(3)), Factorisation(np.eye(4, dtype=int)),
+]  # fmt: skip
 
 
 def exact(strategy: Factorisation) -> list[list[Fraction]]:

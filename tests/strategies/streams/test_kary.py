@@ -117,11 +117,9 @@ def test_height_is_exact_where_logarithms_are_not() -> None:
 
 
 @given(
-    horizon=st.integers(1, 3000),
-    arity=st.integers(2, 40),
-    subtraction=st.booleans(),
+    horizon=st.integers(1, 3000), arity=st.integers(2, 40), subtraction=st.booleans(),
     metric=st.sampled_from(["mean", "max"]),
-)
+)  # fmt: skip
 def test_error_is_that_of_enumeration(
     horizon: int, arity: int, subtraction: bool, metric: str
 ) -> None:

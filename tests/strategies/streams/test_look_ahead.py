@@ -17,14 +17,9 @@ from counton.strategies.streams import look_ahead, subtrees
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.
 PROMISED = [
-    (365, 79.1, 3.2),
-    (1024, 116.9, 3.6),
-    (8760, 236.9, 4.5),
-    (2**16, 407.4, 5.3),
-    (2**20, 750.0, 6.45),
-    (10**7, 1142.0, 7.4),
-    (10**9, 2318.0, 9.4),
-]
+    (365, 79.1, 3.2), (1024, 116.9, 3.6), (8760, 236.9, 4.5), (2**16, 407.4, 5.3),
+    (2**20, 750.0, 6.45), (10**7, 1142.0, 7.4), (10**9, 2318.0, 9.4),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("horizon", "variance", "std"), PROMISED)

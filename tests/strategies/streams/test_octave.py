@@ -66,14 +66,12 @@ def rows(strategy: MultiscaleInterpolation) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     "strategy",
     [
-        MultiscaleInterpolation(33),
-        MultiscaleInterpolation(200, "max", 12),
-        MultiscaleInterpolation(600),
-        MultiscaleInterpolation(600, "max", 14),
+        MultiscaleInterpolation(33), MultiscaleInterpolation(200, "max", 12),
+        MultiscaleInterpolation(600), MultiscaleInterpolation(600, "max", 14),
         MultiscaleInterpolation(1100),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_the_shift_of_every_step_moves_releases_by_exactly_that(
     strategy: MultiscaleInterpolation,
 ) -> None:

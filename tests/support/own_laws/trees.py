@@ -99,11 +99,9 @@ def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
         for node in np.flatnonzero(children > 1).tolist():
             more = int(children[node] == 2)
             yield cls(
-                strategy.tree,
-                strategy.total,
-                _change(own, level, node, 1 + more),
+                strategy.tree, strategy.total, _change(own, level, node, 1 + more),
                 _change(shared, level, node, more),
-            )
+            )  # fmt: skip
             if children[node] > 2:
                 less = -1 if shared[level][node] else 1
                 yield cls(strategy.tree, strategy.total, own, _change(shared, level, node, less))
