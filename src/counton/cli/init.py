@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.exact import with_capital
-from counton.base.lengths import LENGTH, PERIODS
+from counton.base.lengths import LENGTH
 from counton.cli.init_options import FirstOptions
+from counton.cli.job_plan_command import write_plan
 from counton.cli.print_forms import Console
-from counton.cli.run_words import EXACT, counted_column, promise
+from counton.cli.run_words import EXACT, counted_column
 from counton.job.job import NEWEST, Job
 from counton.job.jobfile import last_date, save
 from counton.job.stated_options import options_of_job
@@ -28,7 +28,6 @@ from counton.run.first_job import (
     are_old,
     check_job,
     complete_job,
-    errors_in_words,
     fitting_start,
     job_of,
     look_at,
@@ -74,7 +73,8 @@ def perform(options: FirstOptions) -> None:
         )
     refuse_state(job_of(values))
     look = look_at(job_of(values))
-    _tell_of_rows(look, job_of(values))
+    if (note := counted_column(look.columns, job_of(values))) is not None:
+        Console(stderr=True).write_line(f"note: {note}")
     if not options.yes and sys.stdin.isatty() and sys.stdout.isatty():
         try:
             values = _Questions(console, look, values).ask_all(options.holds)
@@ -84,17 +84,8 @@ def perform(options: FirstOptions) -> None:
     empty = unsaid(values, look)
     plan = None if "time" in empty else check_job(values, look)[1]
     job = complete_job(values, look).having(**dict.fromkeys(empty))
-    save(job, options.save, _comments(job, None if empty else plan) | empty, anew=True, empty=empty)
+    save(job, options.save, _comments(job) | empty, anew=True, empty=empty)
     _print(console, job, plan, options.save.name, empty)
-
-
-def _tell_of_rows(look: FirstLook, job: Job) -> None:
-    """Tell the operator of rows that cannot be read, and of a column that seems to hold counts."""
-    errors, (unreadable, why) = Console(stderr=True), look.for_operator(job).unreadable
-    if unreadable:
-        errors.write_line(f"{EXACT}: rows that cannot be read: {unreadable:,}; the first: {why}")
-    if (note := counted_column(look.columns, job)) is not None:
-        errors.write_line(f"note: {note}")
 
 
 def _rows_of_files(answer: str) -> dict[str, Any]:
@@ -153,7 +144,12 @@ class _Questions:
             self.console.write_line(f"{EXACT}: the first rows are of {span}")
         begin = fitting_start(job, self.look) or usual_start(job)
         self.ask("start", "When does the first window begin? It is published.", begin)
-        if not whom:
+        if counted_column(self.look.columns, job) is not None:
+            text = "Which column says how many a row stands for?"
+            self.ask("counts", text, _NONE, lambda it: {} if it == _NONE else {"counts": it})
+        if "counts" in self.values:
+            self.protects = "rows"
+        elif not whom:
             text = f"Whom does it protect: people (one of {columns} names them), or single rows?"
             self.ask("protects", text, None, self._whom)
         if whom != {"unit"} and self.protects != "rows":
@@ -163,7 +159,7 @@ class _Questions:
                 text = "In each period, as in 1d; or all: in the whole stream?"
                 self.ask("per", text, None, lambda it: {} if it == "all" else {"per": it})
         elif not whom:
-            self.ask("unit", "What is a row, in one word, as in visit?")
+            self.ask("unit", "What is counted, in one word, as in visit?")
         if are_old(job, self.look) and "covers" not in self.values:
             self.ask("until", "What ends the last window: newest row, or clock (now)?", NEWEST)
         if not {"by", "unknown"} & {*self.values}:
@@ -172,8 +168,8 @@ class _Questions:
         if "by" in self.values and self.values.get("unknown") != "discover":
             self.ask("domain", "Their names, from a public list? As in A,B,C, or a file of names.")
         if not _LOSS & {*self.values}:
-            errors = "; ".join(errors_in_words(check_job(self.values, self.look)[1]))
-            text = f"With epsilon=1 {errors}. Keep it, or which error at most, as in 15?"
+            write_plan(self.console, check_job(self.values, self.look)[1])
+            text = "Keep this loss of privacy, or which error at most, as in 15?"
             loss = "epsilon=1"
             self.ask("within", text, loss, lambda it: {} if it == loss else {"within": it})
         return self.values
@@ -213,7 +209,8 @@ class _Questions:
                 if not answer:
                     raise InvalidInput("this has no usual answer: write one")
                 values = self.values | (convert(answer) if convert else {name: answer})
-                for column in {"time", "by", "user"} & (values.keys() - self.values.keys()):
+                new = values.keys() - self.values.keys()
+                for column in new & {"time", "by", "user", "counts"}:
                     self.look.check_column(values[column])
                 check_job(values, self.look)
             except CountonError as error:
@@ -234,19 +231,17 @@ def _zone_here() -> str:
     return "UTC"
 
 
-def _comments(job: Job, plan: PlannedJob | None) -> dict[str, str]:
+def _comments(job: Job) -> dict[str, str]:
     """Return the comments of the job file: each key's comment stands above it in the file; "" is
     the file's heading.
 
     The comments contain no exact numbers.
     """
     found = {item.key: item.help for item in options_of_job(job).values()}
-    errors = "" if plan is None else f"; {'; '.join(errors_in_words(plan))}"
     return found | {
         "": "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file.",
-        "statistic": "how many rows there are",
-        **{loss: f"{found[loss]}{errors}" for loss in _LOSS},
+        "statistic": "how many there are",
     }
 
 
@@ -259,17 +254,7 @@ def _print(
         said = ", ".join(empty)
         console.write_line(f"Fill in before the first run, which refuses an empty line: {said}.")
     elif plan is not None:
-        groups = "" if job.groups.by is None else f" of each of {len(plan.definition.groups):,} "
-        groups += "" if job.groups.by is None else f"groups ({job.groups.by})"
-        noun = PERIODS.get(job.times.every or "1d", "window")
-        what = {
-            "windows": f"each {noun}'s own number",
-            "both": f"each {noun}'s own number, and the total so far",
-        }.get(plan.definition.release, "the total so far")
-        console.write_line(f"It publishes {what}{groups}, from {job.times.start} on.")
-        for error in errors_in_words(plan):
-            console.write_line(f"  {with_capital(error)}.")
-        console.write_line(f"  promise: {promise(plan.definition)}")
+        write_plan(console, plan)
     run = shlex.join(["counton", "run", file])
     console.write_line(f"the first time, and every night: {run} (with --dry-run nothing is spent)")
     if job.times.until == NEWEST:

@@ -6,15 +6,17 @@ from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from counton.cli.command_options import ENDINGS, argument
+from counton.cli.command_options import argument
+from counton.frame.options import COUNTS
 from counton.job.job import Job, OptionRecord, option, options_of
 
 #: Options of a job that the command takes, with the help that they have there.
 _OF_JOB = (
-    *("time", "time_format", "timezone", "every", "start", "steps", "around", "watermark"),
-    *("revise", "clock_change", "by", "domain", "other", "unknown", "user", "most", "per"),
-    *("first", "unit", "epsilon", "delta", "rho", "within", "missing", "bad_rows", "id"),
-    *("query", "file_format", "separator", "quotes", "key", "witness"),
+    *("time", "time_format", "timezone", "every", "start", "steps", "around", "until", "watermark"),
+    *("revise", "clock_change", "by", "domain", "other", "unknown", "counts", "user", "most"),
+    *("per", "first", "unit", "moves", "row", "epsilon", "delta", "rho", "within", "release"),
+    *("missing", "bad_rows", "id", "query", "file_format", "separator", "quotes", "state", "name"),
+    *("key", "witness", "out"),
 )
 
 
@@ -42,22 +44,11 @@ class FirstOptions(OptionRecord):
         "what a file holds: all (rows since the start), a length such as 7d (all rows of the last "
         "seven days), or new (only new rows); default: all, for a folder new",
     )
-    until: str | None = option(
-        None, "now (the clock decides which windows have ended), or newest: the newest event does"
-    )
-    release: str | None = option(
-        None, "which numbers to publish: totals (so far), windows (of each window alone), or both"
-    )
-    state: str | None = option(None, "SQLite file or database URL; default: beside the events")
-    name: str | None = option(None, "name of the stream; default: the name of the events' file")
-    out: str | None = option(
-        None, f"file for the released numbers ({ENDINGS}); default: beside the events, as CSV"
-    )
 
 
 def _as_in_job(name: str) -> tuple[str, Any, Any]:
     """Return an option of `Job` as a field; its value is None or False unless it is stated."""
-    item = options_of(Job)[name]
+    item = {**options_of(Job), "counts": COUNTS}[name]
     kind = {"whole": "int | None", "flag": "bool"}.get(item.kind, "str | None")
     default = False if item.kind == "flag" else None
     return name, kind, option(default, item.help, item.word, often=item.often)

@@ -42,7 +42,7 @@ def print_job_plan(options: PlanOptions) -> None:
             reports[name] = one.to_dict()
             if not options.json:
                 console.write_line(name, bold=True)
-                _write_plan(console, one, options.size)
+                write_plan(console, one, options.size)
             guarantee, unit = one.definition.guarantee, one.definition.unit
             warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
         elif isinstance(one, AlreadyEnded):
@@ -74,7 +74,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
-    _write_plan(console, planned, job.promise.size)
+    write_plan(console, planned, job.promise.size)
 
 
 _PUBLISHED = {
@@ -84,7 +84,7 @@ _PUBLISHED = {
 }
 
 
-def _write_plan(console: Console, job: PlannedJob, size: int | None) -> None:
+def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> None:
     """Print a plan: what is kept where, spent and published, and a table of half-widths.
 
     Args:

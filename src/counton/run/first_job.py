@@ -16,8 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures_above, percent
-from counton.base.lengths import PERIODS, days_in
+from counton.base.lengths import days_in
 from counton.frame.windows import load_zone
 from counton.job.job import NEWEST, Job
 from counton.job.stated_options import kind_of, named_columns, options_of_job
@@ -26,7 +25,6 @@ from counton.run.default_state import default_state, holds_new_events, path_besi
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
-from counton.run.new_stream import EACH_WINDOW
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
 from counton.statistics.statistic import named_values
@@ -131,7 +129,10 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     discovers = job.groups.unknown == "discover"
     if job.groups.by is not None and job.groups.domain is None and not discovers:
         found["domain"] = "names of the groups, from a public list and not from the rows: A,B,C"
-    if job.people.user is None and job.promise.unit is None:
+    if job.option("counts") is not None:
+        if job.promise.unit is None:
+            found["unit"] = "what the numbers count, in one word, as in passage: it is protected"
+    elif job.people.user is None and job.promise.unit is None:
         found["user"] = (
             f"whom to protect: the column that names the person ({columns}), and below it most = "
             'how many rows of a person count; or unit = "visit" in its place protects single rows'
@@ -232,30 +233,3 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     known = options_of_job(job)
     lines = [f"{field(one, value)}: {known[one].help}" for one, value in given.items()]
     return lines, job.having(**given)
-
-
-def errors_in_words(plan: PlannedJob) -> list[str]:
-    """Describe in sentences how far the released numbers of a planned count may be off, rounded up.
-
-    >>> import polars as pl
-    >>> values = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
-    >>> errors_in_words(check_job(values, look_at(job_of(values)))[1])
-    ["a day's number is off by at most 3 in 95 of 100 days"]
-    """
-    definition, sentences = plan.definition, list[str]()
-    noun = PERIODS.get(definition.cut.every, "window")
-    of = "" if definition.by is None else f" of one {definition.by}"
-    often = f"{percent(plan.level)} of 100"
-    for number in plan.numbers:
-        halves = [figures_above(one) for one in number.halfwidths]
-        off = f"is off by at most {halves[0]}"
-        if len(set(halves)) > 1 and definition.cut.lags:
-            off += f" when it is first published and {halves[-1]} when it is final,"
-        elif len(set(halves)) > 1:
-            off += f" at first, {halves[len(halves) // 2]} half-way and {halves[-1]} at the end"
-        if number.what == EACH_WINDOW:
-            a = "an" if noun == "hour" else "a"
-            sentences.append(f"{a} {noun}'s number{of} {off} in {often} {noun}s")
-        else:
-            sentences.append(f"the total so far{of} {off}, in {often}")
-    return sentences

@@ -31,8 +31,8 @@ from counton.run.settlement import EVER, open_source
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
 #: Number of values tried to find a column of times, and the fraction that must be times.
 _TRIED, _MOST_ARE_TIMES = 1000, 0.9
-#: Numbers of seconds since 1970 that look like a time: the years 2001 to 2065.
-_EPOCH_SECONDS = (1e9, 3e9)
+#: Numbers that look like a time, in microseconds since 1970: the years 2001 to 2065.
+_EPOCHS = (10**15, 3 * 10**15)
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
 
 
@@ -58,20 +58,10 @@ class FirstFacts(NamedTuple):
     Attributes:
         first, newest: times of the earliest and the newest of the first rows, on clocks of the
             job's zone; None: unknown.
-        unreadable: number of rows that cannot be read, and the reason for the first of them.
     """
 
     first: datetime | None
     newest: datetime | None
-    unreadable: tuple[int, str]
-
-
-class _Sample(NamedTuple):
-    """The first rows, the number of unreadable ones among them, and why the first is unreadable."""
-
-    rows: pl.DataFrame
-    unreadable: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -89,22 +79,21 @@ class FirstLook:
     times: tuple[TimeColumn, ...]
     has_all_rows: bool
     separator: str
-    _sample: Private[_Sample]
+    _sample: Private[pl.DataFrame]
 
     def for_operator(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
         sample, time = open_private(self._sample), job.times.time
-        aside = sample.unreadable, sample.reason
-        if time is None or time not in sample.rows.columns:
-            return FirstFacts(None, None, aside)
+        if time is None or time not in sample.columns:
+            return FirstFacts(None, None)
         zone = job.times.timezone or "UTC"
-        given = _moments(sample.rows, time, zone, job.format.time_format)
+        given = _moments(sample, time, zone, job.format.time_format)
         known = given.filter(given > NO_MOMENT)
         if known.is_empty():
-            return FirstFacts(None, None, aside)
+            return FirstFacts(None, None)
         first, newest = (moment(int(str(us))) for us in (known.min(), known.max()))
         clock = load_zone(zone)
-        return FirstFacts(first.astimezone(clock), newest.astimezone(clock), aside)
+        return FirstFacts(first.astimezone(clock), newest.astimezone(clock))
 
     def check_column(self, name: str) -> None:
         """Refuse a name that is no column of the events.
@@ -144,7 +133,7 @@ def look_at(job: Job) -> FirstLook:
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some), moments=ever)
-    names, left, whole, parts = source.columns(), SAMPLE_BYTES, True, list[_Sample]()
+    names, left, whole, parts = source.columns(), SAMPLE_BYTES, True, list[pl.DataFrame]()
     if not names:
         source.sift(("",), 0)  # refuses lines that are no JSON
         raise InvalidInput(
@@ -161,39 +150,33 @@ def look_at(job: Job) -> FirstLook:
             whole, left = whole and all_of_it, left - taken
         parts.append(_rows_of(part, names, job.format.policies().most))
     # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
-    sample = pl.concat([one.rows for one in parts], how="diagonal_relaxed").rechunk()
+    sample = pl.concat(parts, how="diagonal_relaxed").rechunk()
     found = [_time_column(sample, name) for name in names if name in sample.columns]
     return FirstLook(
         columns=tuple(names),
         times=tuple(sorted(filter(None, found), key=lambda it: bool(_OTHER_TIMES.search(it.name)))),
         has_all_rows=whole and sample.height <= _SAMPLE_ROWS,
         separator=job.format.separator or ",",
-        _sample=Private(
-            _Sample(
-                sample,
-                sum(one.unreadable for one in parts),
-                next((one.reason for one in parts if one.unreadable), ""),
-            )
-        ),
+        _sample=Private(sample),
     )
 
 
-def _rows_of(part: Rows, names: Sequence[str], most: int) -> _Sample:
+def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first rows of a source, in which unreadable rows are left empty.
 
     Raises:
         InvalidInput: over ``most`` rows, or half of the first rows, are unreadable.
     """
     try:
-        return _Sample(_first_rows(part, names), 0, "")
+        return _first_rows(part, names)
     except unreadable_errors() as error:
         raise part.unreadable(error) from error
-    except UnreadableRow as why:
+    except UnreadableRow:
         sifted = part.sift(names, most)  # a run sets these rows aside
         found = _first_rows(sifted, names)
         if 2 * len(sifted.unread) > found.height:
             raise
-        return _Sample(found, len(sifted.unread), str(why))
+        return found
 
 
 def _first_rows(part: Rows, names: Sequence[str]) -> pl.DataFrame:
@@ -216,25 +199,15 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
     if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
         return None
     dates = format_like(str(values[0])), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M"  # not ISO 8601
-    for form in [None, *filter(None, dates), *_epochs(values)]:
-        if dtype.is_numeric() and form not in EPOCH_FORMATS:
-            continue
+    forms = EPOCH_FORMATS if dtype.is_numeric() else (None, *filter(None, dates), *EPOCH_FORMATS)
+    for form in forms:
         read = _moments(values.to_frame(), name, "UTC", form)
-        if (read > NO_MOMENT).mean() >= _MOST_ARE_TIMES:  # type: ignore[operator]
+        least, most = _EPOCHS if form in EPOCH_FORMATS else (NO_MOMENT, None)
+        times = read.is_between(least, most) if most else read > least
+        if times.mean() >= _MOST_ARE_TIMES:  # type: ignore[operator]
             offset = form in EPOCH_FORMATS or _OFFSET.search(str(values[0]).strip())
             return TimeColumn(name, not offset, form)
     return None
-
-
-def _epochs(values: pl.Series) -> list[str]:
-    """Return the formats, such as ``epoch_ms``, under which all numbers are in 2001 to 2065."""
-    number = values.cast(pl.Float64, strict=False).drop_nulls()
-    if number.len() < values.len() or number.is_empty():
-        return []
-    low, high = (float(str(one)) for one in (number.min(), number.max()))
-    sizes = {"epoch": 1.0, "epoch_ms": 1e3, "epoch_us": 1e6, "epoch_ns": 1e9}
-    least, most = _EPOCH_SECONDS
-    return [form for form, size in sizes.items() if least * size < low <= high < most * size]
 
 
 #: Matches names of columns with other times than the event's.
