@@ -15,7 +15,6 @@ from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues, Series
 from counton.released.stream_words import statistic_in_words
-from counton.statistics.count import Sum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,8 +140,9 @@ def _bounded_subject(definition: Description) -> str:
     inner = definition.inner
     said = statistic_in_words(definition).removesuffix(",")
     said += definition.counting.bound_in_heading(definition.window, definition.unit)
-    if isinstance(inner, Sum):
-        said += f", values from {text(inner.lower)} to {text(inner.upper)}"
+    lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
+    if inner.card.additive and lower is not None and upper is not None:
+        said += f", values from {text(lower)} to {text(upper)}"
     return said
 
 
