@@ -141,7 +141,7 @@ def _bounded_subject(definition: Description) -> str:
     said = statistic_in_words(definition).removesuffix(",")
     said += definition.counting.bound_in_heading(definition.window, definition.unit)
     lower, upper = (getattr(inner, end, None) for end in ("lower", "upper"))
-    if inner.card.additive and lower is not None and upper is not None:
+    if inner.additive and lower is not None and upper is not None:
         said += f", values from {text(lower)} to {text(upper)}"
     return said
 
