@@ -26,18 +26,12 @@ EDGES: list[list[Any]] = [
     [("c", "a"), ("d", 5), (5, "a")],
 ]
 WEIGHTED = [[(*edge, 1 + len(str(edge)) % 3) for edge in step] for step in EDGES]
-COMING = [
-    [("a", "b", True), ("b", "c", True)],
-    [("a", "b", False), ("a", "b", True)],
-    [],
-    [("b", "c", False), ("d", "a", True)],
-]
 USERS: list[list[Any]] = [["u", "v", "u"], ["v", 7], [], ["w", "7", "u"], ["u", "w"]]
 CASES: list[tuple[Statistic, list[Any]]] = [
     (Average(0, 5, "0.5", number=1), [[1], [2.5], [4]]),
     (Edges(), EDGES),
     (Triangles(degree=3, beyond="drop"), EDGES),
-    (Degrees(degree=2, beyond="drop", changes=2), COMING),
+    (Degrees(degree=2, beyond="drop"), EDGES),
     (Forest(largest=5), WEIGHTED),
     (Cuts(["a", "b", "c", "d", 5]), EDGES),
     (Substrings("ACGT", longest=3), ["AC", "", "GGT", "A"]),

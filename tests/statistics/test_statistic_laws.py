@@ -49,7 +49,7 @@ TREE = Tree.from_leaves(
         (Cuts(["a", "b", "c"]), [[("a", "b")], [], [("b", "c"), ("a", "c")]]),
         (Substrings("ab", 2), ["ab", "", "b", "aab"]),
         (Episodes("ab", 2), ["ab", "", "b", "aab"]),
-        (Edges(neighbours="replace"), [[(1, 2), (2, 3)], [], [(1, 3)]]),
+        (Triangles(3, beyond="drop"), [[(1, 2), (2, 3)], [], [(1, 3)]]),
         (Moments({"a": (0, 10), "b": (-5, 5)}, grid=16), [[(3, 1), (12, -9)], [], [(4, 2)]]),
         (Ranges(["a", "b", "c", "d"]), [["a"], ["b", "a"], [], ["d"]]),
         (Hierarchy(TREE), [[("N", "a"), ("S", "d")], [], [("N", "b"), ("N", "c")]]),

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import Alternating, BoundedChange, Pattern
+from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.privacy import Contribution
-from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import (
-    REPLACED,
     UNIT,
     Beyond,
     GraphStatistic,
@@ -29,15 +27,14 @@ class Degrees(GraphStatistic):
     `Triangles` describes events, the protected unit and the bound on degrees. Comments in the
     source prove the sensitivity.
 
-    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
-    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: Corollary 3
-    calibrates noise to the squared 2-norm of the changes. This does not suffice, since columns of
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5. Erratum: Corollary
+    3 calibrates noise to the squared 2-norm of the changes. This does not suffice, since columns of
     the strategy matrix C are not orthogonal.
 
     Args:
         degree: largest number of edges of a node, D.
         nodes: number of nodes if it is public.
-        changes, beyond, neighbours: as in `Triangles`.
+        beyond: as in `Triangles`.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -64,37 +61,20 @@ class Degrees(GraphStatistic):
     # product of one of them with the middle one. So squares add up: 1 + 4 + 1 for each cell
     # between, 2 for the first, 5 and 1 for the last two. Both nodes together at most double the
     # vector: 4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and 24 D - 24
-    # (4). Replacing: four times (`GraphStatistic`). Dropping: three edges differ (`Triangles`), so
+    # (4). Dropping: three edges differ (`Triangles`), so
     # three times. The smooth mechanism attains the squared norm if a step has several edges; with
     # one edge in each step, whose columns are not all one, it is a bound.
-    #
-    # Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u
-    # has j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most w
-    # + 2 (D - 1) w times, each up and down in turn. The squared norm of a sum is at most twice that
-    # of its terms, and twice again for two nodes. So the squared norm is at most w (32 D - 16)
-    # times that of one series of so many alternating changes, and the 1-norm at most w (8 D - 4)
-    # D_1.
-
     phrase = "number of nodes of each degree up to {degree} of a growing graph"
     sources = ("constants",)
     column = "degree"
 
-    def __init__(
-        self,
-        degree: int,
-        *,
-        nodes: int | None = None,
-        changes: int = 1,
-        beyond: Beyond = "refuse",
-        neighbours: Relation = "add_remove",
-    ) -> None:
-        super().__init__(degree, changes, beyond, neighbours)
+    def __init__(self, degree: int, *, nodes: int | None = None, beyond: Beyond = "refuse") -> None:
+        super().__init__(degree, beyond)
         if nodes is not None:
             nodes = check_integer("nodes", nodes, 1, 2**31)
         self.nodes = nodes
         self._first = 0 if nodes is not None else 1
         self.highest = self.degree or 1
-        self.check_size()
 
     @property
     @override
@@ -106,23 +86,16 @@ class Degrees(GraphStatistic):
         factor = 3 if self.beyond == "drop" else 1
         edges = "edge" if self.highest == 1 else "edges"
         words = f"whose two nodes have up to {self.highest:,} {edges} each"
-        if self.neighbours == "replace":
-            factor *= REPLACED
-        if self.changes > 1:
-            words += f", and which comes or goes up to {self.changes:,} times"
-            turns = self.changes * (2 * self.highest - 1)
-            pattern: Pattern = Alternating(turns, size=4 * factor, together=True)
+        if self.nodes is not None:
+            l1, l2_squared = 8 * self.highest - 4, 24 * self.highest - 16
+        elif self.highest == 1:
+            l1, l2_squared = 2, 4
         else:
-            if self.nodes is not None:
-                l1, l2_squared = 8 * self.highest - 4, 24 * self.highest - 16
-            elif self.highest == 1:
-                l1, l2_squared = 2, 4
-            else:
-                l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
-            pattern = BoundedChange(l1, l2_squared).scaled_by(factor)
+            l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
+        pattern = BoundedChange(l1, l2_squared).scaled_by(factor)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
-        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+        return Contribution.of_pattern(pattern, words, unit=UNIT)
 
     @property
     @override

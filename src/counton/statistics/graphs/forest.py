@@ -15,13 +15,11 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, exact, quote, text
 from counton.numbers.formulas import Estimate
 from counton.privacy import Contribution
-from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.cells import Cells
 from counton.statistics.graphs.graph_statistic import (
-    REPLACED,
+    DIFFER,
     UNIT,
     NodeNumbers,
-    differ,
     keys_of,
     pack_edges,
     unpack_edges,
@@ -43,7 +41,6 @@ class Forest(Statistic):
     Args:
         largest: largest weight of an edge.
         resolution: 0.1 is read as exactly 1/10.
-        neighbours: "replace": an edge or its weight is replaced in one or all of its sightings.
 
     Raises:
         InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
@@ -68,17 +65,14 @@ class Forest(Statistic):
     # rises again to at most 0. Cut into layers of equal height, W in all, it is a sum of series
     # that rise once and fall once, in either order: W times one edge that comes and goes
     # (`counton.base.distributions.Alternating` with two changes). The bound is attained with w = W.
-    # It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replacing costs four times as
-    # much.
+    # It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies.
 
     phrase = "weight of a minimum spanning forest of a growing graph"
     sources = ("constants",)
     event = "edge"
     counted = "weight"
 
-    def __init__(
-        self, largest: Number, *, resolution: Number = 1, neighbours: Relation = "add_remove"
-    ) -> None:
+    def __init__(self, largest: Number, *, resolution: Number = 1) -> None:
         self.largest, self.resolution = exact(largest, "largest"), exact(resolution, "resolution")
         if self.resolution <= 0:
             raise InvalidInput(
@@ -91,8 +85,7 @@ class Forest(Statistic):
                 f"{field('largest')} is {text(self.largest)}; it must be 1 to 2^32 times the "
                 f"resolution, {text(self.resolution)}"
             )
-        check_relation("neighbours", neighbours)
-        self.units, self.neighbours = int(units), neighbours
+        self.units = int(units)
 
     @property
     @override
@@ -100,20 +93,16 @@ class Forest(Statistic):
         given: dict[str, Any] = {"largest": _number(self.largest)}
         if self.resolution != 1:
             given["resolution"] = _number(self.resolution)
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
         return given
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """Return the bound on the change by one edge, in units of the resolution."""
-        size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
             f"down"
         )
-        pattern = Alternating(2, size=size)
-        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+        return Contribution.of_pattern(Alternating(2, size=self.units), words, unit=UNIT)
 
     @property
     @override
@@ -124,7 +113,7 @@ class Forest(Statistic):
 
     @override
     def neighbours_differ(self) -> str:
-        return differ(self.neighbours)
+        return DIFFER
 
     @override
     def begin(self) -> Exact:

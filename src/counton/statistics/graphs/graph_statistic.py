@@ -12,24 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
-from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
-from counton.statistics.users import comes_or_goes
 
-#: The word for the protected unit.
+#: The word for the protected unit, and how neighbouring streams differ.
 UNIT = "edge"
-#: Facts that edge-level privacy does not protect, in words.
-#: Treatment of an edge that exceeds a bound on degrees or on changes.
+DIFFER = (
+    "in all sightings of one edge; all others stay in their steps, and a step left without one is "
+    "empty"
+)
+#: Treatment of an edge that exceeds the bound on degrees.
 Beyond = Literal["refuse", "drop"]
 
 MOST = 2**20
-#: Number of single edges that are added or removed between two streams which differ in any
-#: sightings of two edges.
-REPLACED = 4
 #: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
@@ -47,66 +44,29 @@ class GraphStatistic(Statistic):
     depend on whether an edge comes: let steps be windows of time, and use ``batched=True``. Neither
     the number of steps nor all edges of one node together are protected.
 
-    With ``neighbours="replace"`` one sighting of an edge, or all, become sightings of another edge,
-    which may have further sightings of its own.
-
     Attributes:
         degree: largest number of edges of a node; None if the sensitivity does not depend on it.
-        changes: largest number of times that one edge comes or goes.
-        beyond: "refuse" or "drop" what exceeds these bounds.
-        neighbours: "add_remove" or "replace".
-        any_sightings: with "replace", neighbours may differ in any sightings of up to two edges;
-            False: in one sighting of an edge, or in all.
+        beyond: "refuse" or "drop" edges beyond it.
     """
 
-    # Under "replace" four changes of one edge lead from one stream to the other: both pairs are
-    # removed, which leaves equal streams, and both are added with their other sightings.
-
     event = "edge"
-    any_sightings = True
 
-    def __init__(
-        self,
-        degree: int | None = None,
-        changes: int = 1,
-        beyond: Beyond = "refuse",
-        neighbours: Relation = "add_remove",
-    ) -> None:
+    def __init__(self, degree: int | None = None, beyond: Beyond = "refuse") -> None:
         if degree is not None:
             degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
-        self.degree = degree
-        self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
         if beyond not in ("refuse", "drop"):
             raise InvalidInput(f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'")
-        check_relation("neighbours", neighbours)
-        self.beyond, self.neighbours = beyond, neighbours
-
-    def check_size(self, **more: int) -> None:
-        """Raise `InvalidInput` if one edge may change counts by over 2^40."""
-        try:
-            self.contribution()
-        except InvalidInput:
-            sizes = {"degree": self.degree, **more, "changes": self.changes}
-            said = ", ".join(f"{field(name)} is {size:,}" for name, size in sizes.items())
-            raise InvalidInput(
-                f"{said}, so one edge may change counts by more than 2^40 in all under "
-                f"{field('neighbours', self.neighbours)}: give smaller numbers"
-            ) from None
+        self.degree, self.beyond = degree, beyond
 
     @override
     def besides_noise(self) -> Sequence[str]:
         if self.beyond != "drop":
             return ()
-        most = list[str]()
-        if self.degree is not None:
-            most.append(f"edges beyond {self.degree:,} of one node")
-        if self.changes > 1:
-            most.append(f"comings and goings of an edge beyond {self.changes:,}")
-        return [beyond_in_words(list_in_words(most), low=False)] if most else ()
+        return [beyond_in_words(f"edges beyond {self.degree:,} of one node", low=False)]
 
     @override
     def neighbours_differ(self) -> str:
-        return differ(self.neighbours, self.any_sightings)
+        return DIFFER
 
     @override
     def begin(self) -> Exact:
@@ -125,25 +85,6 @@ class GraphStatistic(Statistic):
     def counts_without_edges(self, nodes: int) -> Iterable[tuple[int, int]]:
         """Return the cells, and their values, that are not 0 in a graph of nodes without edges."""
         return ()
-
-
-def differ(neighbours: Relation, any_sightings: bool = True) -> str:
-    """Return in words how neighbouring streams differ; `GraphStatistic` describes the arguments.
-
-    >>> print(differ("add_remove"))
-    in all sightings of one edge; all others stay in their steps, and a step left without one is
-    empty
-    """
-    if neighbours == "add_remove":
-        which = "all sightings of one edge"
-    elif any_sightings:
-        which = "any sightings of up to two edges"
-    else:
-        which = (
-            "one sighting of an edge, which is another's in the same step, or in all, which are "
-            "another's that has no others"
-        )
-    return f"in {which}; all others stay in their steps, and a step left without one is empty"
 
 
 class EdgeRows(NamedTuple):
@@ -265,29 +206,21 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Index:
-    """The present neighbours of each node."""
+    """The present neighbours of each node, and the number of all its edges so far."""
 
-    def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
-        #: Number of changes of each pair, in the order of first sight.
-        self.did = did
-        #: Number of all edges of each node so far, and its present neighbours.
+    def __init__(self, pairs: Iterable[int], nodes: int, most: int | None) -> None:
         self.seen = [0] * nodes
         self.near: list[set[int]] = [set() for _ in range(nodes)]
-        self.kept: set[int] | None = None if most is None else set()
-        for key, changes in did.items():
+        for key in pairs:
             one, other = key >> 32, key & _LOW
             if most is None or max(self.seen[one], self.seen[other]) < most:
-                if self.kept is not None:
-                    self.kept.add(key)
-                if changes % 2:
-                    self.put(one, other, there=True)
+                self.put(one, other)
             self.seen[one] += 1
             self.seen[other] += 1
 
-    def put(self, one: int, other: int, *, there: bool) -> None:
-        """Add an edge, or remove it."""
-        for node, neighbour in ((one, other), (other, one)):
-            (self.near[node].add if there else self.near[node].remove)(neighbour)
+    def put(self, one: int, other: int) -> None:
+        self.near[one].add(other)
+        self.near[other].add(one)
 
     def grow(self, nodes: int) -> None:
         new = range(len(self.seen), nodes)
@@ -296,7 +229,7 @@ class _Index:
 
 
 class Graph(Exact):
-    """The edges seen so far, and how often each of them came or went.
+    """The edges seen so far.
 
     If edges are dropped, one is kept only if each of its nodes had fewer than ``degree`` edges
     before it; dropped edges count among these.
@@ -304,9 +237,9 @@ class Graph(Exact):
 
     def __init__(self, statistic: GraphStatistic) -> None:
         self._statistic, self._nodes, self._step = statistic, NodeNumbers(), 0
-        #: All pairs in order of first sight, if each came once; otherwise ``_did`` has them.
+        #: All pairs in order of first sight; ``_pairs`` has them if edges are counted one by one.
         self._keys = np.empty(0, np.int64)
-        self._did: dict[int, int] | None = {} if statistic.changes > 1 else None
+        self._pairs: dict[int, None] | None = None
         self._index: _Index | None = None
         self._before: tuple[int, int, Any] | None = None
 
@@ -316,11 +249,9 @@ class Graph(Exact):
         cells = self._statistic.cells
         self._before = None
         try:
-            dynamic = self._statistic.changes > 1
-            more = "whether it comes (True) or goes (False)" if dynamic else None
-            edges = self._nodes.read(events, more)
+            edges = self._nodes.read(events)
             first = list(self._statistic.counts_without_edges(len(self._nodes)))
-            many = not dynamic and len(edges.ends) >= max(_MANY, self._size // _PART)
+            many = len(edges.ends) >= max(_MANY, self._size // _PART)
             steps = np.searchsorted(stops, edges.places, side="right")
             if many:
                 changes, undone = self._take_many(edges, steps, len(stops))
@@ -338,10 +269,10 @@ class Graph(Exact):
 
     @property
     def _size(self) -> int:
-        return len(self._keys if self._did is None else self._did)
+        return len(self._keys if self._pairs is None else self._pairs)
 
     def _all_keys(self) -> NDArray[np.int64]:
-        return self._keys if self._did is None else np.fromiter(self._did, np.int64, self._size)
+        return self._keys if self._pairs is None else np.fromiter(self._pairs, np.int64, self._size)
 
     def _refuse(self, ends: Sequence[int], node: int) -> None:
         edge = tuple(self._nodes.label(end) for end in ends)
@@ -373,7 +304,7 @@ class Graph(Exact):
             edges, steps = edges[kept], steps[kept[known:]]
             known = int(kept[:known].sum())
         changes = statistic.step_changes(edges, known, steps, count)
-        self._keys, self._did, self._index = every, None, None
+        self._keys, self._pairs, self._index = every, None, None
         return changes, len(old)
 
     def _take_few(
@@ -381,74 +312,45 @@ class Graph(Exact):
     ) -> tuple[NDArray[np.int64], list[int]]:
         """Count edges one by one; return changes by step, and the changed keys."""
         statistic = self._statistic
-        if self._did is None:
-            self._did = dict.fromkeys(self._keys.tolist(), 1)
+        if self._pairs is None:
+            self._pairs = dict.fromkeys(self._keys.tolist())
         if self._index is None:
-            self._index = _Index(self._did, len(self._nodes), statistic.degree)
-        index = self._index
-        index.grow(len(self._nodes))
+            self._index = _Index(self._pairs, len(self._nodes), statistic.degree)
+        self._index.grow(len(self._nodes))
         changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
         done: list[int] = []
-        rest = [comes_or_goes(comes, "an edge") for (comes,) in new_edges.rest] or [True] * len(
-            steps
-        )
         try:
-            keys = keys_of(new_edges.ends).tolist()
-            for key, step, comes in zip(keys, steps, rest, strict=True):
-                self._one(index, key, comes, changes[step], done)
+            for key, step in zip(keys_of(new_edges.ends).tolist(), steps, strict=True):
+                if key not in self._pairs:
+                    self._one(self._index, key, changes[step])
+                    self._pairs[key] = None
+                    done.append(key)
         except BaseException:
             self._take_back(done)
             raise
         return changes, done
 
-    def _one(
-        self, index: _Index, key: int, comes: bool, changes: NDArray[np.int64], done: list[int]
-    ) -> None:
-        statistic = self._statistic
-        made = index.did.get(key, 0)
-        if comes == bool(made % 2):
-            return  # seen before, or gone already
-        one, other = key >> 32, key & _LOW
-        if made == statistic.changes:
-            if statistic.changes == 1 or statistic.beyond == "drop":
-                return
-            edge = tuple(self._nodes.label(end) for end in (one, other))
-            raise InvalidInput(
-                f"edge {_edge_in_words(edge)} comes or goes more than {statistic.changes} times "
-                f"({field('changes')}): start another stream with a larger number, or with "
-                f"{field('beyond', 'drop')}, which leaves such changes out"
-            )
-        kept = index.kept is None or key in index.kept
-        if not made:
-            if statistic.degree is not None:
-                worse = max(one, other, key=index.seen.__getitem__)
-                kept = index.seen[worse] < statistic.degree
-                if not kept and statistic.beyond == "refuse":
-                    self._refuse((one, other), worse)
-                if kept and index.kept is not None:
-                    index.kept.add(key)
-            index.seen[one] += 1
-            index.seen[other] += 1
-        index.did[key] = made + 1
-        done.append(key)
-        if not kept:
-            return
-        if not comes:
-            index.put(one, other, there=False)
-        for cell, by in statistic.edge_changes(index.near, one, other):
-            changes[cell] += by if comes else -by
-        if comes:
-            index.put(one, other, there=True)
+    def _one(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
+        statistic, one, other = self._statistic, key >> 32, key & _LOW
+        kept = True
+        if statistic.degree is not None:
+            worse = max(one, other, key=index.seen.__getitem__)
+            kept = index.seen[worse] < statistic.degree
+            if not kept and statistic.beyond == "refuse":
+                self._refuse((one, other), worse)
+        index.seen[one] += 1
+        index.seen[other] += 1
+        if kept:
+            for cell, by in statistic.edge_changes(index.near, one, other):
+                changes[cell] += by
+            index.put(one, other)
 
     def _take_back(self, done: list[int]) -> None:
-        """Undo the last change of each pair; neighbours are rebuilt when next used."""
-        assert self._did is not None
-        for key in reversed(done):
-            self._did[key] -= 1
-            if not self._did[key]:
-                del self._did[key]
-        if done:
-            self._index = None
+        """Remove the last pairs; neighbours are rebuilt when next used."""
+        assert self._pairs is not None
+        for key in done:
+            del self._pairs[key]
+        self._index = None
 
     @override
     def undo(self) -> None:
@@ -456,7 +358,7 @@ class Graph(Exact):
             return
         self._step, nodes, undone = self._before
         if isinstance(undone, int):
-            self._keys, self._did, self._index = self._all_keys()[:undone], None, None
+            self._keys, self._pairs, self._index = self._all_keys()[:undone], None, None
         else:
             self._take_back(undone)
         self._nodes.forget(nodes)
@@ -465,17 +367,12 @@ class Graph(Exact):
     @override
     def save(self) -> bytes:
         keys = self._all_keys()
-        did = [] if self._did is None else list(self._did.values())
-        return pack_edges(self._step, list(self._nodes.numbers), [keys, did or [1] * len(keys)])
+        return pack_edges(self._step, list(self._nodes.numbers), [keys, [1] * len(keys)])
 
     @override
     def load(self, saved: bytes) -> None:
-        self._step, nodes, (keys, changes) = unpack_edges(saved, 2)
+        self._step, nodes, (self._keys, _) = unpack_edges(saved, 2)
         self._nodes.number(nodes)
-        if self._did is None:
-            self._keys = keys
-        else:
-            self._did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:

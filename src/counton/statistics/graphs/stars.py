@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
@@ -24,11 +23,11 @@ class Stars(Subgraphs):
 
     A star is a node with ``leaves`` of its neighbours, so a node has C(number of edges, leaves)
     stars. An edge is in at most 2 C(degree - 1, leaves - 1). `Triangles` describes events, the
-    protected unit, the bound on degrees, and edges that come and go.
+    protected unit and the bound on degrees.
 
     Args:
         degree: largest number of edges of a node, at least ``leaves``, k.
-        changes, beyond, neighbours: as in `Triangles`.
+        beyond: as in `Triangles`.
 
     Raises:
         InvalidInput: an argument is out of range, or an edge is in over 2^40 stars.
@@ -43,29 +42,20 @@ class Stars(Subgraphs):
     sources = ("constants",)
     counted = "stars"
 
-    def __init__(
-        self,
-        degree: int,
-        leaves: int,
-        *,
-        changes: int = 1,
-        beyond: Beyond = "refuse",
-        neighbours: Relation = "add_remove",
-    ) -> None:
-        super().__init__(degree, changes, beyond, neighbours)
-        self.leaves = self.size = check_integer("leaves", leaves, 1)
+    def __init__(self, degree: int, leaves: int, *, beyond: Beyond = "refuse") -> None:
+        super().__init__(degree, beyond)
+        self.leaves = check_integer("leaves", leaves, 1)
         if leaves > degree:
             raise InvalidInput(
                 f"{field('leaves')} is {leaves}, but {field('degree')} is only {degree}, so there "
                 f"can be no such star: give a degree of at least {leaves}"
             )
         self.most = 2 * math.comb(degree - 1, leaves - 1)  # with either node in the middle
-        if self.most > _MOST_STARS:
+        if self.most * (3 if beyond == "drop" else 1) > _MOST_STARS:
             raise InvalidInput(
                 f"an edge may be in {self.most} stars with {leaves} leaves, and at most 2^40 can "
                 "be counted: give a smaller degree, or fewer leaves"
             )
-        self.check_size(leaves=self.leaves)
 
     @override
     def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:

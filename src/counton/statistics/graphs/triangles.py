@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
@@ -30,20 +29,12 @@ class Triangles(Subgraphs):
     (sqrt 5 times by the 2-norm), since one edge decides which later edges of its two nodes are
     kept.
 
-    With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
-    Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
-
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5, and Fichtenberger,
     Henzinger and Ost, "Differentially private algorithms for graphs under continual observation".
-    Edges that come and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea that
-    alternating changes cancel; comments in the source of `Subgraphs` prove the bound.
 
     Args:
         degree: largest number of edges of a node, at least 2.
-        changes: largest number of times that one edge comes or goes; 1: edges only come.
-        beyond: "refuse" or "drop" what exceeds these bounds.
-        neighbours: "replace": an edge is replaced in one or all of its sightings, which needs four
-            times the 1-norm.
+        beyond: "refuse" or "drop" edges beyond it.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -66,24 +57,14 @@ class Triangles(Subgraphs):
     phrase = "number of triangles of a growing graph"
     sources = ("constants",)
 
-    size = 3
-
-    def __init__(
-        self,
-        degree: int,
-        *,
-        changes: int = 1,
-        beyond: Beyond = "refuse",
-        neighbours: Relation = "add_remove",
-    ) -> None:
-        super().__init__(degree, changes, beyond, neighbours)
+    def __init__(self, degree: int, *, beyond: Beyond = "refuse") -> None:
+        super().__init__(degree, beyond)
         self.most = (self.degree or 0) - 1  # most common neighbours of the nodes of an edge
         if self.most < 1:
             raise InvalidInput(
                 f"{field('degree')} is {degree!r}, so there can be no triangle; it is the largest "
                 "number of edges of one node: give at least 2"
             )
-        self.check_size()
 
     @override
     def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
