@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from counton.numbers.node_law import check_addresses, promise_of
 from counton.numbers.noise_ahead import NoiseAhead, NoiseStore
 from counton.numbers.releases import Releases, StepRelease
 from counton.privacy import Contribution, Guarantee
+from counton.privacy.value_grid import extremes, totals_and_extremes
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Steps
 
@@ -227,8 +228,8 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            totals = self.design.contribution.grid_total(batch)
-            check_totals(self.design, self._progress(), totals)
+            totals, *ends = totals_and_extremes(batch, self.design.contribution.resolution)
+            check_totals(self.design, self._progress(), totals, *ends)
             values, done = self._compute(totals)
             value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
@@ -275,10 +276,16 @@ class Counter:
             InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
                 released.
         """
-        return self.release_exact(self.design.contribution.grid_total(xs))
+        totals, *ends = totals_and_extremes(xs, self.design.contribution.resolution)
+        return self.release_exact(totals, ends)
 
-    def release_exact(self, totals: NDArray[np.int64]) -> Releases:
-        """Release consecutive steps whose totals are integer multiples of the resolution."""
+    def release_exact(
+        self, totals: NDArray[np.int64], ends: Sequence[int] | None = None
+    ) -> Releases:
+        """Release consecutive steps whose totals are integer multiples of the resolution.
+
+        ``ends`` are the smallest and the largest total, if they are known.
+        """
         if totals.dtype != np.int64:  # floats would be cut to integers
             raise InvalidInput(
                 f"totals have type {totals.dtype}; give integer multiples of the resolution, int64"
@@ -286,7 +293,7 @@ class Counter:
         with self._turn.take():
             before = self._progress()
             first = before.step + 1
-            check_totals(self.design, before, totals)
+            check_totals(self.design, before, totals, *(ends or extremes(totals)))
             values, done = self._compute(totals)
             self._done = Private(done)
         return Releases(range(first, done.step + 1), values, self.design)

@@ -137,7 +137,9 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
     return found
 
 
-def check_totals(terms: Design, done: StreamProgress, totals: NDArray[np.int64]) -> None:
+def check_totals(
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
+) -> None:
     """Refuse totals of the next steps, ``(n, *shape)``, that cannot be released exactly."""
     shape = terms.step_shape if terms.counters is None else done.sums.shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
@@ -151,7 +153,6 @@ def check_totals(terms: Design, done: StreamProgress, totals: NDArray[np.int64])
             f"step {done.step + len(totals):,} is after the last of the {horizon:,} steps "
             f"({horizon - done.step:,} are left): start a new stream with more steps"
         )
-    smallest, largest = extremes(totals)
     _refuse_impossible(terms, done, totals, smallest, largest)
     _refuse_overflow(terms, done, totals, max(-smallest, largest))
 
