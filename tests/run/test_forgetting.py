@@ -67,7 +67,7 @@ def bytes_of(state: str, postgres: bool) -> bytes:
                     one if isinstance(one, bytes) else str(one).encode() for one in row
                 )
         ask = "SELECT current_setting('data_directory'), pg_relation_filepath('counton_marks')"
-        folder, pages = connection.one(ask)
+        folder, pages = connection.first(ask)
     return found + Path(folder, pages).read_bytes()
 
 

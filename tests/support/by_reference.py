@@ -63,7 +63,7 @@ def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
     database = Database(state)
     try:
         with database.transaction(write=False) as connection:
-            row = connection.one("SELECT * FROM counton_streams")
+            row = connection.first("SELECT * FROM counton_streams")
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         kept = _Recomputation(database, row, held)
         terms, parts = kept._terms, []

@@ -401,7 +401,7 @@ class Inbox(Closing):
             if stream is not None:
                 said += " WHERE stream_id = :stream"
                 of["stream"] = self._stream(connection, stream)
-            return Load(*(int(number or 0) for number in connection.one(said, **of)))
+            return Load(*(int(number or 0) for number in connection.first(said, **of)))
 
     def part_filled(self, stream: str) -> float:
         """Return the fraction that batches fill, of the fullest window. Only for the operator."""

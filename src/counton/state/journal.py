@@ -275,11 +275,6 @@ class WindowTotals(NamedTuple):
     steps: NDArray[np.int64]
     totals: NDArray[np.int64]
 
-    @property
-    def shape(self) -> str:
-        """The shape of one window's totals, as JSON."""
-        return json.dumps(self.totals.shape[1:])
-
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
         """Return the totals of only those windows for which the mask ``chosen`` is True."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
@@ -305,12 +300,15 @@ class WindowTotals(NamedTuple):
                     WindowTotals(self.stream_id, self.steps[start:stop], self.totals[start:stop]),
                 )
 
-    def row(self, first: int, at: int) -> dict[str, Any]:
-        """Return these totals as a row with room from ``first`` on; ``at`` steps are released."""
+    def row(self, first: int, at: int, shape: str) -> dict[str, Any]:
+        """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
+
+        ``shape`` is that of one window's totals, as JSON.
+        """
         return {
             "stream_id": self.stream_id,
             "step": first,
-            "shape": self.shape,
+            "shape": shape,
             "last": int(self.steps[-1]),
             "written": at,
             "steps": pack(self.steps),
@@ -333,7 +331,7 @@ def write_observed(
     Steps that the transaction releases count all rows read in windows up to the last of them. One
     database row holds totals of one array shape.
     """
-    by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
+    by_shape: dict[str, tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
@@ -341,31 +339,31 @@ def write_observed(
                 f"observed totals of window {step} have dtype {array.dtype}; windows must count "
                 "from 1, and totals must be integers within int64: convert them"
             )
-        steps, arrays = by_shape.setdefault(array.shape, ([], []))
+        steps, arrays = by_shape.setdefault(json.dumps(array.shape), ([], []))
         steps.append(int(step))
         arrays.append(array)
-    for steps, arrays in by_shape.values():
+    for shape, (steps, arrays) in by_shape.items():
         # No copy of a single window's totals.
         totals = arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64)
         seen = WindowTotals(stream_id, np.array(steps, np.int64), totals)
-        _forget_other_shapes(connection, seen)
+        _forget_other_shapes(connection, seen, shape)
         for first, block in seen.blocks():
-            place = {"stream": block.stream_id, "step": first, "shape": block.shape}
+            place = {"stream": stream_id, "step": first, "shape": shape}
             row = connection.first(f"SELECT * {_BLOCK}", **place)
             if row is not None:
                 with reading("what was observed"):
                     block = WindowTotals.of_row(row).replace(block)
                 connection.execute(f"DELETE {_BLOCK}", **place)
-            connection.insert("counton_observed", block.row(first, at))
+            connection.insert("counton_observed", block.row(first, at, shape))
 
 
 _OBSERVED = "FROM counton_observed WHERE stream_id = :stream"
 _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
-def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
+def _forget_other_shapes(connection: Connection, seen: WindowTotals, shape: str) -> None:
     """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
-    asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
+    asked, others = {"stream": seen.stream_id, "shape": shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
     others += " AND ({around})"
@@ -377,7 +375,7 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
             place = {"stream": seen.stream_id, "step": row.step, "shape": row.shape}
             connection.execute(f"DELETE {_BLOCK}", **place)
             if len(kept.steps):
-                connection.insert("counton_observed", kept.row(row.step, row.written))
+                connection.insert("counton_observed", kept.row(row.step, row.written, row.shape))
 
 
 def read_observed(

@@ -54,8 +54,12 @@ class JournalReader:
         """Build a reader from a stream's database row."""
         #: Name of the stream in its database, and public fingerprint of the stream's key.
         self.name, self.key_fingerprint = str(row.name), str(row.key_fingerprint)
-        self._database, self._row, self._kept, self._step = database, row, key, int(row.step)
-        self._design, self._details, self._shown = design, dict(details), False
+        #: Number of released steps: by this writer, or when the reader was made.
+        self.step = int(row.step)
+        #: Strategy, guarantee, contribution bound, shape, and noise distribution of the stream.
+        self.design = design
+        self._database, self._row, self._kept = database, row, key
+        self._details, self._shown = dict(details), False
 
     @property
     def database(self) -> Database:
@@ -66,16 +70,6 @@ class JournalReader:
     def details(self) -> dict[str, Any]:
         """Current public facts of the stream, such as its options, as JSON values by name."""
         return dict(self._details)
-
-    @property
-    def design(self) -> Design:
-        """Strategy, guarantee, contribution bound, shape, and noise distribution of the stream."""
-        return self._design
-
-    @property
-    def step(self) -> int:
-        """Number of released steps: by this writer, or when the reader was made."""
-        return self._step
 
     @cached_property
     def statistic(self) -> Statistic | None:

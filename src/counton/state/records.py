@@ -28,7 +28,7 @@ from counton.state import ledger_rows as ledger
 from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
-from counton.state.sql import Connection
+from counton.state.sql import Connection, MissingRow
 from counton.state.stream_facts import Facts, record_in
 from counton.strategies import StreamStrategy
 
@@ -41,7 +41,10 @@ PUBLIC = (
 
 def find(connection: Connection, name: str) -> Any:
     """Return the database row of an existing stream, including its secret columns."""
-    return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
+    row = connection.first("SELECT * FROM counton_streams WHERE name = :name", name=name)
+    if row is None:
+        raise MissingRow("a row is missing")
+    return row
 
 
 def public_row(connection: Connection, name: str) -> Any:

@@ -42,7 +42,7 @@ class Connection:
     >>> connection.insert("seen", {"step": 1, "body": b"one"}, {"step": 2, "body": b"two"})
     >>> connection.execute("DELETE FROM seen WHERE step > :last", last=1).rowcount
     1
-    >>> connection.one("SELECT * FROM seen").body
+    >>> connection.first("SELECT * FROM seen").body
     b'one'
     >>> driver.close()
     """
@@ -87,15 +87,11 @@ class Connection:
         """Run a SELECT with values by name; return its first row, or None if it has no row."""
         return next(self.rows(statement, **values), None)
 
-    def one(self, statement: str, **values: Any) -> Any:
-        """Return the first row of a SELECT, or raise `MissingRow`."""
-        for row in self.rows(statement, **values):
-            return row
-        raise MissingRow("a row is missing")
-
     def value(self, statement: str, **values: Any) -> Any:
         """Return the first column of a SELECT's first row, or raise `MissingRow`."""
-        return self.one(statement, **values)[0]
+        for row in self.rows(statement, **values):
+            return row[0]
+        raise MissingRow("a row is missing")
 
     def has(self, table: str) -> bool:
         """Return True if the connection's database has a table of this name that counton made."""

@@ -99,7 +99,7 @@ class Store(Closing):
         """Return how many rows came, and how many after their window's release. Operator only."""
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
-            return Private(Arrivals(*connection.one(said, name=name)))
+            return Private(Arrivals(*connection.first(said, name=name)))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);

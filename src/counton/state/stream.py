@@ -403,11 +403,11 @@ class Stream(JournalReader, Closing):
                     "UPDATE counton_streams SET details = :details"
                     " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
                 )
-                own = {"stream": self._row.id, "epoch": self._epoch, "step": self._step}
+                own = {"stream": self._row.id, "epoch": self._epoch, "step": self.step}
                 if connection.execute(said, **own, details=facts.text).rowcount != 1:
                     raise self._taken_over()
                 facts.write(connection, self._row.id, self._sealed_details)
-                records.write_seal(connection, self._row, self._key, self._step, facts.text)
+                records.write_seal(connection, self._row, self._key, self.step, facts.text)
             self._sealed_details, self._details = facts.text, facts.values()
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
@@ -431,10 +431,10 @@ class Stream(JournalReader, Closing):
             InvalidInput: the step is not released, or x is outside what is allowed.
             ReplayMismatch: x differs from the step's input.
         """
-        if not self._step:
+        if not self.step:
             raise InvalidInput(f"stream {self.name!r} has released no step yet; use release")
         remedy = f"later steps of stream {self.name!r} are not released yet; use release"
-        return self.release(x, step=check_integer("step", step, 1, self._step, remedy))
+        return self.release(x, step=check_integer("step", step, 1, self.step, remedy))
 
     def close(self) -> None:
         """Close the stream's database. Everything released is already in it."""
@@ -444,13 +444,13 @@ class Stream(JournalReader, Closing):
             self._closed = True
 
     def __repr__(self) -> str:
-        return f"Stream(name={self.name!r}, step={self._step})"
+        return f"Stream(name={self.name!r}, step={self.step})"
 
     def _settle(self, digest: str | None = None) -> None:
         """Record the last release, of this digest, in the witness; None: if a killed process left
         it out.
         """
-        step = self._step
+        step = self.step
         at = self._noted._replace(step=step, forgotten=self._forgotten)
         if at == self._noted:
             return
@@ -470,10 +470,10 @@ class Stream(JournalReader, Closing):
                     row = records.find(connection, self.name)
                 if row.writer_epoch != self._epoch:
                     raise self._taken_over()
-                if row.step != self._step:
+                if row.step != self.step:
                     raise StateError(
                         f"stream {self.name!r} was interrupted while it saved a step, and is at "
-                        f"step {row.step}, not {self._step}: open it again and look at its step"
+                        f"step {row.step}, not {self.step}: open it again and look at its step"
                     )
                 self._ready = records.revive(row, self._key, self._strategy)
             return self._ready
@@ -490,11 +490,11 @@ class Stream(JournalReader, Closing):
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
                 f"{('n', *one)}: {_SHAPED}"
             )
-        following = self._step + 1
+        following = self.step + 1
         remedy = f"release the steps of stream {self.name!r} before it first"
         first = following if first_step is None else first_step
         first = check_integer("first step", first, 1, following, remedy)
-        known = min(len(grid), self._step + 1 - first)
+        known = min(len(grid), self.step + 1 - first)
         if not known:
             return self._advance(counter, grid, addition, also)
         old, stop = grid[:known], first + known
@@ -542,13 +542,13 @@ class Stream(JournalReader, Closing):
             self._commit(counter, rows, addition, also)
         except BaseException:
             # Drop a counter that is ahead of the journal; it is read again when needed.
-            if counter.step != self._step:
+            if counter.step != self.step:
                 self._ready = None
             raise
-        self._ready, self._step, self._design = counter, counter.step, counter.design
+        self._ready, self.step, self.design = counter, counter.step, counter.design
         if rows:
             self._settle(digest)
-            self._last_std = {self._step: float(std[-1])}
+            self._last_std = {self.step: float(std[-1])}
         return releases
 
     def _commit(
@@ -565,7 +565,7 @@ class Stream(JournalReader, Closing):
                 recorded more than this state has, or cannot be written.
         """
         number, step = self._row.id, counter.step
-        before = self._noted._replace(step=self._step, forgotten=self._forgotten)
+        before = self._noted._replace(step=self.step, forgotten=self._forgotten)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
         arrivals = addition.arrivals or self._arrivals
         remembers = bool(sources) or labels is not None or remembered is not None
@@ -580,7 +580,7 @@ class Stream(JournalReader, Closing):
                 " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
                 stream=number,
                 epoch=self._epoch,
-                before=self._step,
+                before=self.step,
                 now=step,
                 saved=counter.checkpoint(),
                 forgotten=forgotten,
@@ -591,12 +591,12 @@ class Stream(JournalReader, Closing):
                 raise self._taken_over()
             self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
-                if not self._step:
+                if not self.step:
                     self._witness.refuse_forgotten(connection, beginning=self.name)
                 self._witness.check(connection, number, before)
                 self._witness.reserve(before._replace(step=step))
                 connection.insert("counton_journal", *rows)
-            journal.write_observed(connection, number, addition.observed, self._step)
+            journal.write_observed(connection, number, addition.observed, self.step)
             if also is not None:
                 also(connection)
             if remembers:
