@@ -102,8 +102,9 @@ def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Pat
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1))
         store.set_limit(PureDP(1), unit="move")
-        assert [change.verb for change in store.limit_changes] == ["set", "narrowed"]
-        assert " from " not in store.limit_changes[-1].in_words()
+        first, second = store.ledger_history
+        assert (first.event, second.event) == ("limit set", "limit narrowed")
+        assert " from " not in second.in_words()
     with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
         count(file, "unnamed")
     assert count(file, "rows", unit="Move", epsilon="0.7") == "move"

@@ -50,8 +50,9 @@ def print_ledger(options: LedgerOptions) -> None:
     with _enter(options) as store:
         ledger = store.ledger
         entries = _entries(store, ledger)
-        totals, changes = store.totals, store.limit_changes
-        history = store.ledger_history if options.history else None
+        totals, events = store.totals, store.ledger_history
+    changes = [event for event in events if event.name is None]
+    history = events if options.history else None
     share = None if ledger is None else _share_spent(ledger)
     if options.warn_at is not None and share is None:
         raise InvalidInput(
@@ -87,7 +88,9 @@ def print_ledger(options: LedgerOptions) -> None:
             )
         console.write_line(f"limit: {_limit_in_words(ledger)}")
         for change in changes[1:] if history is None else ():
-            console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
+            when = f"on {change.time[:10]} at {change.time[11:16]} UTC"
+            by = f"by {change.user} at {change.host} {when}"
+            console.write_line(f"{change.in_words()}, {by}")
         if ledger is None:
             _print_totals(console, totals)
         else:

@@ -52,53 +52,8 @@ def stamp(column: str) -> dict[str, str]:
     return {column: time, "who": who, "host": socket.gethostname() or "unknown"}
 
 
-class LimitChange(NamedTuple):
-    """A change of a state's privacy limit: it was set, raised, lowered or removed.
-
-    Attributes:
-        time: time of the change, ISO 8601 in UTC.
-        user: operating system's name of the user who changed it.
-        host: name of the machine on which it was changed.
-        before: terms of the former limit, JSON values by name (``limit``, ``age``, ``relation``,
-            ``approximate_delta``, ``unit``); None if there was no limit.
-        after: terms of the new limit, in the same form; None if there is none now.
-        higher: whether the new limit allows anything that the former one did not.
-    """
-
-    time: str
-    user: str
-    host: str
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
-    higher: bool
-
-    def in_words(self) -> str:
-        """Describe this change of a privacy limit, and when it was made, in words, without naming
-        the user.
-
-        >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
-        >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
-        >>> print(LimitChange("2024-03-01T09:30:00+00:00", "ann", "box", one, two, True).in_words())
-        raised on 2024-03-01 at 09:30 UTC from pure differential privacy with epsilon = 1 to pure
-        differential privacy with epsilon = 2, about one reader
-        """
-        when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
-        old = self.before is not None and self.verb != "narrowed"
-        before = f" from {limit_in_words(self.before)}" if old else ""
-        return f"{self.verb} {when}{before} to {limit_in_words(self.after)}"
-
-    @property
-    def verb(self) -> str:
-        """Effect on the limit: "set", "removed", "raised", "lowered" or "narrowed" (to a unit)."""
-        if self.before is None or self.after is None:
-            return "set" if self.before is None else "removed"
-        if self.higher:
-            return "raised"
-        return "narrowed" if self.before["limit"] == self.after["limit"] else "lowered"
-
-
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
-    """Describe the terms of a limit (JSON values, as in `LimitChange`) in words; None is "none"."""
+    """Describe the terms of a limit (JSON values, as in `LedgerEvent`) in words; None is "none"."""
     if stated is None:
         return "none"
     words = str(guarantee_from_dict(stated["limit"]))
@@ -119,20 +74,6 @@ def entry_times(connection: Connection) -> tuple[str, ...]:
     return tuple(row.entered for row in rows)
 
 
-def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
-    """Return all changes of the state's privacy limit, in order."""
-    with reading("the changes of the limit"):
-        return tuple(
-            LimitChange(
-                *(row.time, row.who, row.host),
-                before=_read(row.before),
-                after=_read(row.after),
-                higher=bool(row.higher),
-            )
-            for row in connection.rows("SELECT * FROM counton_limits ORDER BY id")
-        )
-
-
 class LedgerEvent(NamedTuple):
     """An event in the history of a ledger (the record of spent privacy loss): the entry of a
     stream's guarantee, or a change of the ledger's limit.
@@ -142,10 +83,12 @@ class LedgerEvent(NamedTuple):
         event: ``spent``, ``limit set``, ``limit raised``, ``limit lowered``, ``limit narrowed``
             (only to one unit), or ``limit removed``.
         name: name of the stream or table that spends; None for a limit.
-        terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values;
-            None if the limit was removed.
+        terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values
+            (``limit``, ``age``, ``relation``, ``approximate_delta``, ``unit``); None if the limit
+            was removed.
         user: operating system's name of the user who did this.
         host: name of the machine on which this was done.
+        before: terms of the former limit; None if there was none.
     """
 
     time: str
@@ -154,39 +97,43 @@ class LedgerEvent(NamedTuple):
     terms: Mapping[str, Any] | None = None
     user: str | None = None
     host: str | None = None
+    before: Mapping[str, Any] | None = None
 
     def in_words(self) -> str:
         """Describe this event of the ledger's history in words, without its time and user.
 
-        >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
-        >>> print(LedgerEvent("2024-03-01T09:30:00+00:00", "limit set", terms=one).in_words())
-        limit set to pure differential privacy with epsilon = 1
+        >>> one, two = ({"limit": {"guarantee": "pure", "epsilon": each}} for each in "12")
+        >>> time, about = "2024-03-01T09:30:00+00:00", {**two, "unit": "reader"}
+        >>> print(LedgerEvent(time, "limit raised", terms=about, before=one).in_words())
+        limit raised from pure differential privacy with epsilon = 1 to pure differential privacy
+        with epsilon = 2, about one reader
         """
-        if self.name is None and self.terms is None:
-            return self.event
         if self.name is None:
-            return f"{self.event} to {limit_in_words(self.terms)}"
+            old = self.before is not None and self.event != "limit narrowed"
+            before = f" from {limit_in_words(self.before)}" if old else ""
+            return f"{self.event}{before} to {limit_in_words(self.terms)}"
         spend = Spend.from_dict(self.terms or {})
         return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
     """Return all entries and changes of the limit by time; in one second, changes come first."""
-    changes = (
-        LedgerEvent(one.time, f"limit {one.verb}", None, one.after, one.user, one.host)
-        for one in limit_changes(connection)
-    )
-    rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
+    events = []
     with reading("the ledger"):
-        events = [
-            LedgerEvent(row.entered, "spent", row.name, spend_of(row).to_dict(), row.who, row.host)
-            for row in rows
-        ]
-    return tuple(sorted([*changes, *events], key=lambda event: event.time))
-
-
-def _read(text: str | None) -> dict[str, Any] | None:
-    return None if text is None else dict(json.loads(text))
+        for row in connection.rows("SELECT * FROM counton_limits ORDER BY id"):
+            before, after = (text and json.loads(text) for text in (row.before, row.after))
+            if before is None or after is None:
+                verb = "set" if before is None else "removed"
+            elif before["limit"] == after["limit"] and not row.higher:
+                verb = "narrowed"  # to a unit
+            else:
+                verb = "raised" if row.higher else "lowered"
+            whose = row.who, row.host
+            events.append(LedgerEvent(row.time, f"limit {verb}", None, after, *whose, before))
+        for row in connection.rows("SELECT * FROM counton_ledger ORDER BY id"):
+            spent, whose = spend_of(row).to_dict(), (row.who, row.host)
+            events.append(LedgerEvent(row.entered, "spent", row.name, spent, *whose))
+    return tuple(sorted(events, key=lambda event: event.time))
 
 
 def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:

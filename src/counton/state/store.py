@@ -22,7 +22,7 @@ from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
-from counton.state.ledger_rows import LedgerEvent, LimitChange
+from counton.state.ledger_rows import LedgerEvent
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.state_witness import Position, latest_witness, let_show, position_of
@@ -157,11 +157,6 @@ class Store(Closing):
         return self._read(books.entry_times)
 
     @property
-    def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Changes of the privacy limit, in order, with their user and former terms."""
-        return self._read(books.limit_changes)
-
-    @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
         """All entries of the ledger and changes of the limit by time, with user and host.
 
@@ -226,7 +221,7 @@ class Store(Closing):
 
         Set it before anything is released. The theorem on limits (privacy filters) does not cover a
         limit that is chosen or changed after looking at releases. All spending still counts in
-        full. The database notes each change (`limit_changes`).
+        full. The database notes each change (`ledger_history`).
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
