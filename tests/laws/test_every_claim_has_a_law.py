@@ -2,10 +2,12 @@
 
 What a class says by a public name some mechanism believes. Each name of the classes from which
 strategies derive stands here: beside wrong implementations, which the laws refuse; or among those
-whose wrong value hurts nobody, with the reason. A new name that stands nowhere fails.
+whose wrong value hurts nobody, with the reason. A new name that stands nowhere fails. Others stand
+beside the one law that is meant to catch them.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
@@ -14,17 +16,33 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from own_laws.streams import check_strategy
+from own_laws.arguments import check_arguments
+from own_laws.errors import check_released_variance, check_window_variance
+from own_laws.streams import check_node_law, check_noise_parts, check_reader, check_strategy
 
 from counton.base.distributions import Sensitivity
+from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
-from counton.laws import LawBroken
+from counton.laws import (
+    LawBroken,
+    check_causal,
+    check_endless_sensitivity,
+    check_factorisation,
+    check_noise_is_rows,
+    check_parameters,
+    check_participation,
+    check_sensitivity,
+    check_shift,
+    check_variance,
+    check_windows,
+)
 from counton.strategies import (
     Binary,
     EndlessStrategy,
     Epochs,
     Expiring,
     Factorisation,
+    GrowingCascade,
     GrowingSquareRoot,
     HonakerOnline,
     KAry,
@@ -33,7 +51,9 @@ from counton.strategies import (
     Metric,
     MultiscaleInterpolation,
     NodeNoise,
+    Norm,
     NormalisedSqrt,
+    SmoothBinary,
     SqrtToeplitz,
     StrategyFacts,
     StreamStrategy,
@@ -43,6 +63,7 @@ from counton.strategies import (
 )
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.participation import (
+    Schedule,
     Stretch,
     Structure,
     each_alternating,
@@ -52,7 +73,15 @@ from counton.strategies.participation import (
     pattern_sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import Reader, Steps, Workload, window_rows
+from counton.strategies.strategy import (
+    WIDE,
+    Reader,
+    Steps,
+    Workload,
+    window_ends,
+    window_rows,
+)
+from counton.strategies.streams.expiring import below_split
 from counton.tables import Hats
 
 HORIZON = 12
@@ -472,3 +501,251 @@ def test_every_name_is_in_one_list() -> None:
 def test_a_wrong_claim_breaks_a_law(name: str, strategy: StreamStrategy) -> None:
     with pytest.raises(LawBroken):
         check_strategy(strategy, strategy.horizon or HORIZON)
+
+
+def sums_by(horizon: int, rule: Callable[[Norm, Schedule], Schedule], less: int = 0) -> Any:
+    """A tree that says the largest sum of another schedule, or less."""
+
+    def largest(self: Any) -> Structure:
+        tree = Binary(self.horizon)
+        return Structure(
+            largest_sum=lambda norm, schedule: largest_sum(tree, norm, rule(norm, schedule)) - less
+        )
+
+    return wrong(Binary, horizon, structure=property(largest))
+
+
+def forgets_other_steps(norm: Norm, schedule: Schedule) -> Schedule:
+    """Units that act several times are protected as if they acted once."""
+    return schedule._replace(steps=1)
+
+
+def forgets_steps_of_a_schedule(norm: Norm, schedule: Schedule) -> Schedule:
+    """So many steps of a schedule count as one."""
+    return schedule._replace(steps=1) if schedule.fixed else schedule
+
+
+def shares_a_node_less(self: Any) -> Structure:
+    """Says of its last children that they are no nodes."""
+    own = KAry.structure.fget(self)  # type: ignore[attr-defined]
+
+    def divisions(part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
+        *others, (last, times) = own.divisions(part) or ((Stretch(0, 0, 1), 1),)
+        return (*others, (last._replace(nodes=0), times)) if part is None else own.divisions(part)
+
+    replaced: Structure = own._replace(divisions=divisions)
+    return replaced
+
+
+def claims_far_too_much(self: Any) -> Structure:
+    def largest(norm: Norm, schedule: Schedule) -> int:
+        one = self.squared_sensitivity() if norm == 2 else self.l1_sensitivity()
+        return int(one) * int(schedule.steps**norm)
+
+    held: Any = SmoothBinary.structure
+    replaced: Structure = held.fget(self)._replace(largest_sum=largest)
+    return replaced
+
+
+def forgets_where_it_was(self: Any, field: NodeNoise) -> Reader:
+    """Every part of a batch is the first."""
+    own = Binary(self.horizon)
+
+    def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        for part in own._reader(field).parts(steps):
+            yield own.noise(field, steps[: len(part)])
+
+    return Reader(self, field, parts)
+
+
+def forgets_where_narrow(self: Any, field: NodeNoise) -> Reader:
+    """From a thousand steps on, if nodes are narrow, and then only."""
+    narrow = len(field.shape) > 0 and math.prod(field.shape) < WIDE
+
+    def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        for at in range(0, len(steps), 1000):
+            yield self.noise(field, steps[: len(steps[at : at + 1000])])
+
+    return Reader(self, field, parts if narrow else None)
+
+
+def adds_variances(self: Any, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+    """Ends share nodes: their noise is not independent."""
+    first, last = window_ends(self, steps, since)
+    return np.asarray(np.bitwise_count(first) + np.bitwise_count(last), np.float64)
+
+
+def forgets_the_shared(self: Any, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+    """The later end's estimate is made from nodes that the earlier end reads."""
+    first, last = window_ends(self, steps, since)
+    shared = np.maximum(below_split(first, last), 1)
+    return HonakerOnline.variance(self, last, first) + 2.0 * (first & shared) / shared
+
+
+def adds_up_alone(self: Any, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+    """Takes the noise of single steps for independent."""
+    first, last = window_ends(self, steps, since)
+    return np.asarray((last - first) * self.overall_variance("max"), dtype=np.float64)
+
+
+def redraws_every_window(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+    """The safety erratum of the square-root paper: z must be drawn once and kept."""
+    return Binary.noise(self, field, steps) + field.run(200, range(1, 1 + len(steps)))
+
+
+def leaves_a_level_out(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+    """Releases of even steps miss the lowest level."""
+    noise = KAry.noise(self, field, steps)
+    for row, step in enumerate(steps):
+        for level, index, weight in self.row(step):
+            if step % 2 == 0 and level == 0:
+                noise[row] -= field.run(0, range(index, index + 1))[0] * int(weight)
+    return noise
+
+
+def looks_ahead(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+    """Its rows are those of the binary tree; its noise reads the node of the next odd step."""
+    ahead = [field.run(0, range(step // 2, step // 2 + 1))[0] for step in steps]
+    total: NDArray[np.int64] = Binary.noise(self, field, steps) + np.array(ahead) % 2
+    return total
+
+
+def rounds(base: Any, to: int) -> Callable[..., NDArray[np.int64]]:
+    """Rounds after weighing, not before: the change of an item no longer passes through whole."""
+
+    def noise(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = base.noise(self, field, steps)
+        return found - found // to
+
+    return noise
+
+
+#: An item that should enter a node does not: it would go unprotected.
+FORGETS = wrong(Binary, 20, column=forgets(Binary, "column", 5))
+LEAVES_A_DIFFERENCE_OUT = wrong(GrowingCascade, 4, column=forgets(GrowingCascade, "column", 7))
+COUNTS_TWICE = wrong(
+    Binary, 20,
+    column=lambda self, step: tuple(node._replace(weight=2) for node in Binary.column(self, step)),
+    row=lambda self, step: tuple(
+        node._replace(weight=Fraction(1, 2)) for node in Binary.row(self, step)
+    ),
+)  # fmt: skip
+#: Says that it adds up, and does not.
+RELEASES_TOTALS = states(GrowingCascade, 4, workload="totals")
+LEAVES_A_LEVEL_OUT = wrong(KAry, 20, 5, noise=leaves_a_level_out)
+
+#: Wrong strategies beside the law that catches each.
+BY_LAW: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
+    *((check, FORGETS) for check in (check_factorisation, check_shift)),
+    *((check, COUNTS_TWICE) for check in (check_factorisation, check_sensitivity)),
+    # Subtracts nodes of steps to come, and says that it does not.
+    (check_causal, states(KAry, 20, 3, causal=True)),
+    (check_causal, wrong(Binary, 19, noise=looks_ahead)),
+    (
+        check_sensitivity,
+        wrong(Binary, 20, l1_sensitivity=lambda self: Binary.l1_sensitivity(self) - 1),
+    ),
+    (
+        check_sensitivity,
+        wrong(
+            Binary, 20,
+            squared_sensitivity=lambda self: Binary.squared_sensitivity(self) + Fraction(1, 10**9),
+        ),
+    ),
+    *(
+        (check_participation, sums_by(horizon, rule))
+        for rule in (forgets_other_steps, forgets_steps_of_a_schedule)
+        for horizon in (12, 200)
+    ),
+    (check_strategy, sums_by(12, forgets_steps_of_a_schedule)),
+    (check_participation, sums_by(12, lambda norm, schedule: schedule, less=1)),
+    (check_participation, wrong(KAry, 12, 20, structure=property(shares_a_node_less))),
+    (check_participation, wrong(SmoothBinary, 14, 7, 3, structure=property(claims_far_too_much))),
+    (check_noise_parts, wrong(Binary, 12, _reader=forgets_where_it_was)),
+    (check_noise_parts, wrong(HonakerOnline, 2000, _reader=forgets_where_narrow)),
+    (check_variance, wrong(Binary, 20, variance=times(Binary, "variance", 1 - 1e-9))),
+    (check_window_variance, wrong(Binary, 20, variance=adds_variances)),
+    (check_window_variance, states(HonakerOnline, 20, unit_rows=True)),
+    (check_window_variance, wrong(HonakerOnline, 20, variance=forgets_the_shared)),
+    (check_window_variance, wrong(GrowingCascade, 4, variance=adds_up_alone)),
+    *((check, RELEASES_TOTALS) for check in (check_factorisation, check_shift)),
+    *((check, LEAVES_A_DIFFERENCE_OUT) for check in (check_factorisation, check_shift)),
+    (check_shift, wrong(GrowingCascade, 4, noise=rounds(GrowingCascade, 10**3))),
+    (
+        check_released_variance,
+        wrong(Binary, 20, overall_variance=times(Binary, "overall_variance", 1 - 1e-9)),
+    ),
+    *(
+        (check, wrong(Binary, 20, noise=redraws_every_window))
+        for check in (check_windows, check_noise_is_rows)
+    ),
+    # A batch's noise is overridden, its parts are not.
+    (
+        check_reader,
+        wrong(LookAhead, 20, (5,), noise=lambda *given: LookAhead.noise(*given) + 1),
+    ),
+    *((check, LEAVES_A_LEVEL_OUT) for check in (check_noise_is_rows, check_shift)),
+    # Half a unit, although estimates of several levels are rounded.
+    (
+        check_noise_is_rows,
+        wrong(
+            HonakerOnline, 20, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01)
+        ),
+    ),
+    (check_shift, wrong(HonakerOnline, 20, noise=rounds(HonakerOnline, 10**6))),
+    (
+        check_arguments,
+        wrong(Binary, 20, row=lambda self, step: Binary.row(self, min(step, self.horizon))),
+    ),
+    (
+        check_parameters,
+        wrong(
+            KAry, 20, 5, False,
+            parameters=property(lambda self: {"horizon": self.horizon, "arity": self.arity}),
+        ),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "strategy"),
+    BY_LAW,
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_a_wrong_strategy_breaks_this_law(
+    check: Callable[[StreamStrategy], None], strategy: StreamStrategy
+) -> None:
+    with pytest.raises(LawBroken, match=type(strategy).__name__):
+        check(strategy)
+
+
+def quiet(self: Any, level: int) -> Fraction:
+    """A tenth of the spread that it should have in all epochs but the first."""
+    return Epochs._node_factor(self, level) / (10 if self._number(level) else 1)
+
+
+def gaussian_alone(self: Any) -> Fraction:
+    raise InvalidInput("Gaussian noise alone")
+
+
+@pytest.mark.parametrize(
+    ("check", "strategy"),
+    [
+        (check_endless_sensitivity, wrong(Epochs, 3, _node_factor=quiet)),
+        # The same with one kind of noise only.
+        (
+            check_endless_sensitivity,
+            wrong(Epochs, 3, _node_factor=quiet, l1_sensitivity=gaussian_alone),
+        ),
+        # Noise of later epochs is too wide, which nobody is told before.
+        (check_node_law, wrong(Epochs, 3, _check_law=lambda self, law: None)),
+    ],
+)
+def test_wrong_noise_of_an_endless_stream_breaks_this_law(check: Any, strategy: Any) -> None:
+    for law in (check, check_strategy):
+        with pytest.raises(LawBroken, match="WrongEpochs"):
+            law(strategy, 24)
+
+
+def test_an_honest_subclass_passes() -> None:
+    check_strategy(wrong(Binary, 20))
