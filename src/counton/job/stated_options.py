@@ -22,17 +22,23 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
 
 
-def stated_options(job: Job) -> dict[str, Any]:
+def stated_options(job: Job, columns: OwnColumns | None = None) -> dict[str, Any]:
     """Return the values, as JSON values, of the options of its statistic that a job states.
 
-    The stream's state stores them, so that later runs may omit them.
+    The stream's state stores them, so that later runs may omit them. If the statistic is an object,
+    they are its parameters, and ``columns`` those that it reads.
 
     >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
     {'value': 'paid', 'lower': '0', 'upper': '9'}
     """
+    known = kind_of(job.what).options
+    if not isinstance(job.what, str):
+        own = {one.name: job.what.parameters.get(one.name) for one in known}
+        own = {name: one for name, one in own.items() if isinstance(one, str | int | float)}
+        return {**own, "value": columns.names[0] if columns and columns.names else None}
     return {
         option.name: kept_value(option, job.options[option.name])
-        for option in statistic_named(str(job.what)).options
+        for option in known
         if job.options.get(option.name) is not None and job.options[option.name] is not False
     }
 

@@ -17,7 +17,7 @@ from counton.frame.groups import GroupNames
 from counton.frame.options import OwnColumns
 from counton.frame.windows import Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
-from counton.job.stated_options import kept_as
+from counton.job.stated_options import kept_as, kept_value, options_of_job
 from counton.numbers import Design
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
@@ -39,6 +39,8 @@ GUARANTEE = ("epsilon", "delta", "rho", "within")
 DEFINING = tuple(
     option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
 )
+#: Kinds of options that a later run takes from the last job if it does not state them.
+REMEMBERED = ("policy", "view", "output")
 
 
 @dataclass(frozen=True)
@@ -284,6 +286,30 @@ class Definition(Description):
         if not self.cells.named_beforehand:
             return (ROOM,)
         return shape_of(self.statistic, None if self.domain is None else len(self.groups))
+
+
+def remembering(record: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """Return a stream's record with a job's policies and outputs, if any, for later jobs."""
+    known = options_of_job(job)
+    anew = {name for name, one in known.items() if one.kept in REMEMBERED}
+    if job.output.out is None and job.output.plot is None:
+        anew -= {name for name in anew if known[name].kept == "output"}
+    if job.format.file_format is None:
+        anew -= {"file_format"}  # later nights may have files that need it again
+    said = {
+        name: kept_value(known[name], job.option(name))
+        for name in anew
+        if job.option(name) != known[name].default
+        and (name, job.option(name)) != ("unknown", "discover")
+    }
+    fixed = {name: value for name, value in record.items() if name not in anew}
+    if said.get("unknown") == "drop":  # releases until then lack rows for ever
+        fixed["dropped"] = True
+    if said.get("missing") == "skip":
+        fixed["skipped"] = True
+    if job.format.policies().quarantine is not None:
+        fixed["set_aside"] = True
+    return fixed | said
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:

@@ -24,7 +24,6 @@ from counton.job.stated_options import (
     declares_nodes,
     is_once,
     kept_as,
-    kept_value,
     label_columns,
     name_of,
     named_columns,
@@ -51,7 +50,7 @@ from counton.run.clock import (
     refuse_unproven,
     windows_ended,
 )
-from counton.run.definition import Definition
+from counton.run.definition import REMEMBERED, Definition, remembering
 from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
@@ -59,9 +58,6 @@ from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
-
-#: Kinds of options that a later run takes from the last job if it does not state them.
-_REMEMBERED = ("policy", "view", "output")
 
 
 @dataclass(frozen=True)
@@ -201,7 +197,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     source = join_columns(source, definition.columns.group)
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
-    definition = _remember(definition, job)
+    if saved is not None:
+        definition = definition.having(record=remembering(definition.record, job))
     return SettledJob(job, store, saved, definition, Private(source), asked_at)
 
 
@@ -226,31 +223,6 @@ def checked_source(job: Job) -> Source | None:
     if present := part.columns():
         part.check_columns(named_columns(job, present))
     return source if job.rows.query is None else None
-
-
-def _remember(definition: Definition, job: Job) -> Definition:
-    """Return a definition with this job's policies and outputs, if any, for later jobs."""
-    known = options_of_job(job)
-    writes = any(job.option(name) is not None for name in ("out", "plot"))
-    anew = {name for name in known if known[name].kept in _REMEMBERED}
-    if not writes:
-        anew -= {option.name for option in kept_as("output", known)}
-    if job.format.file_format is None:
-        anew -= {"file_format"}  # later nights may have files that need it again
-    said = {
-        name: kept_value(known[name], job.option(name))
-        for name in anew
-        if job.option(name) != known[name].default
-        and (name, job.option(name)) != ("unknown", "discover")
-    }
-    fixed = {name: value for name, value in definition.record.items() if name not in anew}
-    if said.get("unknown") == "drop":  # releases until then lack rows for ever
-        fixed["dropped"] = True
-    if said.get("missing") == "skip":
-        fixed["skipped"] = True
-    if job.format.policies().quarantine is not None:
-        fixed["set_aside"] = True
-    return definition.having(record=fixed | said)
 
 
 def moments_of(
@@ -391,7 +363,7 @@ def as_before(job: Job, saved: JournalReader) -> Job:
         name: value
         for name, value in kept.items()
         if name in known
-        and known[name].kept in _REMEMBERED
+        and known[name].kept in REMEMBERED
         and job.option(name) == known[name].default
         and not (own and known[name].kept == "output")
         and (name != "over" or saved.design.statistic is not None)  # once kept for counts, unused

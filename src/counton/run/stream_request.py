@@ -40,6 +40,7 @@ from counton.run.definition import (
     Definition,
     counting_of,
     cut_of,
+    remembering,
     rows_of_each_group,
 )
 from counton.state.unit_names import SpentUnit, protects_users, unit_word
@@ -61,10 +62,10 @@ class StreamRequest:
         statistic: statistic of all groups; parameters that depend on the guarantee are not set yet.
         parts: columns that the statistic reads.
         groups: declared groups and the group of all others; None: rows are not split by group.
-        record: options that define the stream, by name, as the state keeps them.
+        record: options that define the stream, and policies and outputs, by name, as the state
+            keeps them.
         cut, counting: rule that assigns each row to a step, and rule that decides which rows count.
         guarantee: stated guarantee; None if it follows from the wanted accuracy.
-        unit: word for the protected unit; None: the statistic's own.
     """
 
     job: Job
@@ -75,12 +76,11 @@ class StreamRequest:
     cut: Windows
     counting: Counting
     guarantee: Guarantee | None
-    unit: str | None
 
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
         """Return the contribution bound of a row, or of a user's counted rows."""
         found = statistic.contribution(batched=True, horizon=steps)
-        found = replace(found, unit=self.counting.of(self.unit or found.unit))
+        found = replace(found, unit=self.counting.of(self.record["unit"]))
         return self.counting.bounding(found, statistic.norms_of_people(self.counting.most))
 
 
@@ -94,7 +94,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     Raises:
         InvalidInput: a value of the job is out of range.
     """
-    once = statements.is_once(job)
+    asked, once = job, statements.is_once(job)
     check_words(job)
     statistic, parts = _new_statistic(job, once=once)
     declares = statistic.declares
@@ -118,7 +118,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     guarantee = stated_guarantee(job, expires=job.promise.expire)
     groups = groups_of(job)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
-    record |= _said_of_statistic(job, statistic, parts)
+    record |= statements.stated_options(job, parts)
     if job.times.time is not None:
         record |= _cut_by_time(job)
     else:
@@ -136,20 +136,20 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     cut, counting = cut_of(record, once=once), counting_of(record, statistic)
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
-    # The word that is stated, or that the state has for such a unit already.
     kind = "user" if protects_users(record) else "event"
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
-    unit = unit_word(units, kind, unit, kind)
     record |= {
-        "unit": unit,
+        # The word that is stated, or that the state has for such a unit already.
+        "unit": unit_word(units, kind, unit, kind),
         "strategy": choice_of(job) or "auto",
         "metric": job.noise.metric or "mean",
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
-    return StreamRequest(job, statistic, parts, groups, stated, cut, counting, guarantee, unit)
+    kept = remembering(stated, asked)
+    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee)
 
 
 def growth_of(job: Job) -> str:
@@ -332,16 +332,6 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)
-
-
-def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
-    """Return the options of a job that only its statistic has, by name, as the state keeps them."""
-    if isinstance(job.what, str):
-        return statements.stated_options(job)
-    known = {option.name for option in type(job.what).options}
-    own = {name: one for name, one in inner_of(statistic).parameters.items() if name in known}
-    own = {name: one for name, one in own.items() if isinstance(one, str | int | float)}
-    return {**own, "value": parts.names[0] if parts.names else None}
 
 
 def _cut_by_time(job: Job) -> dict[str, Any]:
