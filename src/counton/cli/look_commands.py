@@ -627,8 +627,8 @@ def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]
     yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"
-    if definition.course.ended is not None:
-        yield "ended", f"at step {definition.course.ended:,}"
+    if definition.ended is not None:
+        yield "ended", f"at step {definition.ended:,}"
 
 
 def _in_words(reason: str) -> str:

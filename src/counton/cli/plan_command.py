@@ -241,9 +241,9 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
         unit if there is no statistic.
     """
     if options.of is None:
-        check_most(options.most)
         unit, whom = Contribution.add_remove(unit="count"), "one count"
         if options.most is not None:
+            check_most(options.most)
             check_most_a_window(options.most_a_window, options.most)
             protected = "user"
             if options.per is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack
@@ -31,7 +31,7 @@ from counton.frame.options import (
     check_value,
     wrong_type,
 )
-from counton.job.own_strategies import own_strategy
+from counton.job.own_strategies import check_name, own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -134,7 +134,7 @@ options_of: Callable[[Any], dict[str, Option]] = cache(_options_of)
 MOST_EVENTS = 1_000_000
 
 
-def check_most(most: int | None, name: str = "most") -> None:
+def check_most(most: int, name: str = "most") -> None:
     """Refuse a bound on a user's events that is below 1, or so large that the noise would hide
     everything.
 
@@ -143,12 +143,12 @@ def check_most(most: int | None, name: str = "most") -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: most=1000000000 is too large, because the noise grows with ...
     """
-    if most is not None and most < 1:
+    if most < 1:
         raise InvalidInput(
             f"{field(name, most)} would count nothing; it is how many events of one user count: "
             "give at least 1"
         )
-    if most is not None and most > MOST_EVENTS:
+    if most > MOST_EVENTS:
         raise InvalidInput(
             f"{field(name, most)} is too large, because the noise grows with it and would hide "
             f"the counts; give at most {MOST_EVENTS:,}, and better only a few more than most users "
@@ -559,6 +559,7 @@ class Arrangement(JobPart):
         f"{', '.join(PAPERS)}; or a file with your own, mine.json",
         file=True,
         other=own_strategy,
+        check=check_name,
         usual="auto",
         of=("windows", "endless", "revised", *_ONE_LOSS),
     )
@@ -600,7 +601,11 @@ class Users(JobPart):
         of=("events", *_USERS),
     )
     most: int | None = option(
-        None, "how many events of a user count; the rest is dropped", often=True, of=_USERS
+        None,
+        "how many events of a user count; the rest is dropped",
+        often=True,
+        check=check_most,
+        of=_USERS,
     )
     per: str | None = option(
         None,
@@ -634,6 +639,7 @@ class Users(JobPart):
         "with counts: of how many events of one user the table was made, in all windows together; "
         "whoever made it bounded them, and counton cannot check it",
         in_file=True,
+        check=partial(check_most, name="moves"),
         of=("counts of people",),
     )
     distinct: bool = option(

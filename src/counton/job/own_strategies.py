@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput, field, is_one
 from counton.base.outside_input import parse_json, read_plain
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 
 if TYPE_CHECKING:
     from counton.strategies.strategy import StreamStrategy
@@ -28,6 +29,17 @@ def is_file_of(given: object) -> bool:
     (True, False)
     """
     return isinstance(given, str) and given.lower().endswith(ENDING)
+
+
+def check_name(strategy: object) -> None:
+    """Refuse the name of a strategy that is not known."""
+    named = isinstance(strategy, str) and not is_file_of(strategy)
+    if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
+        raise InvalidInput(
+            f"strategy {strategy!r} is not known; give auto, or one of "
+            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
+            "such as mine.json"
+        )
 
 
 def own_strategy(given: object) -> StreamStrategy | None:

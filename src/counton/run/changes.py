@@ -43,8 +43,7 @@ from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
 from counton.rows.sources import Source
-from counton.run import clock
-from counton.run.clock import ClockFacts, repeats_all_rows
+from counton.run.clock import ClockFacts, repeats_all_rows, windows_ended
 from counton.run.definition import Definition
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
@@ -145,23 +144,6 @@ class Changes:
     again: bool = False
 
 
-#: Largest number of values released in one transaction.
-_CHUNK = 2**20
-
-
-def chunks(steps: range, cells: int) -> Iterator[range]:
-    """Split steps into ranges that are small enough for one transaction each.
-
-    ``cells`` is the number of values that each step releases.
-
-    >>> [len(some) for some in chunks(range(3, 8), 2**19)]
-    [2, 2, 1]
-    """
-    size = max(1, _CHUNK // max(1, cells))
-    for start in range(steps.start, steps.stop, size):
-        yield range(start, min(start + size, steps.stop))
-
-
 def for_operator(private: Private[X]) -> X:
     """Return the exact numbers that a `Private` container hides. Only for people who may see the
     events: never publish the result.
@@ -180,7 +162,7 @@ def ended_steps(
     """Return the time up to which windows are released, in microseconds since 1970, how many steps
     have ended by then, and how many of them come after the newest row.
 
-    See `clock.windows_ended`. Without time windows the time is None: all rows are one step.
+    See `windows_ended`. Without time windows the time is None: all rows are one step.
     """
     tally, cut = open_private(found), definition.cut
     if not cut.goes_on:
@@ -198,15 +180,7 @@ def ended_steps(
     )
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0, 0
-    until, ended = clock.windows_ended(
-        job.times.until,
-        cut,
-        told,
-        yes=job.times.yes,
-        quiet=job.times.quiet,
-        watermark=job.lateness.watermark,
-        now=now,
-    )
+    until, ended = windows_ended(job, cut, told, now)
     first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
         raise _no_row_within(source, cut, tally.newest)

@@ -56,26 +56,24 @@ class ClockFacts(NamedTuple):
 
 
 def windows_ended(
-    until: str | datetime | None,
+    job: Job,
     windows: Windows,
     seen: ClockFacts,
-    *,
-    yes: bool,
-    quiet: int | None = None,
-    watermark: str | None = None,
     now: datetime | None = None,
+    *,
+    yes: bool = False,
 ) -> tuple[int, int]:
     """Return the time up to which windows are released, in microseconds since 1970, and how many
     windows have ended by then.
 
     Args:
-        until: a time, "now", or "newest"; None: now.
+        job: the job, whose ``until`` decides: a time, "now" (the default), or "newest"; a window
+            is released ``watermark`` after its end.
         windows: windows of the stream.
         seen: facts about the events.
-        yes: release even if ``until`` looks like a mistake, because many windows have no event.
-        quiet: largest allowed number of windows after the newest event; None: three.
-        watermark: release a window this long after its end, such as ``"6h"``; None: at its end.
         now: the current time; None: this machine's clock.
+        yes: release even if ``until`` looks like a mistake, because more windows than ``quiet``
+            (three) have no event; so does the job's ``yes``.
 
     Raises:
         InvalidInput: the time has not passed, is before the first window, or is many windows after
@@ -83,8 +81,9 @@ def windows_ended(
             ``until`` is "newest" and there is no event.
         HorizonExceeded: the time, or the deciding event, is after the last window.
     """
-    now = now or datetime.now(UTC)
+    now, until, watermark = now or datetime.now(UTC), job.times.until, job.lateness.watermark
     stated, until = until is not None, _UNSTATED if until is None else until
+    yes, quiet = yes or job.times.yes, QUIET if job.times.quiet is None else job.times.quiet
     late = length_of(watermark)
     whole = windows.end + late  # the time when the last window is released
     end = min(whole, microseconds(_LATEST))
@@ -96,8 +95,7 @@ def windows_ended(
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not yes:
             quiet_then = _quiet_windows(windows.steps, windows, seen)[1]
-            usual = QUIET if quiet is None else quiet
-            sure = f" with {field('yes', True)}" if quiet_then > usual else ""
+            sure = f" with {field('yes', True)}" if quiet_then > quiet else ""
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so the data are of the past, "
                 "and the clock does not tell up to which time they are complete. Give that time, "
@@ -135,9 +133,7 @@ def windows_ended(
         )
     count = windows.ended_by(us)
     if not yes:
-        _refuse_quiet(
-            until if stated else None, count, windows, seen, QUIET if quiet is None else quiet
-        )
+        _refuse_quiet(until if stated else None, count, windows, seen, quiet)
     return us, count
 
 

@@ -66,19 +66,6 @@ class StreamColumns(Columns):
         return columns
 
 
-class Course(NamedTuple):
-    """The beginning and the end of a stream, as its operator decided them.
-
-    Attributes:
-        ended: step at which the operator ended the stream; None if it was not ended.
-        withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
-            replaces them; None: the numbers are valid.
-    """
-
-    ended: int | None
-    withdrawn: str | None
-
-
 class GroupSums(NamedTuple):
     """The exact sums that a stream keeps for each window and group.
 
@@ -109,8 +96,9 @@ class Definition(Description):
         new_rows: True if inputs hold new rows; False if they hold all rows of the windows that they
             cover.
         by_bytes: True if inputs hold new rows that no id recognises, but only the bytes of a file.
-        course: whether the stream has ended, and whether its numbers are
-            withdrawn.
+        ended: step at which the operator ended the stream; None if it was not ended.
+        withdrawn: words for readers that say why the stream's numbers are withdrawn, and what
+            replaces them; None: the numbers are valid.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import define
@@ -129,7 +117,8 @@ class Definition(Description):
     other: str | None
     new_rows: bool
     by_bytes: bool
-    course: Course
+    ended: int | None
+    withdrawn: str | None
 
     @classmethod
     def from_details(
@@ -194,7 +183,8 @@ class Definition(Description):
             other=record.get("other"),
             new_rows=details["new_rows"],
             by_bytes=details["new_rows"] and columns.id is None,
-            course=Course(details["ended"], details.get("withdrawn")),
+            ended=details["ended"],
+            withdrawn=details.get("withdrawn"),
         )
 
     @classmethod

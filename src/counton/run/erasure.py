@@ -275,7 +275,7 @@ def _streams(
                     f"deleted by themselves {LATE_DAYS} days after their rows were counted"
                 )
             last = definition.strategy.horizon if definition.cut.goes_on else 1
-            over = definition.course.ended is not None or found.step == last
+            over = definition.ended is not None or found.step == last
             streams[one] = _KeptStream(definition, over)
         return streams
 

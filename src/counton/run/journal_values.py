@@ -74,7 +74,7 @@ def read_released(
 
 def public_notes(definition: Definition) -> list[str]:
     """Return why a stream's numbers are withdrawn, if they are, and the notes on single numbers."""
-    words, windows = definition.course.withdrawn, definition.cut
+    words, windows = definition.withdrawn, definition.cut
     withdrawn = [] if words is None else [f"{WITHDRAWN}: {words}"]
     return [*withdrawn, *(mark.sentence(windows) for mark in definition.marks)]
 

@@ -10,6 +10,7 @@ from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.kinds import refuse_other_kinds
+from counton.job.own_strategies import OWN, own_strategy
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain
@@ -17,7 +18,6 @@ from counton.run.definition import DEFINING, Definition
 from counton.run.stream_request import (
     check_discovery,
     check_words,
-    choice_of,
     growth_of,
     stated_guarantee,
 )
@@ -50,12 +50,12 @@ def refuse_ended(job: Job, kept: Definition) -> None:
     Raises:
         AlreadyEnded: the stream has ended.
     """
-    if kept.course.ended is not None:
+    if kept.ended is not None:
         raise AlreadyEnded(
-            f"stream {job.keeping.name!r} has ended at step {kept.course.ended:,} and releases "
+            f"stream {job.keeping.name!r} has ended at step {kept.ended:,} and releases "
             f"nothing more; begin another {field('name')}, or write again what was released from "
             "the state alone",
-            kept.course.ended,
+            kept.ended,
         )
 
 
@@ -136,7 +136,8 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         stated["unit"] = known_unit(unit, [kept.record["unit"]])
     if kept.expires and job.promise.growth is not None:
         stated["growth"] = growth_of(job)
-    stated["strategy"] = choice_of(job, kept)
+    if (own := own_strategy(job.noise.strategy)) is not None:
+        stated["strategy"] = OWN if own == kept.strategy else repr(own)
     statistic, columns = _other_statistic(job, kept)
     return {
         "unknown": (unknown if discovers else None, policy),

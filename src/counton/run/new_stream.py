@@ -16,7 +16,6 @@ from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.job import stated_options as statements
 from counton.job.job import Job, require_guarantee
-from counton.job.own_strategies import own_strategy
 from counton.numbers.design import Design, design_for
 from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.node_law import law_for
@@ -262,8 +261,8 @@ def _strategy(
     """Return the job's own strategy, the best of its kind, or the planner's choice."""
     job, form = request.job, "totals" if request.cut.lags else request.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
-    name = "auto" if job.noise.strategy is None else job.noise.strategy
-    if (own := own_strategy(name)) is not None:
+    name = request.record["strategy"]
+    if (own := request.own) is not None:
         if own.horizon != horizon:
             ends = own.horizon, horizon
             has, steps = ("no last step" if end is None else f"{end:,} steps" for end in ends)
@@ -283,7 +282,6 @@ def _strategy(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=[own]
         )
         return found[0][0].strategy
-    assert isinstance(name, str)
     for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
         if kind.windows != (release == "windows"):
             of = "single windows" if kind.windows else "totals"

@@ -197,8 +197,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     source = join_columns(source, definition.columns.group)
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
-    if saved is not None:
-        definition = definition.having(record=remembering(definition.record, job))
+    if saved is not None and (record := remembering(definition.record, job)) != definition.record:
+        definition = definition.having(record=record)
     return SettledJob(job, store, saved, definition, Private(source), asked_at)
 
 
@@ -257,8 +257,7 @@ def moments_of(
     steps = {"since": released if definition.new_rows else max(released - windows.lags, 0)}
     if "until" in named or job.rows.covers is not None:
         facts = ClockFacts("", None, False, released, all_of_them=False)
-        until, late = job.times.until, job.lateness.watermark
-        us, ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)
+        us, ended = windows_ended(job, windows, facts, now, yes=True)
         steps |= {name: max(ended, released) for name in named if name == "until"}
         if job.rows.covers is not None:
             last = last_ended(job, windows, us)

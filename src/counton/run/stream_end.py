@@ -82,8 +82,8 @@ def end_stream(
                 f"{name!r} is a table that is released once, so it needs no end; leave it as it "
                 "is: its numbers can be written again from the state"
             )
-        if definition.course.ended is not None:
-            return End(definition.course.ended, Private(0))
+        if definition.ended is not None:
+            return End(definition.ended, Private(0))
     else:
         if not withdrawn.strip() or not withdrawn.isprintable():
             raise InvalidInput(
@@ -91,7 +91,7 @@ def end_stream(
                 "are withdrawn, and what replaces them"
             )
         facts["withdrawn"] = withdrawn.strip()
-    ends, waiting = definition.cut.goes_on and definition.course.ended is None, Private(0)
+    ends, waiting = definition.cut.goes_on and definition.ended is None, Private(0)
     if ends:
         waiting = waiting_in(reader)
         if not drop_waiting:
@@ -99,7 +99,7 @@ def end_stream(
     step = state.amend(
         name, lambda last: definition.having(**facts, **({"ended": last} if ends else {})).details
     )
-    return End(step if definition.course.ended is None else definition.course.ended, waiting)
+    return End(step if definition.ended is None else definition.ended, waiting)
 
 
 def _refuse_dropped(name: str, waiting: Private[int]) -> None:

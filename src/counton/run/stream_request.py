@@ -13,21 +13,19 @@ from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions, OwnColumns
-from counton.frame.windows import RevisedWindows, Windows, lags_in, load_zone, parse_time
+from counton.frame.windows import Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
 from counton.job.job import (
     NEWEST,
     NOW,
     Job,
-    check_most,
     check_most_a_window,
     check_people_columns,
 )
 from counton.job.kinds import kinds_of, refuse_other_kinds
-from counton.job.own_strategies import OWN, is_file_of, own_strategy
+from counton.job.own_strategies import OWN, own_strategy
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period
 from counton.privacy.guarantees import check_delta, guarantee_from
@@ -37,7 +35,6 @@ from counton.released.periods import made_of_windows
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.run.definition import (
     DEFINING,
-    Definition,
     counting_of,
     cut_of,
     remembering,
@@ -47,7 +44,7 @@ from counton.state.unit_names import SpentUnit, protects_users, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import is_tallied
-from counton.strategies import Expiring
+from counton.strategies import Expiring, StreamStrategy
 
 #: Default number of windows of a stream with revised windows.
 _MOST_REVISED = 1_000_000
@@ -66,6 +63,7 @@ class StreamRequest:
             keeps them.
         cut, counting: rule that assigns each row to a step, and rule that decides which rows count.
         guarantee: stated guarantee; None if it follows from the wanted accuracy.
+        own: strategy of the user's own; None if the record names one.
     """
 
     job: Job
@@ -76,6 +74,7 @@ class StreamRequest:
     cut: Windows
     counting: Counting
     guarantee: Guarantee | None
+    own: StreamStrategy | None
 
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
         """Return the contribution bound of a row, or of a user's counted rows."""
@@ -116,7 +115,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
             f"a {statements.name_of(job.what)} that counts users needs {needs}; give it"
         )
     guarantee = stated_guarantee(job, expires=job.promise.expire)
-    groups = groups_of(job)
+    groups, own = groups_of(job), own_strategy(job.noise.strategy)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
     record |= statements.stated_options(job, parts)
     if job.times.time is not None:
@@ -142,14 +141,14 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     record |= {
         # The word that is stated, or that the state has for such a unit already.
         "unit": unit_word(units, kind, unit, kind),
-        "strategy": choice_of(job) or "auto",
+        "strategy": OWN if own is not None else job.noise.strategy or "auto",
         "metric": job.noise.metric or "mean",
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
     kept = remembering(stated, asked)
-    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee)
+    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee, own)
 
 
 def growth_of(job: Job) -> str:
@@ -159,22 +158,12 @@ def growth_of(job: Job) -> str:
 
 def check_words(job: Job) -> None:
     """Refuse values of options that no stream takes."""
-    strategy = job.noise.strategy
-    named = isinstance(strategy, str) and not is_file_of(strategy)
-    if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
-        raise InvalidInput(
-            f"strategy {strategy!r} is not known; give auto, or one of "
-            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
-            "such as mine.json"
-        )
     own = [one.name for one in statements.own_options(job.what) if one.column]
     for name in ("time", "by", "user", "id", *own):
         if job.option(name) == "":
             raise InvalidInput(
                 f"{field(name)} is empty; give the name of a column, or leave it out"
             )
-    for bound in ("most", "moves"):
-        check_most(job.option(bound), bound)
     check_people_columns(job.people.user, job.rows.id, job.times.time)
     if job.times.timezone is not None:
         load_zone(job.times.timezone)
@@ -342,11 +331,12 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
     assert times.every is not None
-    start = parse_time(times.start, zone)
+    start, steps = parse_time(times.start, zone), times.steps
+    if times.around is not None or steps is None:
+        steps = Windows.endless(start, times.every, zone).steps
     if job.lateness.revise is not None:
-        steps = times.steps
-        if steps is None:  # the noise is the same for any number
-            steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
+        if times.steps is None:  # the noise is the same for any number
+            steps = min(steps, _MOST_REVISED)
         from counton.strategies.streams.window_versions import MOST_VERSIONS
 
         lags, most = lags_in(job.lateness.revise, times.every), MOST_VERSIONS - 1
@@ -358,12 +348,8 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
                 f"{lags:,} further windows of {times.every}, and at most {most:,} are possible: "
                 f"give at most {longest}, or a longer {field('every')}"
             )
-        cut: Windows = RevisedWindows(start, times.every, steps, zone, lags + 1)
-    elif times.around is not None or times.steps is None:
-        cut = Windows.endless(start, times.every, zone)
-    else:
-        cut = Windows(start, times.every, times.steps, zone)
-    return {"start": cut.local(start).isoformat(), "timezone": zone, "steps": cut.steps}
+    began = start.astimezone(load_zone(zone)).isoformat()
+    return {"start": began, "timezone": zone, "steps": steps}
 
 
 def _most(job: Job, statistic: Statistic) -> int:
@@ -442,11 +428,3 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             f"({field('per')}) of whole windows, as reach does, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
-
-
-def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """Return the stated strategy's name or None; `OWN`, or its ``repr`` if it is another object."""
-    own = own_strategy(job.noise.strategy)
-    if own is None:
-        return None if job.noise.strategy is None else str(job.noise.strategy)
-    return OWN if kept is None or own == kept.strategy else repr(own)

@@ -42,7 +42,6 @@ from counton.run.changes import (
     Intake,
     Observed,
     WindowRows,
-    chunks,
     compare,
     ended_steps,
     refuse_inexact_rows,
@@ -96,6 +95,8 @@ def labels_in(
     return Private(FoundLabels(before, tuple(name for _, name in new)))
 
 
+#: Largest number of values released in one transaction.
+_CHUNK = 2**20
 #: Each file of a run after the digest by which later runs recognise it.
 Marks = Sequence[tuple[str, Rows]]
 
@@ -214,8 +215,8 @@ class AddedRows:
             ids, the digests of counted users or ids are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
-            parts = [new] if only_new or not new else chunks(new, intake.groups)
-            for steps in parts:
+            size = max(1, len(new) if only_new else _CHUNK // max(1, intake.groups))
+            for steps in [new[at : at + size] for at in range(0, len(new), size)] or [new]:
                 if not (new or marks or empty or intake.changed):
                     return
                 first, inputs = steps.start == new.start, None

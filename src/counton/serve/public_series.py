@@ -129,7 +129,7 @@ class Journal:
     def due(self, step: int) -> datetime | None:
         """Return when a step is to be released: at its window's end plus the ``watermark``."""
         end = self.ends(step)
-        if end is None or self.definition.course.ended is not None:
+        if end is None or self.definition.ended is not None:
             return None
         late = length_of(self.job.lateness.watermark)
         return self.definition.cut.local(microseconds(end) + late)

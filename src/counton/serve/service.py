@@ -160,9 +160,9 @@ class Service:
         """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
-            f"{journal.definition.course.ended:,}: what it released is shown, and it takes no rows"
+            f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
             for name, journal in list(self.journals.items())
-            if journal.definition.course.ended is not None
+            if journal.definition.ended is not None
         ]
         reasons = [
             why
@@ -184,8 +184,8 @@ class Service:
         """Return why a stream does not take a batch; it may still close before the commit."""
         definition = self.journals[name].definition
         last = self.releasers[name].last
-        if definition.course.ended is not None:
-            ended = definition.course.ended
+        if definition.ended is not None:
+            ended = definition.ended
             return f"the stream has ended at step {ended:,}; send rows to another stream"
         if came >= last:
             return (
@@ -214,8 +214,7 @@ class Service:
         return {
             name
             for name, journal in list(self.journals.items())
-            if journal.definition.course.ended is None
-            and self.releasers[name].due_by(now) < journal.step
+            if journal.definition.ended is None and self.releasers[name].due_by(now) < journal.step
         }
 
     def is_old_copy(self, name: str) -> bool:
