@@ -16,7 +16,7 @@ from counton.job.job import options_of
 from counton.job.jobfile import job_entries, load, save
 from counton.job.kinds import KINDS, refuse_other_kinds
 from counton.job.stated_options import kept_as
-from counton.run import Job, later_run, run
+from counton.run import Job, run, settlement
 
 OPTIONS = options_of(Job)
 #: Where a later run cannot come with the value of `OTHERWISE`.
@@ -117,12 +117,12 @@ def test_a_later_run_may_leave_out_what_defines_its_stream_and_not_contradict_it
 def test_the_law_sees_an_option_that_nobody_compares(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = later_run._beside
+    compared = settlement._beside
 
     def without_release(*of: Any) -> dict[str, Any]:
         return {name: both for name, both in compared(*of).items() if name != "release"}
 
-    monkeypatch.setattr(later_run, "_beside", without_release)
+    monkeypatch.setattr(settlement, "_beside", without_release)
     assert is_refused(stream, "metric")
     assert not is_refused(stream, "release")
 

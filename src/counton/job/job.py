@@ -168,25 +168,6 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
         )
 
 
-def check_people_columns(user: str | None, row: str | None, time: str | None = None) -> None:
-    """Refuse a job that names the same column for users and for the ids or times of rows.
-
-    >>> check_people_columns("cookie", "order")
-    """
-    if user is not None and user == time:
-        raise InvalidInput(
-            f"{field('user', user)} and {field('time', time)} name the same column, and a time "
-            f"says nobody's name; give the column that names the user of a row"
-        )
-    if user is not None and user == row:
-        raise InvalidInput(
-            f"{field('user', user)} and {field('id', row)} name the same column, so only one row "
-            f"of each user would ever count; give a column as {field('id')} that differs from row "
-            f"to row, or leave {field('id')} out (to count each user once, give "
-            f"{field('first', True)})"
-        )
-
-
 #: Series that may be released after each window: the total so far, the window's own count, or both;
 #: for users who are counted anew in each period, the number of the period so far.
 RELEASES = ("totals", "windows", "both", "periods")

@@ -138,8 +138,8 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """Return a job's statistic, and the columns that it reads besides time, group and user."""
+    check_own_options(job)
     if isinstance(job.what, str):
-        check_own_options(job)
         found = statistic_named(job.what)
         stated = JobStatement(job)
         return found.from_spec(stated), found.columns_of_spec(stated)
@@ -151,7 +151,6 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
             f"give {inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
-    check_own_options(job)
     own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
     if own is not None:
         return statistic, own

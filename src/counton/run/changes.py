@@ -348,7 +348,8 @@ class Intake:
             sorted by both. Only pairs are listed that have uncounted rows, or whose window changes
             in this run. ``seen_rows`` and ``seen_total`` are the number and the total of the rows
             read so far. ``counted_rows`` and ``counted_total`` are the number and the total of the
-            rows released so far.
+            rows released so far. ``due`` is the total that is not counted yet, and ``at`` the step
+            that will release it.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step; a cell is one of the sums that a statistic keeps for
@@ -400,7 +401,7 @@ class Intake:
             The bound for any single total, and an array of shape ``(places,)`` of bounds for all
             groups together.
         """
-        step, group, due = self._waiting()
+        step, group, due = (self.cells[name] for name in ("at", "group", "due"))
         if self.versions > 1:  # each version is released with all its rows
             step, due = self.cells["step"], self.cells["seen_total"]
             largest = np.abs(due).max(initial=0)
@@ -412,13 +413,6 @@ class Intake:
             largest = max(together.max(initial=0.0), sizes[~first].max(initial=0.0))
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
-    def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the totals that are not counted yet, as three parallel arrays with an entry for
-        each row of ``cells``: the step that will release the total, its group, and the total.
-        """
-        due = self.cells["seen_total"] - self.cells["counted_total"]
-        return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
-
     def inputs(self, steps: range) -> NDArray[np.int64]:
         """Return what each new step adds to each cell, which is one of the sums kept for each
         group. The numbers are integer multiples of the statistic's resolution; shape ``(len(steps)
@@ -429,7 +423,7 @@ class Intake:
         row is for the window that becomes final.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
-        step, group, due = self._waiting()
+        step, group, due = (self.cells[name] for name in ("at", "group", "due"))
         now = (step >= steps.start) & (step < steps.stop)
         lag = step - self.cells["step"] if self.versions > 1 else np.zeros_like(step)
         np.add.at(dense, (step[now] - steps.start, lag[now], group[now]), due[now])
@@ -535,9 +529,13 @@ def compare(
     changed = step[moved | (waits & (step <= target))]
     changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step
     stays = np.isin(step, changed) | waits
-    cells |= {"seen_rows": rows, "seen_total": total}
+    cells |= {"seen_rows": rows, "seen_total": total, "at": np.maximum(step, released + 1)}
+    cells["due"] = total - cells["counted_total"]
     return Intake(
-        cells={name: cells[name] if stays.all() else cells[name][stays] for name in _COLUMNS},
+        cells={
+            name: cells[name] if stays.all() else cells[name][stays]
+            for name in (*_COLUMNS, "at", "due")
+        },
         released=released,
         target=target,
         groups=groups,

@@ -3,7 +3,7 @@ keeps.
 
 All refusals that need no rows happen here. The state is open, but nothing is written. A new stream
 is defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
-define the stream, and may not contradict them. A stream keeps its
+define the stream, and may not contradict them: `refuse_other` compares both. A stream keeps its
 last job's policies and outputs, and its selection of the statistic's numbers to show.
 """
 
@@ -15,22 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
 from counton.base.private import Private
+from counton.frame.groups import GroupNames
 from counton.frame.options import split_names
+from counton.frame.windows import parse_time
+from counton.job import stated_options as statements
 from counton.job.job import NEWEST, Job, usual_name
-from counton.job.stated_options import (
-    declares_nodes,
-    is_once,
-    kept_as,
-    label_columns,
-    name_of,
-    named_columns,
-    options_of_job,
-)
-from counton.privacy import Spend
-from counton.rows.domains import refuse_events_as_domain
+from counton.job.kinds import refuse_other_kinds
+from counton.job.own_strategies import OWN, own_strategy
+from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
+from counton.privacy.contribution import known_unit, unit_without_period
+from counton.rows.domains import read_domain, refuse_events_as_domain
 from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_rows
 from counton.rows.paths import (
@@ -50,14 +47,17 @@ from counton.run.clock import (
     refuse_unproven,
     windows_ended,
 )
-from counton.run.definition import REMEMBERED, Definition, remembering
+from counton.run.definition import DEFINING, REMEMBERED, Definition, remembering
 from counton.run.progress import Progress, silent
+from counton.run.stream_request import check_discovery, check_words, growth_of, stated_guarantee
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
+from counton.statistics import Statistic
+from counton.strategies import Expiring
 
 
 @dataclass(frozen=True)
@@ -163,10 +163,14 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job, store, saved = opened.job, opened.store, opened.saved
     before = None
     if saved is not None:
-        from counton.run.later_run import refuse_ended, refuse_other
-
         before = Definition.reopen(saved.design, saved.details)
-        refuse_ended(job, before)
+        if before.ended is not None:
+            raise AlreadyEnded(
+                f"stream {job.keeping.name!r} has ended at step {before.ended:,} and releases "
+                f"nothing more; begin another {field('name')}, or write again what was released "
+                "from the state alone",
+                before.ended,
+            )
     first = checked_source(job) if saved is None else None
     aside = job.format.policies().quarantine
     # No run may read what another sets aside.
@@ -178,7 +182,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         check_output(aside, (".csv",), inputs=[path for path in read if str(path) != "-"])
         refuse_among_events(job.events, aside)
     # Nodes, and what they are called, are said by rows, so these are looked at first.
-    source = open_source(job, before) if first is None and declares_nodes(job) else first
+    source = open_source(job, before) if first is None and statements.declares_nodes(job) else first
     if before is None:
         from counton.run.new_stream import define
 
@@ -221,7 +225,7 @@ def checked_source(job: Job) -> Source | None:
         return None
     part = source.parts[0]
     if present := part.columns():
-        part.check_columns(named_columns(job, present))
+        part.check_columns(statements.named_columns(job, present))
     return source if job.rows.query is None else None
 
 
@@ -293,13 +297,13 @@ def open_source(
     # Groups that are read from the events would reveal whose events exist.
     if before is None:
         time, by = job.times.time, job.groups.by
-        people, own, once = (job.people.user, job.rows.id), set[str](), is_once(job)
+        people, own, once = (job.people.user, job.rows.id), set[str](), statements.is_once(job)
     else:
         columns = before.columns
         time, by, people = columns.time, columns.group, (columns.user, columns.id)
         own, once = {*columns.own.names}, not before.cut.goes_on
     counted = job.option("value"), job.option("counts")
-    named = {*split_names(by or ()), *counted, *label_columns(job), *own}
+    named = {*split_names(by or ()), *counted, *statements.label_columns(job), *own}
     refuse_events_as_domain(
         job.groups.domain,
         source,
@@ -340,7 +344,7 @@ def _name_in(store: Store, job: Job) -> str:
 
     Without one it is the only stream of the statistic and value that began without a name.
     """
-    what, said = name_of(job.what), ("value", "columns", "counts")
+    what, said = statements.name_of(job.what), ("value", "columns", "counts")
     columns = next(filter(None, map(job.option, said)), None)
     whole = columns or job.times.start  # what a new stream states, and a later run may leave out
     if job.keeping.name != usual_name(job.what, columns) or job.keeping.name in store.streams:
@@ -356,8 +360,8 @@ def _name_in(store: Store, job: Job) -> str:
 
 def as_before(job: Job, saved: JournalReader) -> Job:
     """Complete a job with the policies and outputs that its stream keeps."""
-    kept, known = saved.details.get("record", {}), options_of_job(job)
-    own = any(job.option(each.name) != each.default for each in kept_as("output", known))
+    kept, known = saved.details.get("record", {}), statements.options_of_job(job)
+    own = any(job.option(each.name) != each.default for each in statements.kept_as("output", known))
     told = {
         name: value
         for name, value in kept.items()
@@ -370,3 +374,155 @@ def as_before(job: Job, saved: JournalReader) -> Job:
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # files whose names do not tell it
     return job.having(**told) if told else job
+
+
+def with_kept(job: Job, kept: Definition) -> Job:
+    """Complete a later run's job with the options of its stream."""
+    keeps = {**kept.record, "strategy": None, "delay": kept.record["delay"] or None}
+    if not isinstance(job.what, str):
+        keeps |= {"value": None, "columns": list(kept.columns.own.names) or None}
+    own = statements.own_options(job.what)
+    names = {*DEFINING, *(option.name for option in own)} - {"domain"}
+    for option in own:
+        if job.states(option.name):
+            names -= {*option.instead}
+        elif any(map(job.states, option.instead)):
+            names -= {option.name}
+    filled = {name: keeps.get(name) for name in names if not job.states(name)}
+    reads_domain = "domain" in statements.kind_of(job.what).reads
+    if reads_domain and isinstance(job.what, str) and job.groups.domain is None:
+        filled["domain"] = kept.statistic.domain if kept.domain is None else kept.domain
+    return job.having(**{name: one for name, one in filled.items() if one is not None})
+
+
+def refuse_other(job: Job, kept: Definition) -> None:
+    """Refuse a later run that differs from what its stream keeps.
+
+    Raises:
+        RequestMismatch: the job states another value than the stream was created with.
+        InvalidInput: the job states an option that no stream takes.
+    """
+    what, name = statements.name_of(job.what), job.keeping.name
+    check_words(job)
+    steps = "revised" if kept.cut.lags else "windows"
+    steps = "expiring" if kept.expires or job.promise.expire else steps
+    steps = "once" if not kept.cut.goes_on and what == kept.what else steps
+    loss = "stated" if job.promise.within is None else "wanted"
+    groups = {} if kept.cells.named_beforehand else {"groups": "found"}
+    rows = "new" if kept.new_rows else "whole"
+    refuse_other_kinds(job, {"steps": steps, "loss": loss, **groups, "input": rows})
+    if what != kept.what:
+        raise RequestMismatch(
+            f"stream {name!r} is a {kept.what!r} and cannot be continued as a "
+            f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
+        )
+    if job.promise.within is not None:
+        from counton.run.new_stream import reached_halfwidths
+
+        if (found := reached_halfwidths(kept, job)).factor > 1:
+            raise RequestMismatch(
+                f"{field('within', job.promise.within)} asks for another error than stream "
+                f"{name!r} has, whose privacy loss is {kept.guarantee}: {found}; leave "
+                f"it out to continue the stream, or give another {field('name')} for another stream"
+            )
+    if kept.cut.goes_on and (job.rows.append or kept.ids) != kept.new_rows:
+        one = f"all rows of windows (without {field('append', True)})"
+        other = f"new rows ({field('append', True)})"
+        this, was = (one, other) if kept.new_rows else (other, one)
+        raise RequestMismatch(
+            f"this input is said to hold {this}, but the inputs of stream {name!r} hold {was}, and "
+            f"rows would count twice, or not at all: give such an input, or another "
+            f"{field('name')} for another stream"
+        )
+    for option, (value, before) in _beside(job, kept).items():
+        if value is None or value is False or value == before:
+            continue
+        created = "without it" if before is None else f"with {_in_words(before)}"
+        raise RequestMismatch(
+            f"{_TOGETHER.get(option) or f'{field(option)} is'} {_in_words(value)}, but stream "
+            f"{name!r} was created {created}. To continue the stream, leave it out; to "
+            f"start another one, give another {field('name')}: the privacy losses of both add up. "
+            f"{field('end_stream(state, name)')} ends this one"
+        )
+
+
+#: Names of several options that are stated together.
+_TOGETHER = {
+    "statistic": "the statistic is",
+    "columns": "the columns are",
+    "guarantee": "the guarantee is",
+}
+
+
+def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
+    """Return pairs (stated, kept) of the options that define a stream, by name."""
+    unknown, policy = job.groups.unknown, kept.cells.policy
+    discovers = unknown == "discover" or (unknown is not None and policy is not None)
+    if unknown == "discover":
+        check_discovery(job, job.groups.by or kept.columns.group)
+    guarantee = stated_guarantee(job, expires=kept.expires)
+    if isinstance(guarantee, ExpiringDP | ExpiringZCDP) and isinstance(kept.strategy, Expiring):
+        guarantee = guarantee.bound_to(kept.strategy)
+    stated = {name: job.option(name) for name in DEFINING if name != "domain"}
+    if job.times.start is not None:
+        start = parse_time(job.times.start, job.times.timezone or kept.cut.timezone)
+        stated["start"] = kept.cut.local(start).isoformat()
+    if job.promise.unit is not None:
+        unit = unit_without_period(job.promise.unit, kept.counting.per)
+        stated["unit"] = known_unit(unit, [kept.record["unit"]])
+    if kept.expires and job.promise.growth is not None:
+        stated["growth"] = growth_of(job)
+    if (own := own_strategy(job.noise.strategy)) is not None:
+        stated["strategy"] = OWN if own == kept.strategy else repr(own)
+    statistic, columns = _other_statistic(job, kept)
+    return {
+        "unknown": (unknown if discovers else None, policy),
+        "statistic": (statistic, kept.inner),
+        "columns": (columns, ", ".join(kept.columns.own.names) or None),
+        **{name: (value, kept.record.get(name)) for name, value in stated.items()},
+        "domain": (_other_groups(job, kept), kept.declared_groups),
+        "guarantee": (guarantee, kept.guarantee),
+    }
+
+
+def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
+    """Return a later run's statistic and columns if they differ, else two Nones."""
+    # A count or a ranking of groups that are found has no parameters.
+    silent = kept.cells.policy is not None and kept.statistic.additive
+    if isinstance(job.what, str):
+        statements.check_own_options(job)
+        counted = statements.kind_of(job.what)
+        of_domain = job.groups.domain is not None and "domain" in counted.reads
+        silent |= not (of_domain or statements.stated_options(job))
+    if silent:
+        return None, None
+    given, parts = statements.settle_statistic(with_kept(job, kept))
+    columns = ", ".join(parts.names) or None
+    if kept.cells.policy is not None:
+        from counton.statistics.average import undeclared_variant
+
+        given = undeclared_variant(given)
+    elif kept.inner.declares is not None:
+        # As groups, which are compared separately.
+        given = given.by_groups(kept.inner.declares) or given
+    if given.allows(kept.inner):
+        return None, columns
+    alike = repr(given) == repr(kept.inner)
+    return f"{given!r} of other names, or in another order" if alike else given, columns
+
+
+def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
+    """Return a later run's groups if they differ, else None; ranking ignores order."""
+    if job.groups.domain is None or statements.declares_nodes(job):
+        return None
+    groups = read_domain(job.groups.domain, job.groups.by or kept.by or "")
+    declared, ranks = kept.declared_groups, kept.statistic.declares is not None
+    if groups in (kept.groups, declared):
+        return None
+    return None if ranks and set(groups) == set(declared) else groups
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, GroupNames):
+        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
+    return str(value)

@@ -1,7 +1,7 @@
 """The request for a stream, made from a job before any row is read and any strategy is chosen.
 
 A new stream is planned from it (`counton.run.new_stream`). A later run makes none: one function
-(`counton.run.later_run.refuse_other`) compares its job with what the stream keeps.
+(`counton.run.settlement.refuse_other`) compares its job with what the stream keeps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from counton.job.job import (
     NOW,
     Job,
     check_most_a_window,
-    check_people_columns,
 )
 from counton.job.kinds import kinds_of, refuse_other_kinds
 from counton.job.own_strategies import OWN, own_strategy
@@ -164,7 +163,19 @@ def check_words(job: Job) -> None:
             raise InvalidInput(
                 f"{field(name)} is empty; give the name of a column, or leave it out"
             )
-    check_people_columns(job.people.user, job.rows.id, job.times.time)
+    user = job.people.user
+    if user is not None and user == job.times.time:
+        raise InvalidInput(
+            f"{field('user', user)} and {field('time', user)} name the same column, and a time "
+            f"says nobody's name; give the column that names the user of a row"
+        )
+    if user is not None and user == job.rows.id:
+        raise InvalidInput(
+            f"{field('user', user)} and {field('id', user)} name the same column, so only one row "
+            f"of each user would ever count; give a column as {field('id')} that differs from row "
+            f"to row, or leave {field('id')} out (to count each user once, give "
+            f"{field('first', True)})"
+        )
     if job.times.timezone is not None:
         load_zone(job.times.timezone)
     if job.times.quiet is not None:
