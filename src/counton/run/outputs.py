@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
@@ -14,7 +13,6 @@ from counton.job.kinds import refuse_stated
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
-from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released, shown_of
 from counton.run.progress import Progress, silent
@@ -65,12 +63,6 @@ class Outputs:
         """
         out = None if job.output.out is None else Path(job.output.out)
         plot = None if job.output.plot is None else Path(job.output.plot)
-        if out is not None or plot is not None:
-            from counton.run.written_files import check_outputs
-
-            read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
-            check_outputs(out, plot, state=job.keeping.state, key=job.keeping.key, read=read)
-            refuse_among_events(cast("Any", job.events), out)
         check_look(job.output)
         level, shown = check_level(job.view.level, usual=LEVEL), shown_of(job.option)
         unshown = [name for name in ("shares", "ask") if name not in definition.inner.shows]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
@@ -32,11 +31,9 @@ from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_rows
 from counton.rows.paths import (
     CsvForm,
-    event_paths,
     is_database,
     moments_named,
     names_tell_format,
-    refuse_among_events,
 )
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
@@ -52,7 +49,6 @@ from counton.run.progress import Progress, silent
 from counton.run.stream_request import check_discovery, check_words, growth_of, stated_guarantee
 from counton.state import Store
 from counton.state.database import Closing
-from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
@@ -172,15 +168,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
                 before.ended,
             )
     first = checked_source(job) if saved is None else None
-    aside = job.format.policies().quarantine
-    # No run may read what another sets aside.
-    if aside is not None and not (isinstance(job.events, Source) and job.events.accepted):
-        from counton.run.written_files import check_output
-
-        read = [Path(path) for path in event_paths(job.events, job.format.file_format)]
-        read += state_files(job.keeping.state, job.keeping.key)
-        check_output(aside, (".csv",), inputs=[path for path in read if str(path) != "-"])
-        refuse_among_events(job.events, aside)
     # Nodes, and what they are called, are said by rows, so these are looked at first.
     source = open_source(job, before) if first is None and statements.declares_nodes(job) else first
     if before is None:
@@ -191,6 +178,10 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         definition = before
         refuse_other(job, definition)
     refuse_unproven(job, definition)
+    if any(map(job.states, ("out", "plot", "bad_rows"))):
+        from counton.run.written_files import check_outputs
+
+        check_outputs(job)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
