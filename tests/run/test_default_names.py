@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 import counton
 from counton.run import Job, run
@@ -50,18 +49,6 @@ def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> No
     released(state, "count", **NEW)
     assert names(state) == ("count", "count_of_paid")
     assert released(state, "count", counts="paid", until="2024-03-04")[:2] == first
-
-
-@pytest.mark.parametrize("stated", [{}, {"value": "paid"}])
-def test_a_stream_that_was_called_events_goes_on(tmp_path: Path, stated: dict[str, Any]) -> None:
-    state = tmp_path / "s.db"
-    first = released(state, "sum", value="paid", name="events", **BOUNDS, **NEW)
-    assert released(state, "sum", until="2024-03-04", **stated)[:2] == first
-    assert names(state) == ("events",)
-    released(state, "count", **NEW)
-    released(state, "sum", value="tax", **BOUNDS, **NEW)
-    released(state, "sum", value="paid", name="mine", **BOUNDS, **NEW)
-    assert names(state) == ("count", "events", "mine", "sum_of_tax")
 
 
 def test_a_name_may_name_a_file_or_a_table(tmp_path: Path) -> None:

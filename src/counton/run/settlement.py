@@ -333,20 +333,20 @@ def open_job(job: Job) -> OpenedJob:
 def _name_in(store: Store, job: Job) -> str:
     """Return the name of a job's stream in an existing state.
 
-    Without one it is the only stream of the statistic and value that began without a name.
+    Without a name, and without what a new stream states, it is the only stream of the statistic
+    that began without a name.
     """
     what, said = statements.name_of(job.what), ("value", "columns", "counts")
     columns = next(filter(None, map(job.option, said)), None)
-    whole = columns or job.times.start  # what a new stream states, and a later run may leave out
-    if job.keeping.name != usual_name(job.what, columns) or job.keeping.name in store.streams:
-        return job.keeping.name
+    given = job.keeping.name
+    if columns or job.times.start or given != usual_name(job.what) or given in store.streams:
+        return given
     found = []
     for name, details in store.details.items():
-        usual = usual_name(what, next(filter(None, map(details.get("record", {}).get, said)), None))
-        unnamed = name in (usual, what, "events", "statistic")
-        if details.get("what") == what and unnamed and (not whole or usual == job.keeping.name):
+        read = next(filter(None, map(details.get("record", {}).get, said)), None)
+        if details.get("what") == what and name == usual_name(what, read):
             found.append(name)
-    return found[0] if len(found) == 1 else job.keeping.name
+    return found[0] if len(found) == 1 else given
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
@@ -360,7 +360,6 @@ def as_before(job: Job, saved: JournalReader) -> Job:
         and known[name].kept in REMEMBERED
         and job.option(name) == known[name].default
         and not (own and known[name].kept == "output")
-        and (name != "over" or saved.design.statistic is not None)  # once kept for counts, unused
     }
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # files whose names do not tell it
