@@ -919,9 +919,7 @@ class Job(OptionRecord):
                 )
         stated: dict[str, Any] = {**more, "state": state}
         if not stated.get("name"):
-            own = {**stated, **stated.get("options", {})}
-            read = own.get("value") or own.get("columns") or own.get("counts")
-            stated["name"] = usual_name(what, read)
+            stated["name"] = usual_name(what, {**stated, **stated.get("options", {})}.get)
         taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):
@@ -1039,13 +1037,17 @@ class JobStatement(Statement):
 _LONGEST_USUAL = 100
 
 
-def usual_name(what: str | Statistic, columns: Any = None) -> str:
+def usual_name(what: str | Statistic, option: Callable[[str], Any] = {}.get) -> str:
     """Return the name of a stream whose job states none: its statistic and the columns of its
     values. It consists of letters, digits and ``_``, so that it may also name a file or a table.
 
-    >>> usual_name("count"), usual_name("sum", "amount (EUR)"), usual_name("moments", ["a", "b"])
-    ('count', 'sum_of_amount_EUR', 'moments_of_a_b')
+    Args:
+        option: function that returns an option of the job by its name.
+
+    >>> usual_name("count"), usual_name("sum", {"value": "amount (EUR)"}.get)
+    ('count', 'sum_of_amount_EUR')
     """
+    columns = option("value") or option("columns") or option("counts")
     keyword = what if isinstance(what, str) else what.keyword or type(what).__name__
     words = [columns] if isinstance(columns, str) else columns or ()
     read = " ".join(map(str, words)) if isinstance(words, Iterable) else str(words)

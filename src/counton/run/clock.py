@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: If more windows than this, before ``until``, have no event, a file may be missing.
 QUIET = 3
-#: The default of ``until``.
-_UNSTATED = NOW
 #: A stream that ended longer ago holds data of the past, so the clock does not decide.
 _PAST = timedelta(days=31)
 #: Latest time that Python can represent.
@@ -82,7 +80,7 @@ def windows_ended(
         HorizonExceeded: the time, or the deciding event, is after the last window.
     """
     now, until, watermark = now or datetime.now(UTC), job.times.until, job.lateness.watermark
-    stated, until = until is not None, _UNSTATED if until is None else until
+    stated, until = until is not None, NOW if until is None else until
     yes, quiet = yes or job.times.yes, QUIET if job.times.quiet is None else job.times.quiet
     late = length_of(watermark)
     whole = windows.end + late  # the time when the last window is released

@@ -336,16 +336,15 @@ def _name_in(store: Store, job: Job) -> str:
     Without a name, and without what a new stream states, it is the only stream of the statistic
     that began without a name.
     """
-    what, said = statements.name_of(job.what), ("value", "columns", "counts")
-    columns = next(filter(None, map(job.option, said)), None)
-    given = job.keeping.name
-    if columns or job.times.start or given != usual_name(job.what) or given in store.streams:
+    what, given = statements.name_of(job.what), job.keeping.name
+    stated = any(map(job.option, ("value", "columns", "counts", "start")))
+    if stated or given != usual_name(job.what) or given in store.streams:
         return given
-    found = []
-    for name, details in store.details.items():
-        read = next(filter(None, map(details.get("record", {}).get, said)), None)
-        if details.get("what") == what and name == usual_name(what, read):
-            found.append(name)
+    found = [
+        name
+        for name, details in store.details.items()
+        if details.get("what") == what and name == usual_name(what, details.get("record", {}).get)
+    ]
     return found[0] if len(found) == 1 else given
 
 
