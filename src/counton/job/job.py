@@ -1037,7 +1037,7 @@ class JobStatement(Statement):
 _LONGEST_USUAL = 100
 
 
-def usual_name(what: str | Statistic, option: Callable[[str], Any] = {}.get) -> str:
+def usual_name(what: str | Statistic, option: Callable[[str], Any] = lambda _: None) -> str:
     """Return the name of a stream whose job states none: its statistic and the columns of its
     values. It consists of letters, digits and ``_``, so that it may also name a file or a table.
 

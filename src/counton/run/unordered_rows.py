@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -70,6 +69,11 @@ class FoundLabels(NamedTuple):
 
     known: tuple[str, ...]
     new: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All labels: the known labels first, then the new labels."""
+        return (*self.known, *self.new)
 
 
 def labels_in(
@@ -474,7 +478,7 @@ def _read(
     if not definition.cells.named_beforehand:
         labels = labels_in(source, reading, Private(()) if saved is None else saved.labels())
         # The stream's memory names none of them.
-        by = replace(definition, domain=GroupNames(chain(*open_private(labels))))
+        by = replace(definition, domain=GroupNames(open_private(labels).all))
     if definition.counting.users or definition.columns.id is not None:
         from counton.run.contribution_bounds import ContributionBounder
 
