@@ -357,7 +357,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
 
-    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 

@@ -78,7 +78,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
     take, calls = Stream.take, []
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:

@@ -21,7 +21,7 @@ from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of, own_facts_of
 from counton.rows.window_marks import label
-from counton.run import Job, changes, export, methods, publish, read, run
+from counton.run import Job, export, methods, publish, read, run, unordered_rows
 from counton.run.new_stream import define
 from counton.run.outputs import Outputs
 from counton.state import Store, journal, state_summary, verify
@@ -377,7 +377,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
-    monkeypatch.setattr(changes, "_CHUNK", 40)  # several transactions
+    monkeypatch.setattr(unordered_rows, "_CHUNK", 40)  # several transactions
     write, left = journal.write_observed, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:
