@@ -71,6 +71,7 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
 
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return what a terminal shows of the last step."""
+    released._check_released()
     if isinstance(released.published, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
