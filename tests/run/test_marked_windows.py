@@ -93,6 +93,20 @@ def read_again(state: Path) -> pl.DataFrame:
     return read(out).table()
 
 
+@pytest.mark.parametrize("state", ["revised"], indirect=True)
+@pytest.mark.parametrize("group", [None, "b"])
+def test_the_history_of_a_window_has_its_note(state: Path, group: str | None) -> None:
+    mark(state, "2024-03-02", "counter broken", group=group)
+    noted = (
+        read(exported(state))
+        .versions()
+        .filter(pl.col("note") == "counter broken")
+        .select("step", "group")
+    )
+    assert set(noted.rows()) == {(2, one) for one in (group or "ab")}
+    assert noted.height == 2 * len(group or "ab")
+
+
 def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     to = state.parent / "published.db"
     publish(state, to)

@@ -28,6 +28,7 @@ from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_o
 from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
+from counton.released.marks import with_notes
 from counton.released.periods import WEEK, WEEKDAYS, check_delay, occurrences_of, patterns_of
 from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
@@ -412,7 +413,7 @@ class Release:
 
         A version is a window's row in `table` as one release showed it. ``as_of`` is the end of the
         newest window when it was published; ``lag`` is the number of windows that had ended after
-        the row's window.
+        the row's window. Of marked windows all versions have the ``note``.
 
         Raises:
             InvalidInput: windows are released only once.
@@ -444,6 +445,7 @@ class Release:
                 if mark.withdrawn:
                     of = pl.col("group") == (mark.group or pl.col("group"))
                     table = table.filter(~((pl.col("step") == mark.step) & of))
+            table = with_notes(table, numbers.definition.marks)
         else:
             each = [
                 self._numbers_at_night(found, night).table(
