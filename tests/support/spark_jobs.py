@@ -22,8 +22,9 @@ def events(seed: int = 1, rows: int = 900) -> pl.DataFrame:
             "user": f"u{int(chance.expovariate(0.03))}",  # some have many rows
             "paid": chance.gauss(5, 3),
             "id": str(chance.randrange(rows)),  # some come twice
+            "many": number % 5 * 10**8 + number % 3,
         }
-        for _ in range(rows)
+        for number in range(rows)
     ]
     return pl.DataFrame(made)
 
@@ -48,6 +49,7 @@ OF_PEOPLE = {
 JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
+    "counts": ("count", {**BY, "counts": "many", "unit": "passage"}),
     "other": ("count", {"by": "page", "domain": "a,b", "other": "rest"}),
     "two columns": (
         "count",
@@ -72,6 +74,10 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "contingency": (
         "contingency",
         {"columns": "page,place", "domain": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
+    ),
+    "counted table": (
+        "contingency",
+        {"columns": "page", "domain": f"page={','.join(PAGES)}", "counts": "many"},
     ),
     "report": ("report", {"statistics": STATISTICS}),
     "report of people": (
