@@ -16,18 +16,12 @@ from counton.base.exact import exact, float_above, float_below, root_rounded_up,
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (0.1, Fraction(1, 10)),
-        (1e-6, Fraction(1, 10**6)),
-        ("0.1", Fraction(1, 10)),
-        (" 2/3 ", Fraction(2, 3)),
-        (Decimal("0.30"), Fraction(3, 10)),
-        (Fraction(5, 7), Fraction(5, 7)),
-        (3, Fraction(3)),
-        (np.float64(0.1), Fraction(1, 10)),
-        (np.float32(0.1), Fraction(1, 10)),
-        (np.int64(7), Fraction(7)),
+        (0.1, Fraction(1, 10)), (1e-6, Fraction(1, 10**6)), ("0.1", Fraction(1, 10)),
+        (" 2/3 ", Fraction(2, 3)), (Decimal("0.30"), Fraction(3, 10)),
+        (Fraction(5, 7), Fraction(5, 7)), (3, Fraction(3)), (np.float64(0.1), Fraction(1, 10)),
+        (np.float32(0.1), Fraction(1, 10)), (np.int64(7), Fraction(7)),
     ],
-)
+)  # fmt: skip
 def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fraction) -> None:
     assert exact(value, "x") == expected  # type: ignore[arg-type]
 

@@ -161,11 +161,8 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     assert done.code == 0, done.err
     (job,) = load(file.parent / "new.toml").values()
     assert (job.keeping.name, job.times.steps, job.promise.epsilon, job.times.until) == (
-        "count",
-        9,
-        "1",
-        None,
-    )
+        "count", 9, "1", None,
+    )  # fmt: skip
     assert "without --until 2024-03-03, which holds for this run alone" in done.err
     done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
     assert "would release 7 windows" in done.err or "the data are of the past" in done.err

@@ -31,22 +31,12 @@ HANGS = 60
 _FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)")
 #: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
 COMMANDS = {
-    "init": "e.csv --save n.toml",
-    "run": "n.toml",
-    "serve": "n.toml --listen nowhere",
-    "plan": "n.toml",
-    "ledger": "s.db",
-    "show": "s.db",
-    "forget": "s.db ann",
-    "end": "s.db --name none",
-    "mark": "s.db --window 2024-03-01 --note wrong",
-    "backup": "s.db --out b.db",
-    "key": "new.key",
-    "export": "s.db --out x.csv",
-    "methods": "s.db",
-    "publish": "s.db --to p.db",
-    "verify": "s.db",
-}
+    "init": "e.csv --save n.toml", "run": "n.toml", "serve": "n.toml --listen nowhere",
+    "plan": "n.toml", "ledger": "s.db", "show": "s.db", "forget": "s.db ann",
+    "end": "s.db --name none", "mark": "s.db --window 2024-03-01 --note wrong",
+    "backup": "s.db --out b.db", "key": "new.key", "export": "s.db --out x.csv", "methods": "s.db",
+    "publish": "s.db --to p.db", "verify": "s.db",
+}  # fmt: skip
 COUNT = (
     "e.csv --state new.db --time time --every 1d --start 2024-03-01 --steps 9 --epsilon 1 "
     "--until 2024-03-02"

@@ -213,20 +213,12 @@ def at_the_end(terms: Design, counter: Counter) -> float:
 
 
 STATISTICS: tuple[Statistic, ...] = (
-    Average(0, 100, "0.5"),
-    Sum(-9, 100, "0.5"),
-    Count(),
-    Quantiles([0, 4, 9, 20, 50], line="identity"),
-    TopK(["a", "b", "c"], 2),
-    Distinct(changes=4),
-    Moments({"x": (0, 10), "y": (0, 1)}),
-    Ranges(["a", "b", "c", "d"]),
+    Average(0, 100, "0.5"), Sum(-9, 100, "0.5"), Count(),
+    Quantiles([0, 4, 9, 20, 50], line="identity"), TopK(["a", "b", "c"], 2), Distinct(changes=4),
+    Moments({"x": (0, 10), "y": (0, 1)}), Ranges(["a", "b", "c", "d"]),
     Contingency({"a": ["x", "y"], "b": ["u", "v", "w"]}),
-    Grouped(Average(0, 100, "0.5"), ["n", "s"]),
-    Edges(),
-    Forest(9),
-    Cuts(4),
-)
+    Grouped(Average(0, 100, "0.5"), ["n", "s"]), Edges(), Forest(9), Cuts(4),
+)  # fmt: skip
 GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"), ZCDP("0.000001"))
 
 

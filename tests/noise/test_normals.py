@@ -41,12 +41,9 @@ def test_the_same_bits_without_the_newest_instructions() -> None:
     )
     features = " ".join(__cpu_dispatch__)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True,
         env=os.environ | {"NPY_DISABLE_CPU_FEATURES": features},
-    )
+    )  # fmt: skip
     assert done.stdout.strip() == DIGEST
 
 

@@ -242,15 +242,11 @@ def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("strategy", "cells", "worth"),
     [
-        (SqrtToeplitz(300), 99, False),
-        (SqrtToeplitz(300), 100, True),
-        (SOLVED, 11, False),
-        (SOLVED, 12, True),
-        (KAry(300, 5), 10**6, False),
-        (Independent(300), 10**6, False),
+        (SqrtToeplitz(300), 99, False), (SqrtToeplitz(300), 100, True), (SOLVED, 11, False),
+        (SOLVED, 12, True), (KAry(300, 5), 10**6, False), (Independent(300), 10**6, False),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_costs_little_is_not_kept(
     strategy: StreamStrategy, cells: int, worth: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,14 +79,10 @@ def test_other_columns_or_values_never_meet_the_same_noise() -> None:
     base = noise("sex", ["f", "m"])
     assert base == noise("sex", ["f", "m"])
     others = {
-        base,
-        noise("smokes", ["f", "m"]),
-        noise("sex", ["f", "other"]),
-        noise("sex", ["m", "f"]),
-        noise("sex", ["f", "m"], counts=True),
-        noise("sex", ["f", "m"], neighbours="replace"),
+        base, noise("smokes", ["f", "m"]), noise("sex", ["f", "other"]), noise("sex", ["m", "f"]),
+        noise("sex", ["f", "m"], counts=True), noise("sex", ["f", "m"], neighbours="replace"),
         noise("sex", ["f", "m"], name="second"),
-    }
+    }  # fmt: skip
     assert len(others) == 7
     assert len({first - second for first, second in others}) == 7
 

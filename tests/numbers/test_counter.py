@@ -186,18 +186,10 @@ def test_clipped_sums_come_out_in_data_units() -> None:
 
 
 BAD_STEPS: list[tuple[Any, str]] = [
-    (float("nan"), "finite|float"),
-    (float("inf"), "finite|float"),
-    (2.0, "Contribution.values"),
-    (-1, "negative count"),
-    ([1, 2], "shape"),
-    ("3", "numbers"),
-    (None, "type|number"),
-    (1j, "numbers"),
-    ([[1], [2, 3]], "array|shape"),
-    (2**63, "2\\^62"),
-    (10**30, "2\\^62"),
-]
+    (float("nan"), "finite|float"), (float("inf"), "finite|float"), (2.0, "Contribution.values"),
+    (-1, "negative count"), ([1, 2], "shape"), ("3", "numbers"), (None, "type|number"),
+    (1j, "numbers"), ([[1], [2, 3]], "array|shape"), (2**63, "2\\^62"), (10**30, "2\\^62"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("bad", "message"), BAD_STEPS, ids=lambda v: str(v)[:20])

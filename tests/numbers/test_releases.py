@@ -26,14 +26,10 @@ from counton.strategies import (
 
 KEY = chosen_key()
 FAMILIES: list[tuple[StreamStrategy, Guarantee]] = [
-    (Binary(20), PureDP(1)),
-    (KAry(20, 5), PureDP(2)),
-    (SmoothBinary.best(20), ZCDP(1)),
-    (HonakerOnline(20), ZCDP(1)),
-    (SqrtToeplitz(20), ZCDP(1)),
-    (Expiring(2, delay=2), ExpiringDP(1)),
-    (GrowingCascade(5), ZCDP(1)),
-]
+    (Binary(20), PureDP(1)), (KAry(20, 5), PureDP(2)), (SmoothBinary.best(20), ZCDP(1)),
+    (HonakerOnline(20), ZCDP(1)), (SqrtToeplitz(20), ZCDP(1)),
+    (Expiring(2, delay=2), ExpiringDP(1)), (GrowingCascade(5), ZCDP(1)),
+]  # fmt: skip
 
 
 def counter_of(strategy: StreamStrategy, guarantee: Guarantee, **changed: Any) -> Counter:

@@ -90,15 +90,11 @@ def test_its_install_step_gives_a_command_that_runs_a_job(tmp_path: Path) -> Non
     place = bare | {"PYTHONPATH": packages, "HOME": str(data), "MPLBACKEND": "Agg"}
     said = [
         subprocess.run(
-            [prefix / "bin" / "counton", "run", "nightly.toml"],
-            cwd=data,
-            env=place,
-            capture_output=True,
-            text=True,
-            check=True,
+            [prefix / "bin" / "counton", "run", "nightly.toml"], cwd=data, env=place,
+            capture_output=True, text=True, check=True,
         ).stdout
         for _ in range(2)
-    ]
+    ]  # fmt: skip
     check_runs(said[0], said[1], data)
 
 

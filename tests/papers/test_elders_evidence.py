@@ -39,15 +39,9 @@ def test_all_rows_agree_but_those_that_say_why(elders: Evidence) -> None:
     assert len(elders.comparisons) >= 110
     explained = [row for row in elders.comparisons if row.verdict == "explained"]
     assert Counter(row.place for row in explained) == {
-        "Claim 1": 1,
-        "Corollary C.3": 1,
-        "Corollary 4.9": 4,
-        "Appendix C": 2,
-        "section 1.3": 3,
-        "Algorithm 3": 1,
-        "Theorem 1.2": 4,
-        "Corollary 5.7": 3,
-    }
+        "Claim 1": 1, "Corollary C.3": 1, "Corollary 4.9": 4, "Appendix C": 2, "section 1.3": 3,
+        "Algorithm 3": 1, "Theorem 1.2": 4, "Corollary 5.7": 3,
+    }  # fmt: skip
     computed = {row.quantity: row.computed for row in explained}
     for quantity, known in (
         ("(error - leading term) / h^2, k = 20, h = 10", 9 / 19),

@@ -131,18 +131,11 @@ def test_all_rows_agree_but_those_that_say_why(expiration: Evidence) -> None:
     explained = [row for row in expiration.comparisons if row.verdict == "explained"]
     # The caption of Figure 4 against Table 1 and the least losses; sums above their integrals.
     assert [(row.place, round(row.computed, 4)) for row in explained] == [
-        ("Figure 4(a)", 0.0778),
-        ("Figure 4(a)", 0.1011),
-        ("Figure 4(a)", 0.0899),
-        ("Figure 4(b)", 0.0090),
-        ("Figure 4(b)", 0.0127),
-        ("Algorithm 3", 4),
-        ("Lemma 4.1", 51.5698),
-        ("Lemma 4.1", 42),
-        ("Lemma 4.1", 132),
-        ("Lemma 4.1", 1012),
+        ("Figure 4(a)", 0.0778), ("Figure 4(a)", 0.1011), ("Figure 4(a)", 0.0899),
+        ("Figure 4(b)", 0.0090), ("Figure 4(b)", 0.0127), ("Algorithm 3", 4),
+        ("Lemma 4.1", 51.5698), ("Lemma 4.1", 42), ("Lemma 4.1", 132), ("Lemma 4.1", 1012),
         ("Appendix C.3.1", 3),
-    ]
+    ]  # fmt: skip
 
 
 def test_the_tail_of_laplace_sums_is_that_of_sampling() -> None:

@@ -26,11 +26,8 @@ pytestmark = [
 RUNS = 100_000
 PURE, APPROXIMATE = PureDP(1), ApproxDP(1, "0.01")
 MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
-    (Binary(1), PURE),
-    (Binary(7), PURE),
-    (SqrtToeplitz(8), APPROXIMATE),
-    (KAry(9, 3), APPROXIMATE),
-]
+    (Binary(1), PURE), (Binary(7), PURE), (SqrtToeplitz(8), APPROXIMATE), (KAry(9, 3), APPROXIMATE),
+]  # fmt: skip
 
 
 def half_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:

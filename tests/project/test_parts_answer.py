@@ -49,13 +49,10 @@ def test_nobody_asks_which_kind_a_part_is() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        "if outcome.definition.once: pass",
-        "rows = definition.people",
-        "if definition.cut is None: pass",
-        "if description.cells == DECLARED: pass",
-        "isinstance(definition.cut, Windows | PlainSteps)",
-        "assert isinstance(cells, Discovery)",
+        "if outcome.definition.once: pass", "rows = definition.people",
+        "if definition.cut is None: pass", "if description.cells == DECLARED: pass",
+        "isinstance(definition.cut, Windows | PlainSteps)", "assert isinstance(cells, Discovery)",
     ],
-)
+)  # fmt: skip
 def test_a_question_is_found(wrong: str) -> None:
     assert list(asked(wrong))

@@ -21,15 +21,11 @@ from proofs import reference
 #: Steps and cells within which every change is tried.
 STEPS, CELLS = 3, 2
 CONTRIBUTIONS = (
-    Contribution.add_remove(),
-    Contribution.add_remove(cells=2, steps=2, separation=2),
-    Contribution.add_remove(cells=1, steps=3),
-    Contribution.add_remove(cells=2, steps=2, every=2),
-    Contribution.replace(cells=1),
-    Contribution.events(3, most_a_step=2),
-    Contribution.events(2, once="group"),
-    Contribution.values(-3, 12, resolution="0.05"),
-)
+    Contribution.add_remove(), Contribution.add_remove(cells=2, steps=2, separation=2),
+    Contribution.add_remove(cells=1, steps=3), Contribution.add_remove(cells=2, steps=2, every=2),
+    Contribution.replace(cells=1), Contribution.events(3, most_a_step=2),
+    Contribution.events(2, once="group"), Contribution.values(-3, 12, resolution="0.05"),
+)  # fmt: skip
 EXAMPLES = [
     pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
     for horizon in (2, 3, 9)

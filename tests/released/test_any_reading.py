@@ -39,13 +39,9 @@ STEPS, LOSS = 15, ZCDP(0.01)
 def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     """Readings after each step of cells that change by ``each`` in every step."""
     counter = Counter(
-        Binary(STEPS),
-        LOSS,
-        key=chosen_key(),
-        name="t",
-        shape=statistic.cells,
+        Binary(STEPS), LOSS, key=chosen_key(), name="t", shape=statistic.cells,
         contribution=statistic.contribution(batched=True),
-    )
+    )  # fmt: skip
     changes = np.broadcast_to(each, (STEPS, *statistic.cells)).astype(np.int64)
     found = counter.release_many(changes)
     stds = counter.design.errors.std(range(1, STEPS + 1))

@@ -29,13 +29,10 @@ from counton.statistics import Contingency
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
 COLUMNS = Columns("time", "group")
 ROWS = [
-    ("2013-01-01T00:00:00Z", "a"),
-    ("2013-01-01T00:59:59.999999Z", "a"),
-    ("2013-01-01T01:00:00Z", "b"),
-    ("2013-01-01T03:30:00Z", "a"),
-    ("2012-12-31T23:59:59Z", "b"),
+    ("2013-01-01T00:00:00Z", "a"), ("2013-01-01T00:59:59.999999Z", "a"),
+    ("2013-01-01T01:00:00Z", "b"), ("2013-01-01T03:30:00Z", "a"), ("2012-12-31T23:59:59Z", "b"),
     ("2013-01-01T04:00:00Z", "b"),
-]
+]  # fmt: skip
 FRAME = pl.DataFrame(ROWS, schema=["time", "group"], orient="row")
 
 Write = Callable[[str], str]

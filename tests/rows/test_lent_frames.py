@@ -138,16 +138,12 @@ def test_a_fixed_offset_in_parquet_is_a_zone(tmp_path: Path) -> None:
 def test_columns_of_pandas_are_those_of_polars(tmp_path: Path) -> None:
     """Without pyarrow: whole numbers, missing values, texts, labels."""
     values: dict[str, Any] = {
-        "int": ([1, 2], None),
-        "float": ([1.5, None], None),
-        "text": (["a", None], None),
-        "object": (["a", None], object),
-        "Int64": ([1, None], "Int64"),
-        "bool": ([True, False], None),
-        "label": (["a", None], "category"),
+        "int": ([1, 2], None), "float": ([1.5, None], None), "text": (["a", None], None),
+        "object": (["a", None], object), "Int64": ([1, None], "Int64"),
+        "bool": ([True, False], None), "label": (["a", None], "category"),
         "stamp": ([datetime(2024, 3, 1), None], "datetime64[us]"),
         "bytes": (np.array([1, 2], np.uint8), None),
-    }
+    }  # fmt: skip
     from counton.rows.sources import open_frame
 
     frame = pd.DataFrame(

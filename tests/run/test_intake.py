@@ -117,13 +117,9 @@ NIGHTLY = st.lists(st.lists(VALUE, max_size=3), min_size=4, max_size=4)
 
 @FEW
 @given(
-    st.lists(st.tuples(STEP, GROUP, NIGHTLY), max_size=6),
-    ENDED,
-    STEP,
-    GROUP,
-    VALUE,
+    st.lists(st.tuples(STEP, GROUP, NIGHTLY), max_size=6), ENDED, STEP, GROUP, VALUE,
     st.lists(st.booleans(), min_size=4, max_size=4),
-)
+)  # fmt: skip
 def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
     cells_of: list[tuple[int, int, list[list[int]]]],
     ended: tuple[int, ...],

@@ -90,12 +90,9 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
 def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
     first = numbers(job)
     others: list[tuple[list[str], int, int]] = [
-        ([*ROWS, "N,a,u1,2,i9"], 0, 1),
-        (ROWS[1:], 1, 0),
-        ([ROWS[2], *ROWS[1:]], 1, 1),
-        (["S,,u2,1,i1", *ROWS[1:]], 1, 1),
-        ([], 5, 0),
-    ]
+        ([*ROWS, "N,a,u1,2,i9"], 0, 1), (ROWS[1:], 1, 0), ([ROWS[2], *ROWS[1:]], 1, 1),
+        (["S,,u2,1,i1", *ROWS[1:]], 1, 1), ([], 5, 0),
+    ]  # fmt: skip
     for rows, gone, shut in others:
         with run(job.having(events=written(tmp_path, rows))) as outcome:
             counts = outcome.for_operator()

@@ -235,13 +235,9 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
     with run(job) as outcome:
         found = whole(outcome)
         assert found[:6] == [
-            (None, None, 5),
-            ("N", None, 3),
-            ("S", None, 2),
-            (None, "u1", 3),
-            (None, "u2", 1),
+            (None, None, 5), ("N", None, 3), ("S", None, 2), (None, "u1", 3), (None, "u2", 1),
             (None, "u3", 1),
-        ]
+        ]  # fmt: skip
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
     with run(job.having(counts="number", name="counts")) as outcome:

@@ -333,16 +333,12 @@ def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
     with (tmp_path / "bad.csv").open(newline="") as file:
         kept = [row[:3] for row in csv.reader(file)][1:]
     assert kept == [
-        ["batch a", "2", "no JSON object"],
-        ["batch a", "3", "no JSON object"],
-        ["batch a", "4", "a list or an object"],
-        ["batch a", "5", "no UTF-8"],
-        ["batch a", "6", "no Unicode"],
-        ["batch a", "7", "no JSON object"],
-        ["batch a", "9", "no time"],
-        ["batch b", "1", "no time"],
+        ["batch a", "2", "no JSON object"], ["batch a", "3", "no JSON object"],
+        ["batch a", "4", "a list or an object"], ["batch a", "5", "no UTF-8"],
+        ["batch a", "6", "no Unicode"], ["batch a", "7", "no JSON object"],
+        ["batch a", "9", "no time"], ["batch b", "1", "no time"],
         ["batch c", "1", "no JSON object"],
-    ]
+    ]  # fmt: skip
 
 
 def put_back(copy: Path, state: Path) -> None:

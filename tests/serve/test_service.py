@@ -253,10 +253,7 @@ def test_metrics_are_told_to_operators(service: Running) -> None:
     text = service.get("/metrics", "write").text
     names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
     assert {
-        "counton_rows_total",
-        "counton_run_late_total",
-        "counton_waiting_bytes",
-        "counton_lag_seconds",
-        "counton_steps",
-    } <= names
+        "counton_rows_total", "counton_run_late_total", "counton_waiting_bytes",
+        "counton_lag_seconds", "counton_steps",
+    } <= names  # fmt: skip
     assert all(len(line.rsplit(" ", 1)) == 2 for line in text.splitlines())

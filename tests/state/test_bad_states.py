@@ -255,18 +255,13 @@ def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
 @pytest.mark.parametrize(
     "change_to",
     [
-        "estimates = x''",
-        "estimates = x'09'",
-        "estimates = substr(estimates, 1, length(estimates) - 1)",
-        "estimates = x'0100'",
+        "estimates = x''", "estimates = x'09'",
+        "estimates = substr(estimates, 1, length(estimates) - 1)", "estimates = x'0100'",
         "estimates = CAST(x'81' || zeroblob(3859) AS BLOB)",
-        "estimates = CAST(x'82' || zeroblob(3860) AS BLOB)",
-        "steps = 192",
-        "steps = 194",
-        "unit = 'none'",
-        "unit = '1/0'",
+        "estimates = CAST(x'82' || zeroblob(3860) AS BLOB)", "steps = 192", "steps = 194",
+        "unit = 'none'", "unit = '1/0'",
     ],
-)
+)  # fmt: skip
 def test_a_row_of_the_journal_that_was_altered(used: Path, key: Key, change_to: str) -> None:
     change(used, f"UPDATE counton_journal SET {change_to} WHERE step = 200")  # noqa: S608
     with Stream.open(used, "visits", key=key) as stream:

@@ -38,11 +38,8 @@ def test_no_value_moves_more_than_claimed() -> None:
 def test_values_are_clipped_and_put_on_the_grid() -> None:
     statistic = Average("0.5", 2, "0.5")
     assert changes_of(statistic, [[9, 1.3], [-4], [], [1.2]]).tolist() == [
-        [5, 1],
-        [0, 3],
-        [0, 0],
-        [1, 2],
-    ]
+        [5, 1], [0, 3], [0, 0], [1, 2],
+    ]  # fmt: skip
     assert changes_of(Average("0.5", 2, "0.5", number=2), [[9, 1.3]]).tolist() == [[7]]
     assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 

@@ -173,21 +173,11 @@ def test_what_is_refused() -> None:
         with pytest.raises(InvalidInput):
             reading.cut(one, other)
     wrongs: list[tuple[Any, dict[str, Any]]] = [
-        (1, {}),
-        ("ab", {}),
-        (["a", "a"], {}),
-        ([], {}),
-        (3, {"neighbours": "nodes"}),
-        (3, {"lower": 2, "resolution": 1}),
-        (4, {"lower": -1, "upper": 5}),
-        (4, {"upper": 2}),
-        (2.5, {}),
-        (True, {}),
-        (None, {}),
-        ({"a", "b"}, {}),
-        (np.array([[0, 1], [2, 3]]), {}),
+        (1, {}), ("ab", {}), (["a", "a"], {}), ([], {}), (3, {"neighbours": "nodes"}),
+        (3, {"lower": 2, "resolution": 1}), (4, {"lower": -1, "upper": 5}), (4, {"upper": 2}),
+        (2.5, {}), (True, {}), (None, {}), ({"a", "b"}, {}), (np.array([[0, 1], [2, 3]]), {}),
         (["a", 10**5000], {}),
-    ]
+    ]  # fmt: skip
     for nodes, more in wrongs:
         with pytest.raises(InvalidInput):
             Cuts(nodes, **more)

@@ -154,17 +154,11 @@ def test_windows_and_old_values_that_expire() -> None:
 
 
 _NO_NUMBERS = {
-    "masked": np.ma.array([0.5, 1.5], mask=[False, True]),
-    "complex": np.array([1 + 2j]),
-    "date": np.array(["1970-01-02"], "M8[D]"),
-    "duration": np.array([1], "m8[D]"),
-    "bytes": [b"1.5"],
-    "text": ["1.5"],
-    "object": np.array(["1.5"], object),
-    "booleans": [True, False],
-    "boolean": np.array([True], object),
-    "huge": [10**400],
-}
+    "masked": np.ma.array([0.5, 1.5], mask=[False, True]), "complex": np.array([1 + 2j]),
+    "date": np.array(["1970-01-02"], "M8[D]"), "duration": np.array([1], "m8[D]"),
+    "bytes": [b"1.5"], "text": ["1.5"], "object": np.array(["1.5"], object),
+    "booleans": [True, False], "boolean": np.array([True], object), "huge": [10**400],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", _NO_NUMBERS.values(), ids=_NO_NUMBERS)

@@ -20,11 +20,8 @@ from counton.statistics import (
 from counton.statistics.statistic import restore
 
 EDGES: list[list[Any]] = [
-    [("a", "b"), ("b", "c")],
-    [("a", "b")],
-    [],
-    [("c", "a"), ("d", 5), (5, "a")],
-]
+    [("a", "b"), ("b", "c")], [("a", "b")], [], [("c", "a"), ("d", 5), (5, "a")],
+]  # fmt: skip
 WEIGHTED = [[(*edge, 1 + len(str(edge)) % 3) for edge in step] for step in EDGES]
 USERS: list[list[Any]] = [["u", "v", "u"], ["v", 7], [], ["w", "7", "u"], ["u", "w"]]
 CASES: list[tuple[Statistic, list[Any]]] = [

@@ -55,12 +55,9 @@ def test_five_changes_in_fourteen_steps() -> None:
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {
-        "Binary": 3.0,
-        "KAry": 3.0,
-        "HonakerOnline": 3.25,
-        "SmoothBinary": 4.0,
+        "Binary": 3.0, "KAry": 3.0, "HonakerOnline": 3.25, "SmoothBinary": 4.0,
         "SqrtToeplitz": 2.45,
-    }
+    }  # fmt: skip
 
 
 def test_trees_are_exact() -> None:

@@ -349,12 +349,9 @@ class Running:
         """Send a batch."""
         told = {"Content-Type": media, **self.header("write"), **headers}
         return httpx.post(
-            f"{self.url}/v1/streams/{stream}/batches/{batch}",
-            content=body,
-            headers=told,
-            timeout=HANGS,
-            **PLAIN,
-        )
+            f"{self.url}/v1/streams/{stream}/batches/{batch}", content=body, headers=told,
+            timeout=HANGS, **PLAIN,
+        )  # fmt: skip
 
     def get(self, path: str, scope: str | None = None, **query: Any) -> httpx.Response:
         """Read a path."""

@@ -32,19 +32,12 @@ _RELEASES = {
 }
 #: Words of other commands, and with what they end if not with 0.
 _OTHERS = {
-    "plan": "{night}",
-    "show": "{state}",
-    "export": "{state} --name visits",
-    "methods": "{state}",
-    "publish": "{state} --key {key} --name visits",
-    "ledger": "{state}",
+    "plan": "{night}", "show": "{state}", "export": "{state} --name visits", "methods": "{state}",
+    "publish": "{state} --key {key} --name visits", "ledger": "{state}",
     "forget": "{state} ann --key {key} --wait 60 --yes",
-    "end": "{state} --name count --drop-waiting",
-    "backup": "{state} --out {folder}/copy.db",
-    "verify": "{state} --key {key}",
-    "run": "{night}",
-    "serve": "{job} --listen 127.0.0.1:0",
-}
+    "end": "{state} --name count --drop-waiting", "backup": "{state} --out {folder}/copy.db",
+    "verify": "{state} --key {key}", "run": "{night}", "serve": "{job} --listen 127.0.0.1:0",
+}  # fmt: skip
 #: Further words.
 _MORE = {
     "publish in a file": "publish {state} --name visits --to {folder}/public.db",

@@ -60,14 +60,9 @@ def independent(steps: int, epochs: int) -> BandedInverseSquareRoot:
 
 
 SMALL: list[TrainingStrategy] = [
-    independent(2, 1),
-    independent(6, 2),
-    blt(4, 2),
-    blt(6, 2),
-    blt(6, 2).with_scaling("free"),
-    blt(2, 1),
-    BandedInverseSquareRoot(6, 3, Schedule(2, 3, fixed=True)),
-]
+    independent(2, 1), independent(6, 2), blt(4, 2), blt(6, 2), blt(6, 2).with_scaling("free"),
+    blt(2, 1), BandedInverseSquareRoot(6, 3, Schedule(2, 3, fixed=True)),
+]  # fmt: skip
 
 
 def means_of_places(strategy: TrainingStrategy, places: int) -> Floats:

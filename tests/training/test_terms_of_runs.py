@@ -193,22 +193,16 @@ def test_the_standard_deviation_is_that_of_the_run() -> None:
 def samplers(key: Key) -> list[Sampler]:
     """Of each two that differ in one thing that everybody may know."""
     return [
-        FixedEpochs(120, 10, 2),
-        FixedEpochs(120, 10, 2, seed=1),
-        FixedEpochs(119, 10, 2),
-        FixedEpochs(110, 9, 2),
-        MinSeparation(120, 10, 2, window=2),
-        MinSeparation(120, 10, 2, window=3),
-        BallsInBins(120, 12, 2),
-        BallsInBins(120, 12, 2, ids=range(120)),
-        BallsInBins(120, 12, 2, seed=1, ids=range(120)),
-        GivenBatches([[0, 1], [2]]),
-        GivenBatches([[0], [1, 2]]),
+        FixedEpochs(120, 10, 2), FixedEpochs(120, 10, 2, seed=1), FixedEpochs(119, 10, 2),
+        FixedEpochs(110, 9, 2), MinSeparation(120, 10, 2, window=2),
+        MinSeparation(120, 10, 2, window=3), BallsInBins(120, 12, 2),
+        BallsInBins(120, 12, 2, ids=range(120)), BallsInBins(120, 12, 2, seed=1, ids=range(120)),
+        GivenBatches([[0, 1], [2]]), GivenBatches([[0], [1, 2]]),
         PoissonBatches(120, 0.1, 24, key=key, name="a"),
         PoissonBatches(120, 0.2, 24, key=key, name="a"),
         SecretPlaces(120, 12, 2, key=key, name="a"),
         SecretPlaces(120, 12, 2, key=key, name="a", anew=True),
-    ]
+    ]  # fmt: skip
 
 
 def test_samplers_are_told_apart_by_what_they_say() -> None:

@@ -257,13 +257,9 @@ def test_positions_are_integers_from_0(batch: Any) -> None:
 
 def test_batches_are_taken_by_position_whatever_holds_them() -> None:
     holders: list[Any] = [
-        range(2),
-        (0, 1),
-        np.array([0, 1], np.uint8),
-        np.array([0, 1], object),
-        pd.Series([0, 1], index=[5, 0]),
-        pl.Series([0, 1]),
-    ]
+        range(2), (0, 1), np.array([0, 1], np.uint8), np.array([0, 1], object),
+        pd.Series([0, 1], index=[5, 0]), pl.Series([0, 1]),
+    ]  # fmt: skip
     for batch in holders:
         assert GivenBatches([batch, []]).batch(1).tolist() == [0, 1]
     assert GivenBatches(pd.Series([[0], [1]], index=[1, 0])).batch(1).tolist() == [0]

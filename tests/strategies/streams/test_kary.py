@@ -22,13 +22,10 @@ def laplace_mse(tree: KAry) -> float:
 # Best odd arity, its exact mean squared error, and that of k = 19, by enumeration in exact
 # arithmetic; the closed form is Theorem 1.2 of the paper.
 ODD_TABLE = [
-    (2**8, 23, 90.25, 191.0),
-    (2**10, 13, 170.5078125, 199.5),
-    (2**12, 21, 270.861328, 478.5),
-    (2**16, 21, 614.624023, 950.1),
-    (2**20, 19, 1147.434044, 1147.4),
+    (2**8, 23, 90.25, 191.0), (2**10, 13, 170.5078125, 199.5), (2**12, 21, 270.861328, 478.5),
+    (2**16, 21, 614.624023, 950.1), (2**20, 19, 1147.434044, 1147.4),
     (2**24, 19, 1955.476799, 1955.5),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("horizon", "arity", "mse", "mse_19"), ODD_TABLE)

@@ -135,11 +135,8 @@ def test_shapes_are_the_same_on_every_machine() -> None:
         for horizon in (50, 500, 20_000, 525_600)
     }
     assert digests == {
-        50: "e046568d0877",
-        500: "6a0211a7c57c",
-        20_000: "830bb83b1b63",
-        525_600: "2377417ef4fa",
-    }
+        50: "e046568d0877", 500: "6a0211a7c57c", 20_000: "830bb83b1b63", 525_600: "2377417ef4fa",
+    }  # fmt: skip
 
 
 def test_a_shape_survives_json() -> None:

@@ -82,13 +82,9 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
         found = noise_variance(strategy, law, stops, since=starts)
         _compare(
-            f"noise_variance() between two steps, with the noise {law}",
-            found,
-            exact,
-            more,
-            stops,
+            f"noise_variance() between two steps, with the noise {law}", found, exact, more, stops,
             starts,
-        )
+        )  # fmt: skip
         single = first == (last - 1 if windows else 0)
         single &= last > 0
         found = noise_variance(strategy, law, stops[single].tolist())
