@@ -173,13 +173,14 @@ def test_the_journal_answers_for_windows(tmp_path: Path) -> None:
             releases = stream.release_many(np.ones((9, 2), int))
         with Stream.open(state, "visits") as stream:
             for arguments in ((0, 9), (3, 8, [0, 1]), (5, 5)):
-                found, expected = stream.window(*arguments), releases.window(*arguments)
+                found = stream.releases().window(*arguments)
+                expected = releases.window(*arguments)
                 assert np.array_equal(found.value, expected.value)
                 assert (found.std, found.level) == (expected.std, 0.95)
                 assert np.array_equal(found.lower, expected.lower)
             for start, stop in ((3, 10), (-1, 3), ("3", 5), (4, 3), (2, None)):
                 with pytest.raises(InvalidInput):
-                    stream.window(start, stop)  # type: ignore[arg-type]
+                    stream.releases().window(start, stop)  # type: ignore[arg-type]
 
 
 def test_wrong_steps_of_a_stream_are_one_kind_of_error(tmp_path: Path) -> None:

@@ -267,7 +267,45 @@ class Releases(PublicNumbers):
         >>> window.std, window.upper - window.value
         (2.23..., 4)
         """
-        return window_of(self._design, self._read, start, stop, cells, level, weights)
+        terms = self._design
+        start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
+        check_ends(terms.strategy, start, stop)
+        if terms.strategy.facts.workload == "windows":
+            value = self._read(start + 1, stop + 1).sum(axis=0)
+        else:
+            value = np.zeros((), np.int64) if stop == 0 else self._read(stop, stop + 1)[0]
+            if start > 0:
+                value = value - self._read(start, start + 1)[0]
+        value, added = np.broadcast_to(value, terms.shape), 1
+        if cells is not None or weights is not None:
+            chosen = _cell_numbers(terms, ... if cells is None else cells)
+            value, added = value.ravel()[chosen], len(chosen)
+            factors = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
+            if len(factors) != added or not np.isfinite(factors).all() or not factors.any():
+                raise InvalidInput(
+                    f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one "
+                    "finite number for each cell, not all 0"
+                )
+            if not np.isin(factors, (1, -1)).all():
+                from counton.numbers.contrasts import answer, sum_formula
+                from counton.numbers.formulas import Term
+
+                of = dict(zip(chosen.tolist(), value.tolist(), strict=True))
+                numbered = zip(factors.tolist(), chosen.tolist(), strict=True)
+                parts = [Term(weight, start, stop, cell) for weight, cell in numbered]
+                asked = sum_formula(
+                    terms, parts, lambda cell, end: of[cell] if end == stop else 0.0
+                )
+                found = answer(asked, level)
+                ends = found.lower, found.upper
+                return Window(start, stop, found.value, found.std, *ends, float(level), terms)
+            signed = factors.astype(np.int64).astype(object) if value.dtype.kind == "i" else factors
+            value = np.asarray((value * signed).sum())
+        std = float(terms.errors.window_std(start, stop)) * math.sqrt(added)
+        half = terms.errors.window_halfwidths(start, stop, level, cells=added)
+        low, high = _around(value, half)
+        numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
+        return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
 
     def _read(self, first: int, stop: int) -> NDArray[Any]:
         if not (self.steps.start <= first and stop <= self.steps.stop):
@@ -326,54 +364,6 @@ class Window(PublicNumbers):
             )
         about = {"start": self.start, "stop": self.stop, **_cells(np.shape(self.value))}
         return _columns(about, self.value, self.std, self.lower, self.upper)
-
-
-def window_of(
-    terms: Design,
-    read: Callable[[int, int], NDArray[Any]],
-    start: int,
-    stop: int,
-    cells: Any,
-    level: float,
-    weights: Any = None,
-) -> Window:
-    """Return the private count of steps start + 1 to stop, by values ``read(a, b)``."""
-    start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
-    check_ends(terms.strategy, start, stop)
-    if terms.strategy.facts.workload == "windows":
-        value = read(start + 1, stop + 1).sum(axis=0)
-    else:
-        value = np.zeros((), np.int64) if stop == 0 else read(stop, stop + 1)[0]
-        if start > 0:
-            value = value - read(start, start + 1)[0]
-    value, added = np.broadcast_to(value, terms.shape), 1
-    if cells is not None or weights is not None:
-        chosen = _cell_numbers(terms, ... if cells is None else cells)
-        value, added = value.ravel()[chosen], len(chosen)
-        factors = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
-        if len(factors) != added or not np.isfinite(factors).all() or not factors.any():
-            raise InvalidInput(
-                f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one finite "
-                "number for each cell, not all 0"
-            )
-        if not np.isin(factors, (1, -1)).all():
-            from counton.numbers.contrasts import answer, sum_formula
-            from counton.numbers.formulas import Term
-
-            of = dict(zip(chosen.tolist(), value.tolist(), strict=True))
-            numbered = zip(factors.tolist(), chosen.tolist(), strict=True)
-            parts = [Term(weight, start, stop, cell) for weight, cell in numbered]
-            asked = sum_formula(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0)
-            found = answer(asked, level)
-            ends = found.lower, found.upper
-            return Window(start, stop, found.value, found.std, *ends, float(level), terms)
-        signed = factors.astype(np.int64).astype(object) if value.dtype.kind == "i" else factors
-        value = np.asarray((value * signed).sum())
-    std = float(terms.errors.window_std(start, stop)) * math.sqrt(added)
-    half = terms.errors.window_halfwidths(start, stop, level, cells=added)
-    low, high = _around(value, half)
-    numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
-    return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:

@@ -26,7 +26,6 @@ from counton.noise import Key
 from counton.numbers import Counter, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
 from counton.numbers.noise_ahead import SealedNoise
-from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import extremes, number_array
@@ -409,19 +408,6 @@ class Stream(JournalReader, Closing):
                 facts.write(connection, self._row.id, self._sealed_details)
                 records.write_seal(connection, self._row, self._key, self.step, facts.text)
             self._sealed_details, self._details = facts.text, facts.values()
-
-    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
-        """Return the noisy sum over the steps start + 1 to stop, for each cell, with intervals.
-
-        Raises:
-            InvalidInput: steps are not released, cells are invalid or listed twice, or the level is
-                outside (0, 1 - 1e-9].
-        """
-
-        def read(first: int, stop: int) -> NDArray[Any]:
-            return self.releases(first, stop).values
-
-        return window_of(self._counter().design, read, start, stop, cells, level)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """Return the release of a step from the journal (the table of releases), if ``x`` is the
