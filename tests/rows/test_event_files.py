@@ -429,7 +429,7 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(
     def denied(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(EventFile, "_content", denied)
+    monkeypatch.setattr("counton.rows.files.open", denied, raising=False)
     with pytest.raises(InvalidInput, match=r"Permission denied\); check its permissions"):
         EventFile(str(tmp_path / "e.csv")).columns()
 

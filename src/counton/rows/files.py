@@ -11,7 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cached_property
 from itertools import chain, islice
@@ -119,12 +119,8 @@ class EventFile(Rows):
 
     @cached_property
     def _digest(self) -> str:
-        try:
-            with self._content() as stream:
-                hashed = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
-        except unreadable_errors(EOFError, zlib.error) as error:
-            raise self.unreadable(error) from error
-        return hashed.hexdigest()
+        with self._content() as stream:
+            return hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
 
     @override
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
@@ -136,11 +132,8 @@ class EventFile(Rows):
         """Return at most ``size`` decompressed bytes as a file whose last line is whole, whether it
         is all, and the number of bytes read, ``size`` + 1 of a longer file.
         """
-        try:
-            with self._content() as lines:
-                held = lines.read(size + 1)
-        except unreadable_errors(EOFError, zlib.error) as error:
-            raise self.unreadable(error) from error
+        with self._content() as lines:
+            held = lines.read(size + 1)
         whole = len(held) <= size
         found = copy(self)
         multiline = self.form.quotes == "multiline"
@@ -191,29 +184,19 @@ class EventFile(Rows):
 
     def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """Yield some columns of a text file, some lines at a time."""
-        try:
-            with self._content() as stream:
-                if self.kind == "csv":
-                    yield from csv_pieces(stream, self._header, columns, self.form)
-                else:
-                    self._refuse_utf_16()
-                    yield from json_pieces(stream, columns)
-        except BrokenFile as error:
-            raise self._refusal(error.fault) from error
-        except unreadable_errors(EOFError, zlib.error) as error:
-            raise self.unreadable(error) from error
+        with self._content() as stream:
+            if self.kind == "csv":
+                yield from csv_pieces(stream, self._header, columns, self.form)
+            else:
+                self._refuse_utf_16()
+                yield from json_pieces(stream, columns)
 
     @cached_property
     def _header(self) -> list[str]:
         """Names of the columns of a CSV file."""
-        try:
-            self._refuse_utf_16()
-            with self._content() as stream:
-                found = header_of(stream, self.form)
-        except BrokenFile as error:
-            raise self._refusal(error.fault) from error
-        except unreadable_errors(EOFError, zlib.error) as error:
-            raise self.unreadable(error) from error
+        self._refuse_utf_16()
+        with self._content() as stream:
+            found = header_of(stream, self.form)
         if not found:
             raise InvalidInput(
                 f"{self.name} has no line that names the columns; write it again, with such a line"
@@ -240,14 +223,11 @@ class EventFile(Rows):
         return list(found)
 
     def _keys_of_lines(self) -> Iterator[dict[str, None]]:
-        try:
-            with self._content() as stream:
-                for line in chain.from_iterable(map(bytes.splitlines, blocks(stream))):
-                    if line.strip():
-                        keys = keys_of(line.decode("utf-8", "replace"))
-                        yield dict.fromkeys(filter(is_text, keys))
-        except unreadable_errors(EOFError, zlib.error) as error:
-            raise self.unreadable(error) from error
+        with self._content() as stream:
+            for line in chain.from_iterable(map(bytes.splitlines, blocks(stream))):
+                if line.strip():
+                    keys = keys_of(line.decode("utf-8", "replace"))
+                    yield dict.fromkeys(filter(is_text, keys))
 
     @override
     def _may_lack(self, name: str) -> bool:
@@ -288,17 +268,24 @@ class EventFile(Rows):
             f"{remedy}"
         )
 
-    def _content(self) -> IO[bytes]:
-        """Open the file, decompressed."""
+    @contextmanager
+    def _content(self) -> Iterator[IO[bytes]]:
+        """Open the file, decompressed; an error within the block says why it cannot be read."""
         held = self._bytes
-        with open(self.path, "rb") if held is None else io.BytesIO(held) as file:
-            first = file.read(_LOOKED_AT)
-        packed = self.path if held is None else io.BytesIO(held)
-        if first.startswith(_GZIP):
-            return cast(IO[bytes], gzip.open(packed))
-        if _ZSTD.match(first):
-            return io.BufferedReader(Unzstd(packed))
-        return open(self.path, "rb") if held is None else io.BytesIO(held)
+        try:
+            with open(self.path, "rb") if held is None else io.BytesIO(held) as file:
+                first = file.read(_LOOKED_AT)
+                file.seek(0)
+                found: IO[bytes] = file
+                if first.startswith(_GZIP):
+                    found = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+                elif _ZSTD.match(first):
+                    found = io.BufferedReader(Unzstd(file))
+                yield found
+        except BrokenFile as error:
+            raise self._refusal(error.fault) from error
+        except unreadable_errors(EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:

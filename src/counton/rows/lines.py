@@ -13,7 +13,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple, cast
@@ -614,19 +613,17 @@ def _values(line: str) -> list[tuple[str, str]] | None:
 
 
 class Unzstd(io.RawIOBase):
-    """What a path or stream of zstd holds: all frames, but for skippable ones.
+    """What a stream of zstd holds: all frames, but for skippable ones.
 
     Raises:
         OSError: the stream is no zstd, or ends early.
     """
 
-    def __init__(self, packed: str | os.PathLike[str] | IO[bytes]) -> None:
+    def __init__(self, packed: IO[bytes]) -> None:
         require("zstandard")
         import zstandard
 
-        given = io.FileIO(packed) if isinstance(packed, str | os.PathLike) else packed
-        self._packed: IO[bytes] | io.FileIO = given
-        self._zstd, self._rest = zstandard, b""
+        self._packed, self._zstd, self._rest = packed, zstandard, b""
         self._frame: Any = None
         self._held = b""
 
