@@ -11,6 +11,7 @@ from time import monotonic
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -54,6 +55,7 @@ def application(service: Service) -> FastAPI:
         counts[stream, what] += 1
         rows[stream, what] += many
 
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(RequestLog)
 
     @app.exception_handler(RequestValidationError)

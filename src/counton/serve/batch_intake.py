@@ -27,6 +27,7 @@ from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import Body, read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
+from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, Inbox, Verdict
 
 Clock = Callable[[], datetime]
@@ -42,7 +43,6 @@ def checked_batch(
     id: str,
     sent: bytes,
     digest: bytes,
-    most: int,
     now: int,
 ) -> Batch:
     """Return a batch that its job's policies allow, ready to be committed.
@@ -50,13 +50,13 @@ def checked_batch(
     ``sent`` are its decompressed rows; it came at ``now``, in microseconds since 1970.
 
     Raises:
-        TooLarge: there are more than ``most`` rows.
+        TooLarge: there are too many rows.
         InvalidInput: the message names the first refused row and the remedy; or sums would be too
             large. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None
-    body = read_rows(sent, definition.columns.names, most, "the batch", aside=quarantines)
+    body = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch", aside=quarantines)
     part = body.rows
     if body.missing and not quarantines and reading.policies.missing == "refuse":
         raise no_column(part.name, body.missing[0], body.present)

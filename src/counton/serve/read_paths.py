@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query, Request
+from fastapi import APIRouter, HTTPException, Path, Query
 from fastapi.responses import JSONResponse, Response
 
 from counton.run.written_files import no_formulas
 from counton.serve.access import Access
-from counton.serve.assets import takes_gzip
 from counton.serve.public_series import Journal, SeriesAnswer
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
-#: Answers of at most this many bytes are not compressed.
-_SHORT = 1000
 #: Answer if a state lacks releases that were shown.
 UNSURE = (
     "the state of this stream is older than its released numbers, or its witness cannot say, so "
@@ -83,7 +79,6 @@ def router(
 
     @paths.get("/{name}/series", responses={200: {"content": {"text/csv": {}}}})
     def series(
-        request: Request,
         name: Name,
         group: Annotated[
             list[str] | None, Query(description="only this group; may be repeated")
@@ -110,25 +105,14 @@ def router(
     ) -> Response:
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
-        answer = JSONResponse(found.as_json()) if format == "json" else _as_csv(found)
-        return _compress(answer, request)
+        return JSONResponse(found.as_json()) if format == "json" else _as_csv(found)
 
     @paths.get("/{name}/release")
-    def release(request: Request, name: Name) -> Response:
+    def release(name: Name) -> Response:
         """The whole release, in the form of a file for `counton.read`."""
-        return _compress(JSONResponse(of(name).whole()), request)
+        return JSONResponse(of(name).whole())
 
     return paths
-
-
-def _compress(answer: Response, request: Request) -> Response:
-    """Compress an answer that is not short, if its reader accepts that."""
-    answer.headers["Vary"] = "Accept-Encoding"
-    if len(answer.body) > _SHORT and takes_gzip(request):
-        answer.body = gzip.compress(bytes(answer.body), 5)
-        answer.headers["Content-Encoding"] = "gzip"
-        answer.headers["Content-Length"] = str(len(answer.body))
-    return answer
 
 
 def _as_csv(found: SeriesAnswer) -> Response:

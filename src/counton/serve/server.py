@@ -19,6 +19,8 @@ from counton.serve.application import application
 from counton.serve.service import Service
 from counton.serve.settings import address
 
+#: Most connections at once.
+_READERS = 4096
 #: Largest size in bytes of a request's headers.
 _HEADERS = 32 * 1024
 #: Seconds that open requests have to finish after the service is told to end.
@@ -145,7 +147,7 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
         InvalidInput: the address cannot be used.
     """
     journaling.begin()
-    most = connections_for(service.settings.readers)
+    most = connections_for(_READERS)
     place = listening(*address(listen))
     host, port = place.getsockname()[:2]
     config = uvicorn.Config(

@@ -50,6 +50,8 @@ BEHIND = (
     "windows are released whose end the clock of this machine has not reached, so the clock was "
     "fast or is slow: nothing more is released until it reaches their end; set the clock"
 )
+#: How long ids of batches are known, so that one sent twice counts once, in microseconds: 35 days.
+_REMEMBER = 35 * 86_400_000_000
 #: Largest number of batches of a state that wait for their commit.
 _QUEUE = 1024
 
@@ -325,7 +327,7 @@ class Service:
                     state.waiting_bytes, looked = state.inbox.load().bytes, now
                 if led and now - forgot > 3600:
                     before = microseconds(self.clock())
-                    state.inbox.forget(before - self.settings.remember_microseconds)
+                    state.inbox.forget(before - _REMEMBER)
                     forgot = now
             self.stopping.wait(_TICK)
 

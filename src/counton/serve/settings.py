@@ -12,7 +12,8 @@ from counton.job.job import JobPart, option, options_of
 from counton.job.jobfile import SERVICE, read_file, read_table
 from counton.run.clock import length_of
 
-_MEGABYTE = 2**20
+#: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
+BATCH_BYTES, BATCH_ROWS, WAITING_BYTES = 8 * 2**20, 500_000, 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -27,39 +28,19 @@ class Settings(JobPart):
         "", "file of the two tokens, relative to the job file; default: JOBFILE.tokens"
     )
     public: bool = option(False, "whether released series are read without a token")
-    batch_bytes: int = option(
-        8 * _MEGABYTE,
-        "bytes of one batch at most, after decompression",
-        bounds=(1024, 1024 * _MEGABYTE),
-    )
-    batch_rows: int = option(500_000, "rows of one batch at most", bounds=(1, 100_000_000))
-    waiting_bytes: int = option(
-        256 * _MEGABYTE,
-        "how many bytes wait in the inbox at most; beyond it a client is told to wait",
-        bounds=(_MEGABYTE, 2**40),
-    )
     fold: str = option(
         "10s",
         "how often rows are taken from the inbox into the state, as in 10s",
         bounds=("1s", "1h"),
     )
-    remember: str = option(
-        "35d", "how long ids of batches are known, as in 35d", bounds=("1h", "3650d")
-    )
     timeout: str = option(
         "30s", "how long a client may take to send a request, as in 30s", bounds=("1s", "1h")
     )
-    readers: int = option(4096, "connections at once at most", bounds=(16, 65536))
 
     @property
     def fold_seconds(self) -> float:
         """Length of the intervals whose batches are counted together."""
         return length_of(self.fold) / 1e6
-
-    @property
-    def remember_microseconds(self) -> int:
-        """For how long ids of batches are remembered, so that one sent twice counts once."""
-        return length_of(self.remember)
 
     @property
     def timeout_seconds(self) -> float:
@@ -81,20 +62,17 @@ def settings_of(path: str | Path) -> Settings:
         item = known[name]
         if item.bounds is not None and not _is_within(value, *item.bounds):
             least, most = item.bounds
-            if isinstance(value, str):
-                shown = f"{value!r}; it must be a length from {least} to {most}, such as 90s or 6h"
-            else:
-                shown = f"{value:,}; it must be from {least:,} to {most:,}: {item.help}"
-            raise InvalidInput(f"[{SERVICE}] of {str(file)!r}: {name} is {shown}")
+            raise InvalidInput(
+                f"[{SERVICE}] of {str(file)!r}: {name} is {value!r}; it must be a length from "
+                f"{least} to {most}, such as 90s or 6h"
+            )
         stated[item.name] = value
     tokens = stated.get("tokens") or f"{file.name}.tokens"
     return Settings(**{**stated, "tokens": str(file.parent / tokens)})
 
 
-def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Return whether a value lies within bounds: integers, or lengths of time."""
-    if not isinstance(value, str):
-        return bool(least <= value <= most)
+def _is_within(value: str, least: str, most: str) -> bool:
+    """Return whether a length of time lies within bounds."""
     try:
         return length_of(least) <= length_of(value) <= length_of(most)
     except InvalidInput:

@@ -19,6 +19,7 @@ from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
+from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, WAITING_BYTES
 from counton.state.inbox import LONGEST_ID, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
@@ -64,7 +65,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             async with asyncio.timeout(settings.timeout_seconds):
                 async for part in request.stream():
                     body += part
-                    if len(body) > settings.batch_bytes:
+                    if len(body) > BATCH_BYTES:
                         raise TooLarge
         except TimeoutError:
             raise HTTPException(
@@ -124,14 +125,14 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         state = service.state_of(name)
         if service.stopping.is_set():
             raise later(503, "the service is stopping; send the batch again", 2)
-        if state.waiting_bytes > settings.waiting_bytes:
+        if state.waiting_bytes > WAITING_BYTES:
             raise later(503, "too many rows are waiting to be counted; send the batch later", 5)
         try:
             async with receiving:
                 body = await body_of(request)
                 # Nothing waits before this: the batch has come when its bytes are there.
                 whole = await asyncio.wrap_future(
-                    openers.submit(decompress, body, encoding, settings.batch_bytes)
+                    openers.submit(decompress, body, encoding, BATCH_BYTES)
                 )
                 came = service.under_way.enter(name)
                 done = workers.submit(_take_batch, service, name, batch, whole, came)
@@ -140,9 +141,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         except TooLarge:
             raise HTTPException(
                 413,
-                f"a batch may have at most {settings.batch_bytes:,} bytes (batch-bytes) after "
-                f"decompression, and {settings.batch_rows:,} rows (batch-rows); divide it into "
-                "several",
+                f"a batch may have at most {BATCH_BYTES:,} bytes after decompression, and "
+                f"{BATCH_ROWS:,} rows; divide it into several",
             ) from None
         except InvalidInput as error:
             count(name, "refused", 0)
@@ -172,6 +172,5 @@ def _take_batch(
     ended = service.why_closed(name, came)
     if ended is not None:
         raise HTTPException(410, ended)
-    most = service.settings.batch_rows
-    made = checked_batch(service.served[name], batch, whole, digest, most, came)
+    made = checked_batch(service.served[name], batch, whole, digest, came)
     return state.committer.put(made).result(), made.rows
