@@ -124,7 +124,6 @@ class Definition(Description):
     def from_details(
         cls,
         details: Mapping[str, Any],
-        *,
         statistic: Statistic,
         guarantee: Guarantee,
         contribution: Contribution,
@@ -195,25 +194,14 @@ class Definition(Description):
                 f"stream {saved.name!r} was not made from events and windows of time; continue it "
                 f"with the Python program that made it, or choose another {field('name')}"
             )
-        return cls.from_details(
-            details,
-            statistic=statistic_kept(
-                saved, details["what"], next(iter(details["parts"]["names"]), None)
-            ),
-            guarantee=saved.guarantee,
-            contribution=saved.contribution,
-            strategy=saved.strategy,
-        )
+        column = next(iter(details["parts"]["names"]), None)
+        promise = saved.guarantee, saved.contribution, saved.strategy
+        return cls.from_details(details, statistic_kept(saved, details["what"], column), *promise)
 
     def having(self, **facts: Any) -> Definition:
         """Return a copy with some of the public facts replaced."""
-        return Definition.from_details(
-            {**self.details, **facts},
-            statistic=self.statistic,
-            guarantee=self.guarantee,
-            contribution=self.contribution,
-            strategy=self.strategy,
-        )
+        promise = self.guarantee, self.contribution, self.strategy
+        return Definition.from_details({**self.details, **facts}, self.statistic, *promise)
 
     @cached_property
     def sums(self) -> GroupSums:

@@ -70,7 +70,6 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
     cells: Cells = DECLARED
-    new_rows = job.rows.append or job.rows.id is not None
     strategy: StreamStrategy
     if job.promise.expire:
         strategy = Expiring(record["growth"], record["delay"])
@@ -97,7 +96,6 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
             steps = cut.lags + 1  # of one window, whose noise is that of its versions
         statistic = statistic.for_people(most).settle(promised, steps)
         contribution = request.contribution(statistic, steps)
-        contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
         recounts = job.lateness.recounts or 0
         if job.lateness.recounts is not None:
             _check_recounts(request, recounts, contribution)
@@ -132,18 +130,12 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
         "record": record,
         "domain": request.groups,
         "once": not cut.goes_on,
-        "new_rows": new_rows,
+        "new_rows": job.rows.append or job.rows.id is not None,
         "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
         "ended": None,
     }
-    return Definition.from_details(
-        details,
-        statistic=statistic,
-        guarantee=guarantee,
-        contribution=contribution,
-        strategy=strategy,
-    )
+    return Definition.from_details(details, statistic, guarantee, contribution, strategy)
 
 
 def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
