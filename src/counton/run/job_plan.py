@@ -19,7 +19,6 @@ import polars as pl
 
 from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.job.job import Job
-from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
 from counton.privacy.ledger import Spend
@@ -39,7 +38,7 @@ from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
 
 if TYPE_CHECKING:
-    from counton.released.read_options import View
+    pass
 
 #: Number of steps to plan if a stream has no last one and no number is stated.
 _AROUND = 1000
@@ -228,8 +227,8 @@ def planned_jobs(
         for name, job in jobs.items():
             try:
                 book = book_of(job)
-                with _before_rows(job, book.units) as (settled, shown):
-                    found[name] = _plan_of(settled, shown, size)
+                with _before_rows(job, book.units) as (settled, outputs):
+                    found[name] = _plan_of(settled, outputs, size)
                     book.enter(settled)
             except (CountonError, OSError) as error:
                 found[name] = error
@@ -247,13 +246,13 @@ def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
         StateError: the job's state cannot be used, or its stream was made with other options.
         BudgetExceeded: the job does not fit the limit of its state.
     """
-    with _before_rows(job) as (settled, shown):
-        return _plan_of(settled, shown, size)
+    with _before_rows(job) as (settled, outputs):
+        return _plan_of(settled, outputs, size)
 
 
 @contextmanager
-def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """Yield a job completed without reading rows, and its shown numbers; files need not exist."""
+def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, Outputs]]:
+    """Yield a job completed without reading rows, and its outputs; files need not exist."""
     try:
         paths = event_paths(job.events, job.format.file_format)
     except NoFiles:
@@ -262,13 +261,13 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
         job = job.having(events=nothing)
     with resolve(job, units) as settled:
-        yield settled, Outputs.of(settled.job, settled.definition).shown
+        yield settled, Outputs.of(settled.job, settled.definition)
 
 
-def _plan_of(settled: SettledJob, shown: View, size: int | None) -> PlannedJob:
+def _plan_of(settled: SettledJob, outputs: Outputs, size: int | None) -> PlannedJob:
     definition, job = settled.definition, settled.job
     size = job.promise.size if size is None else size
-    level = check_level(job.view.level, usual=LEVEL)
+    level, shown = outputs.level, outputs.shown
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(
