@@ -203,7 +203,8 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("place", ["s.db", "s.db.key", "e.csv", "out.csv"])
 def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
-    files = {"bad_rows": f"quarantine:{tmp_path / place}", "out": tmp_path / "out.csv"}
+    files: dict[str, Any] = {"out": tmp_path / "out.csv"}
+    files["bad_rows"] = f"quarantine:{tmp_path / place}"
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], **files)
     before = Path(str(job.events)).read_bytes()
     with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
