@@ -274,14 +274,6 @@ def covered_windows(covers: str, windows: Windows, released: int, ended: int, la
     )
 
 
-def has_slots(job: Job, definition: Definition) -> bool:
-    """Return True if rows of people count by slots, of covered windows alone, and False if those
-    of any window count once.
-    """
-    part = job.rows.covers is not None or bool(definition.cut.lags)
-    return definition.counting.users and part and not definition.new_rows
-
-
 def windows_covered_by(
     job: Job, definition: Definition, released: int, ended: int, until: int | None
 ) -> range | None:
@@ -292,7 +284,7 @@ def windows_covered_by(
     """
     if not definition.cut.goes_on:
         return range(1, 2)
-    if definition.new_rows or (definition.counting.users and not has_slots(job, definition)):
+    if definition.changes is None:
         return None
     if job.rows.covers is None:
         first = 1 if repeats_all_rows(job) else max(released + 1 - definition.cut.lags, 1)

@@ -46,7 +46,7 @@ from counton.run.changes import (
     ended_steps,
     refuse_inexact_rows,
 )
-from counton.run.clock import has_slots, repeats_all_rows, windows_covered_by
+from counton.run.clock import repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
@@ -484,7 +484,7 @@ def _read(
 
         secret = None if saved is None else saved.secret()
         released = 0 if saved is None else saved.step
-        parted = has_slots(job, definition)
+        parted = definition.counting.users and definition.changes is not None
         bounder = ContributionBounder(by, secret, job.rows.append, released, parted)
     start, said, read = monotonic(), 0.0, 0
 
