@@ -428,18 +428,3 @@ def test_numbers_of_last_windows_are_refused_where_windows_are_shown(
     with pytest.raises(InvalidInput, match="over=7 shows numbers of the last windows together"):
         release("count", visits, over=7, **stream)
     assert not (tmp_path / "s.db").exists()
-
-
-def test_a_state_that_kept_such_numbers_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those whose runs were not refused: nobody states it again."""
-    visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
-    stream: dict[str, Any] = {
-        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9,
-        "guarantee": PureDP(1), "state": tmp_path / "s.db",
-    }  # fmt: skip
-    with monkeypatch.context() as before:
-        before.setattr("counton.run.outputs.check_shown", lambda *_: None)
-        release("count", visits, over=7, until="2024-03-03", **stream)
-    assert release("count", visits, until="2024-03-05", **stream).table().height == 4
