@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,7 +269,7 @@ class InverseTable:
         return lowest, floors
 
     def draw(
-        self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[np.int64]
+        self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[Any]
     ) -> None:
         """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``."""
         sixteen = source.words_of_tile(address, tile, "<u2")
@@ -392,6 +393,7 @@ class LaplaceSampler(TileSampler):
         while law.scale / 2**bits > _LARGEST_TOP_SCALE:
             bits += 1
         self._top = InverseTable(SignedGeometric(law.scale, bits), guard_bits)
+        self._bits = bits
         self._digits: list[tuple[int, InverseTable]] = []
         while bits > 0:
             width = min(bits, _DIGIT_BITS)
@@ -404,13 +406,17 @@ class LaplaceSampler(TileSampler):
         self._top.draw(source, BlockAddress(_MAIN, level), tile, out)
         if not self._digits:
             return
-        digit = np.empty_like(out)
-        negative = out >> 63  # all ones if negative: then digits count downwards
+        low = np.zeros(out.shape, np.int32 if self._bits < 32 else np.int64)
+        digit = np.empty_like(low)
         for number, (width, table) in enumerate(self._digits):
             table.draw(source, BlockAddress(_DIGIT + number, level), tile, digit)
-            digit ^= negative & ((1 << width) - 1)
-            out <<= width
-            out |= digit
+            low <<= width
+            low |= digit
+        below = out >> 63  # all ones if negative: then digits count downwards
+        below &= (1 << self._bits) - 1
+        below ^= low
+        out <<= self._bits
+        out |= below
 
 
 class GaussianTableSampler(TileSampler):

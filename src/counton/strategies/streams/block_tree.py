@@ -25,6 +25,8 @@ LARGEST_BLOCK = 2**22
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
+#: Quotients computed together, few enough to stay in the cache; chosen by measurement.
+_CACHED = 2**14
 
 
 class BlockTree:
@@ -327,20 +329,25 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
     >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]
     """
-    half = weights >> 1
     most = max(int(drawn.max()), -int(drawn.min()))
     if most < 1 << 62 - INNER_BITS and most < int(weights.min()) << 50 - INNER_BITS:
         # Float64 gives the quotient to half a unit, and integers decide between two candidates.
-        # This takes half the time of an integer division, with which 10^7 releases would take a
-        # sixth longer.
-        rest = (drawn << INNER_BITS) + half
-        found = np.rint(rest * (1.0 / weights)).astype(np.int64)
-        rest -= found * weights
-        found += rest >> 63  # subtract one if it was rounded up
+        # This takes a quarter of the time of an integer division.
+        found = np.empty_like(drawn)
+        size = max(1, _CACHED // drawn.shape[1])
+        for at in range(0, len(drawn), size):
+            part, some = found[at : at + size], weights[at : at + size]
+            rest = drawn[at : at + size] << INNER_BITS
+            rest += some >> 1
+            real = rest * (1.0 / some)
+            part[...] = np.rint(real, out=real)
+            rest -= part * some
+            rest >>= 63
+            part += rest  # subtract one if it was rounded up
         return found
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS
-    rest += half
+    rest += weights >> 1
     rest //= weights
     whole <<= INNER_BITS
     whole += rest

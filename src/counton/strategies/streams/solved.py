@@ -731,10 +731,12 @@ class _BlockSums(Reader):
         rows, known = np.ascontiguousarray(rows), np.ascontiguousarray(known)
         right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
         right += weights * known
-        real_rows, real_known = rows.astype(np.float64), known.astype(np.float64)
-        real = line.under(real_rows) * float(factor) + weights.astype(np.float64) * real_known
-        most = float(np.abs(real_rows).max(initial=0)) * float(line.powers(1).max()) * factor
-        most += float((np.abs(real_known).max(axis=0) * weights).max())
+        most = float(np.abs(rows).max(initial=0)) * float(line.powers(1).max()) * factor
+        most += float((np.abs(known).max(axis=0).astype(np.float64) * weights).max())
+        real = right.astype(np.float64)
+        if most >= 2.0**53:  # else this is exact
+            real = line.under(rows.astype(np.float64)) * float(factor)
+            real += weights.astype(np.float64) * known.astype(np.float64)
 
         def further() -> Integers:
             return modulo_prime(line, factor, rows, weights, known)
