@@ -102,9 +102,9 @@ def counter() -> Counter:
     return Counter(Binary(7), PureDP(1), **KEPT)
 
 
-def on_stream(state: str, method: str, *args: Any, statistic: Any = None, **more: Any) -> Any:
+def on_stream(state: str, method: str, *args: Any, **more: Any) -> Any:
     Path(state).unlink(missing_ok=True)
-    with Stream.create(state, "a", Binary(7), PureDP(1), statistic=statistic, key=KEY) as stream:
+    with Stream.create(state, "a", Binary(7), PureDP(1), key=KEY) as stream:
         return getattr(stream, method)(*args, **more)
 
 
@@ -158,14 +158,9 @@ CALLS: dict[str, Callable[[str], Called]] = {
     ),
     "Stream.release_many": lambda state: Called(
         partial(on_stream, state, "release_many"), ([3],),
-        {"first_step": 1, "observed": {}, "sources": ()},
+        {"first_step": 1},
     ),
-    "Stream.observe": lambda state: Called(partial(on_stream, state, "observe"), ({},)),
     "Stream.replay": lambda state: Called(partial(on_stream, state, "replay"), (1, 3)),
-    "Stream.release_events": lambda state: Called(
-        partial(on_stream, state, "release_events", statistic=Distinct()), (["a"],),
-        {"stops": [1], "first_step": 1},
-    ),
     "export": lambda state: Called(export, (state,), {"name": "a", "steps": None, "level": 0.9}),
     "methods": lambda state: Called(methods, (state, "a"), {"level": 0.9}),
     "read": lambda state: Called(counton.read, (state,)),
