@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
 _PARTS, _OF_EACH = 100, 16
 #: Largest number of letters in a line of a name beside a curve.
 _LETTERS = 17
-
-
-#: Names of the metrics.
-_MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
@@ -110,9 +105,7 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     ax.set_xscale("log")
     ax.set_xlim(1, max(steps, 2))
     ax.set_ylim(0, 1.08 * max(float(curve.std.max()) for curve in curves))
-    ax.xaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
-    if steps >= 10**6:
-        ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
+    ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
     ax.minorticks_off()
     ax.set_title("standard deviation of a release", loc="left", size=10, color=FAINT, pad=5)
     ax.set_xlabel("step", size=10, color=FAINT)
@@ -145,15 +138,9 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
         _Curve(names[bounded].format(_label(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
     ]
     try:
-        other = plan(
-            None if bounded else ranked.steps,
-            ranked.guarantee,
-            ranked.metric,
-            ranked.contribution,
-            ranked.best.shape,
-            release=ranked.best.errors.release,
-            around=ranked.steps if bounded else None,
-        )
+        steps, around = (None, ranked.steps) if bounded else (ranked.steps, None)
+        given = ranked.guarantee, ranked.metric, ranked.contribution, best.shape
+        other = plan(steps, *given, release=best.errors.release, around=around)
     except InvalidInput:  # only totals can be planned without a last step
         return found
     std = _std(ranked, other.best, shown)
@@ -212,13 +199,10 @@ def plot_loss(
         f"{plan.unit} {parameter:g}: typical error {plan.best.errors.rmse:,.1f}"
     )
     # The loss by the paper's analysis rises and falls with age: drawn behind the others.
+    loss, ages_shown = plan.best.errors.loss, shown.tolist()
     curves = {
-        "the paper's analysis\nof this plan": (
-            plan.best.errors.loss(shown.tolist(), "paper"),
-            _LIGHT,
-            0.9,
-        ),
-        "this plan": (plan.best.errors.loss(shown.tolist()), PALETTE[0], 1.7),
+        "the paper's analysis\nof this plan": (loss(ages_shown, "paper"), _LIGHT, 0.9),
+        "this plan": (loss(ages_shown), PALETTE[0], 1.7),
     }
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
@@ -230,18 +214,17 @@ def plot_loss(
         ax.step(shown, losses, where="post", color=colour, linewidth=thick)
     for age, limit in plan.targets.items():
         ax.plot(age, limit, "v", color=INK, markersize=7, zorder=5)
-        ax.annotate(
-            f"at most {limit:g}",
-            (age, limit),
-            xytext=(-6, 5),
-            textcoords="offset points",
-            ha="right",
-            size=9,
-            color=INK,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        style: Any = {"textcoords": "offset points", "ha": "right", "size": 9, "color": INK}
+        ax.annotate(f"at most {limit:g}", (age, limit), xytext=(-6, 5), bbox=box, **style)
     ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=FAINT, pad=4)
-    _frame(ax, shown, ages, [losses for losses, _, _ in curves.values()])
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xlim(0, int(shown[-1]))
+    ax.set_ylim(0, 1.12 * max(float(losses[-1]) for losses, _, _ in curves.values()))
+    ax.set_xticks(list(ages.values()), list(ages))
+    ax.minorticks_off()
+    ax.set_xlabel("age of an item", color=FAINT)
+    clean(ax, grid="both")
     if names:
         ax.set_xticks(list(ages.values()), [age.replace(" ", "\n") for age in ages])
         names_below(figure, below, 0.1)
@@ -253,18 +236,3 @@ def plot_loss(
     ]
     name_ends(ax, ends, 9)
     return figure
-
-
-def _frame(
-    ax: Axes,
-    shown: NDArray[np.int64],
-    ages: Mapping[str, int],
-    curves: Sequence[NDArray[np.float64]],
-) -> None:
-    ax.set_xscale("symlog", linthresh=1)
-    ax.set_xlim(0, int(shown[-1]))
-    ax.set_ylim(0, 1.12 * max(float(losses[-1]) for losses in curves))
-    ax.set_xticks(list(ages.values()), list(ages))
-    ax.minorticks_off()
-    ax.set_xlabel("age of an item", color=FAINT)
-    clean(ax, grid="both")

@@ -19,7 +19,6 @@ from counton.base.outside_input import printable, shown_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
 
 #: Colours that readers with any kind of colour vision can distinguish (Okabe and Ito 2008, with a
 #: darker yellow).
@@ -191,7 +190,9 @@ def frame(
     tall = head + middle + bottom
     figure = Figure(figsize=(words.width, tall), dpi=150, facecolor="white")
     write_heading(figure, words.title, words.subtitle)
-    write_foot(figure, words.foot)
+    foot = "\n".join(_foot(words.foot, words.width))
+    style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
+    figure.text(0.15 / words.width, 0.1 / tall, foot, va="bottom", parse_math=False, **style)
     return figure, bottom / tall, 1 - head / tall
 
 
@@ -221,14 +222,6 @@ def foot_inches(foot: str, width: float = WIDTH) -> float:
     """
     lines = _foot(foot, width)
     return 0.15 + 0.16 * len(lines) if lines else 0.0
-
-
-def write_foot(figure: Figure, foot: str) -> None:
-    """Write small text at the bottom of a chart."""
-    tall, wide = figure.get_figheight(), figure.get_figwidth()
-    words = "\n".join(_foot(foot, wide))
-    style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
-    figure.text(0.15 / wide, 0.1 / tall, words, va="bottom", parse_math=False, **style)
 
 
 def _foot(foot: str, width: float) -> list[str]:
@@ -301,17 +294,6 @@ def tick(value: float) -> str:
     """
     shown = f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
     return shown.replace("-", "−") if value else "0"
-
-
-def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a formatter of numbers on an axis.
-
-    >>> number_ticks("step {number}")(1000.0, None)
-    'step 1,000'
-    """
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda value, _: text.format(number=tick(value)))
 
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:

@@ -24,8 +24,8 @@ from counton.charts.style import (
     clean,
     drawing,
     frame,
-    number_ticks,
     shorten,
+    tick,
 )
 from counton.frame.dates import day_in_words, month_name, weekday_name
 
@@ -139,10 +139,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     if len(curves.times) == 0 or not curves.groups:
         why = "no step has been released yet: draw it after the first release"
         if len(curves.times):
-            why = (
-                "no group is shown yet, and a group of the rows is shown once it is large enough: "
-                "draw it after a later release"
-            )
+            why = "no group is shown yet, as none is large enough: draw it after a later release"
         raise InvalidInput(f"there is nothing to draw, because {why}")
     several = curves.all_groups or len(curves.groups)
     curves = curves.largest(MOST_PANELS)
@@ -198,7 +195,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{values[index]}"
         x = (0.15 - left) / (each - left)  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
-        ax.yaxis.set_major_formatter(number_ticks())
+        ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
         ax.yaxis.set_major_locator(MaxNLocator(3 if count > 1 else 6))
         few = 4 if each > 2.5 else 3
         name_times(ax, curves, 2, few if count > 1 or wide < NARROW else 8)
@@ -399,9 +396,7 @@ def window_names(
         elif midnight and first.day == 1 and 27 < days < 32:
             name = month_name(first)
         elif midnight and days == 1:
-            name = day_in_words(first, weekday=True)
-            if between != " ":
-                name = f"{weekday_name(first)}{between}{day_in_words(first)}"
+            name = f"{weekday_name(first)}{between}{day_in_words(first)}"
         elif midnight:
             last = (end - np.timedelta64(1, "D")).item()
             name = f"{day_in_words(first)} –\n{day_in_words(last)}"

@@ -22,18 +22,14 @@ def weekday_name(moment: date) -> str:
     return _WEEKDAYS[moment.weekday()]
 
 
-def day_in_words(
-    moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
-) -> str:
-    """Return day and month of a date, and on request the year or the weekday.
+def day_in_words(moment: date, *, year: bool = False, long: bool = False) -> str:
+    """Return day and month of a date, and on request the year.
 
     >>> friday = date(2024, 3, 29)
-    >>> day_in_words(friday, weekday=True), day_in_words(friday, year=True, long=True)
-    ('Fri 29 Mar', '29 March 2024')
+    >>> day_in_words(friday), day_in_words(friday, year=True, long=True)
+    ('29 Mar', '29 March 2024')
     """
     day = f"{moment.day} {month_name(moment, long=long)}"
-    if weekday:
-        return f"{weekday_name(moment)} {day}"
     return f"{day} {moment.year}" if year else day
 
 
