@@ -176,6 +176,7 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *("by_groups", "columns_of_spec", "declares", "domain", "fills", "finds", "from_spec"),
+            *("own_columns", "statistics"),
             *("is_table", "options", "ranks", "reads"),
             "windowed",
         ),

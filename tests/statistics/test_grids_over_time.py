@@ -17,6 +17,8 @@ from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
 from counton.tables.grid import Grid
 
+#: A guarantee for each norm that calibrates its noise.
+PROMISES = {1: PureDP(1), 2: ZCDP(1)}
 HOURS = ["a", "b", "c", "d", "e"]
 COLUMNS = {"sex": ["f", "m"], "from": ["n", "s", "e"]}
 KINDS: list[tuple[Any, list[Any]]] = [
@@ -39,9 +41,11 @@ def neighbours(cells: list[Any], *, replaced: bool) -> Iterator[tuple[list[Any],
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
 def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
-    settled = statistic._best(norm)
+    settled = statistic.settle(PROMISES[norm])
     check_sensitivity(settled, 2, neighbours(cells, replaced=False))
-    replaced = type(statistic)(**{**statistic.parameters, "neighbours": "replace"})._best(norm)
+    replaced = type(statistic)(**{**statistic.parameters, "neighbours": "replace"}).settle(
+        PROMISES[norm]
+    )
     check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
     assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
@@ -54,7 +58,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
     statistic: Any, cells: list[Any], norm: Any
 ) -> None:
     """Each box is a linear function of what is measured: its row, written out."""
-    this = statistic._best(norm)
+    this = statistic.settle(PROMISES[norm])
     count = this.places
     rows = this.measure(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
     back = np.array(
@@ -108,8 +112,8 @@ def test_what_is_published_adds_up_over_cells_and_over_time(
 
 def test_a_count_is_as_many_events() -> None:
     for statistic, cells in KINDS[::2]:
-        once = statistic._best(1)
-        often: Any = type(statistic)(**{**statistic.parameters, "counts": True})._best(1)
+        once = statistic.settle(PureDP(1))
+        often: Any = type(statistic)(**{**statistic.parameters, "counts": True}).settle(PureDP(1))
         same = [(cells[0], 3), (cells[0], 1), (cells[1], 1), (cells[2], 0)]
         one = changes_of(once, [[cells[0]] * 4 + [cells[1]]])
         assert np.array_equal(one, changes_of(often, [same]))
@@ -170,7 +174,7 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInput, match="only once"):
         reading.margin("sex", "sex")
     with pytest.raises(SumOverflow, match="can be measured exactly"):
-        Ranges(HOURS, line="hierarchy")._best(2).measure(np.full((1, 5), 2**60))
+        Ranges(HOURS, line="hierarchy").settle(ZCDP(1)).measure(np.full((1, 5), 2**60))
 
 
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:

@@ -20,6 +20,8 @@ from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.tables import Tree
 
 #: Families of one, two and three; a leaf that stands higher up than others.
+#: A guarantee for each norm that calibrates its noise.
+PROMISES = {1: PureDP(1), 2: ZCDP(1)}
 TREE = Tree.from_leaves(
     {
         "region": ["N", "N", "N", "S", "T", "T", "U"],
@@ -43,16 +45,16 @@ def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("targets", [None, {"total": 1, "city": 3}])
 def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
-    statistic = Hierarchy(TREE, targets=targets)._best(norm)
+    statistic = Hierarchy(TREE, targets=targets).settle(PROMISES[norm])
     check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
-    replaced = Hierarchy(TREE, targets=targets, neighbours="replace")._best(norm)
+    replaced = Hierarchy(TREE, targets=targets, neighbours="replace").settle(PROMISES[norm])
     # A replaced event may also only leave: that is as much as adding one.
     check_sensitivity(replaced, HORIZON, neighbours(replaced=True), slack=2.0)
     assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_a_count_is_as_many_events() -> None:
-    once, often = Hierarchy(TREE)._best(1), Hierarchy(TREE, counts=True)._best(1)
+    once, often = Hierarchy(TREE).settle(PureDP(1)), Hierarchy(TREE, counts=True).settle(PureDP(1))
     events = [("N", "a")] * 4 + [("S",)]
     same = [(("N", "a"), 3), (("N", "a"), 1), (("S",), 1), (("T", "x"), 0)]
     assert (changes_of(once, [events]) == changes_of(often, [same])).all()
@@ -63,7 +65,7 @@ def test_a_count_is_as_many_events() -> None:
 @pytest.mark.parametrize("norm", [1, 2])
 def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     """Each node is a linear function of what is measured: its row, written out."""
-    statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4})._best(norm)
+    statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).settle(PROMISES[norm])
     measuring, count = statistic.measuring, statistic.places
     leaves = np.eye(count, dtype=np.int64)
     through = measuring.estimates(measuring.cells(leaves))
@@ -130,8 +132,8 @@ def test_the_weights_are_chosen_for_the_guarantee() -> None:
     statistic = Hierarchy(TREE)
     laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
     assert (laplace.measuring.strategy, gaussian.measuring.strategy) == (
-        statistic._best(1).measuring.strategy,
-        statistic._best(2).measuring.strategy,
+        statistic.settle(PureDP(1)).measuring.strategy,
+        statistic.settle(ZCDP(1)).measuring.strategy,
     )
     assert statistic.settle(ApproxDP(1, "1e-5"), 99) == gaussian
     assert statistic.allows(laplace)
@@ -178,7 +180,7 @@ def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> N
 
 
 def test_sums_beyond_exact_arithmetic_are_refused() -> None:
-    statistic = Hierarchy(TREE)._best(1)
+    statistic = Hierarchy(TREE).settle(PureDP(1))
     with pytest.raises(SumOverflow, match="can be measured exactly"):
         statistic.measure(np.full((1, 7), 2**60))
     numbers = Tree.from_leaves({"level 1": [1, 2]}, ["level 1"])

@@ -44,11 +44,11 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     statistic = Quantiles(lower=0, upper=1, cells=100)
     for p in (1, 2):
         assert unit_sensitivity(statistic, Binary(7), p) == unit_sensitivity(
-            statistic._best(p), Binary(7), p
+            statistic.settle(PureDP(1) if p == 1 else ZCDP(1)), Binary(7), p
         )
     laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
-    assert laplace.line == statistic._best(1).line
-    assert gaussian.line == statistic._best(2).line
+    assert laplace.line == statistic.settle(PureDP(1)).line
+    assert gaussian.line == statistic.settle(ZCDP(1)).line
     assert laplace.line != gaussian.line
     assert statistic.settle(ApproxDP(1, "1e-5"), 99).line == gaussian.line
     assert statistic.settle(ApproxDP(1, "1e-30"), 2).line == laplace.line

@@ -17,7 +17,7 @@ from counton.job.job import Job, options_of
 from counton.job.jobfile import for_all, load
 from counton.job.kinds import refuse_stated
 from counton.run.job_plan import PlannedJob, PlannedNumber, planned_job, planned_jobs
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.by_group import inner_of
 
 #: Options of ``plan`` that may be given with a job file. The file states all others.
 _TAKES = ("asked", "size", "json")
@@ -179,7 +179,7 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
     they are words such as "so far".
     """
     definition = job.definition
-    part = members_of(definition.inner).get(number.what)
+    part = definition.inner.statistics.get(number.what)
     if number.what and (part is None or inner_of(part).known_beforehand is None):
         return number.what
     if definition.statistic.additive:

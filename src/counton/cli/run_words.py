@@ -15,7 +15,6 @@ from counton.job.job import NEWEST
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
-from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
@@ -244,7 +243,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         where = " in one group of one window" if definition.statistic.additive else ""
         remedy = "name their column and how many of their events count: --user COLUMN --most N"
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
-        if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
+        if definition.statistic.counts_units:
             said = "it counts" if definition.value is None else f"its {definition.value!r} says"
             one = f"each row stands for as many {plural(counting.row or unit)} as {said}"
             remedy = "count rows that name them: such a table does not"

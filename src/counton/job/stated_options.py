@@ -142,7 +142,8 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     if isinstance(job.what, str):
         found = statistic_named(job.what)
         stated = JobStatement(job)
-        return found.from_spec(stated), found.columns_of_spec(stated)
+        made = found.from_spec(stated)
+        return made, made.own_columns or found.columns_of_spec(stated)
     from counton.statistics import Grouped, TallyStatistic
 
     statistic = job.what
@@ -151,9 +152,8 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
             f"give {inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
-    own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
-    if own is not None:
-        return statistic, own
+    if statistic.own_columns is not None:
+        return statistic, statistic.own_columns
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else split_names(columns)
     if isinstance(statistic, TallyStatistic) and (job.times.time is not None or is_once(job)):

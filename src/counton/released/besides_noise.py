@@ -9,7 +9,7 @@ from __future__ import annotations
 from counton.privacy.guarantees import plural
 from counton.released.counting import Bounded
 from counton.released.description import Description, RowsLeftOut, counted_anew
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
 
 
@@ -100,8 +100,8 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 def _statistic_notes(definition: Description) -> list[str]:
     """Return lines on errors of the statistic, or of each in a report, such as by clipping."""
     inner, held = definition.inner, definition.contribution
-    if members_of(inner):
-        parts = members_of(inner).items()
+    if inner.statistics:
+        parts = inner.statistics.items()
         return [f"{name}: {line}" for name, one in parts for line in inner_of(one).besides_noise()]
     if definition.what == "stream" and held.lower is not None and held.upper is not None:
         return [clipped_in_words(held.lower, held.upper, "the number")]
@@ -110,7 +110,7 @@ def _statistic_notes(definition: Description) -> list[str]:
 
 def anew_notes(definition: Description) -> list[str]:
     """Return notes on numbers in which one user counts once in each period."""
-    parts = members_of(definition.inner)
+    parts = definition.inner.statistics
     if not parts:
         said = adds_users_up(definition)
         if said is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
@@ -20,8 +20,8 @@ from counton.numbers import Design
 from counton.privacy import Contribution, Guarantee
 from counton.released.counting import ADDED, Counting, counting_from_dict
 from counton.released.marks import WindowMark
-from counton.statistics import Statistic
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics import Statistic, TallyStatistic
+from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_named
 from counton.statistics.count import statistic_of_rows
 from counton.statistics.discovery import DECLARED, Cells, cells_from_dict
@@ -45,7 +45,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 def period_anew(statistic: Statistic, per: str | None) -> str | None:
     """Return the period, such as "1w", after which a statistic counts each user again, if any."""
-    if per is None or members_of(statistic):
+    if per is None or statistic.statistics:
         return None
     return per if getattr(statistic, "counted_ranks", ()) else None
 
@@ -111,7 +111,7 @@ class Description:
     """
 
     what: str
-    statistic: Statistic
+    statistic: TallyStatistic
     by: str | None
     value: str | None
     cut: Windows
@@ -188,7 +188,7 @@ class Description:
         return None if found is None else PERIODS.get(found, f"period of {found}")
 
     @property
-    def inner(self) -> Statistic:
+    def inner(self) -> TallyStatistic:
         """The statistic of each group, or the statistic itself."""
         return inner_of(self.statistic)
 
@@ -269,12 +269,12 @@ class Description:
         )
 
 
-def statistic_kept(terms: Design, what: str, value: str | None) -> Statistic:
+def statistic_kept(terms: Design, what: str, value: str | None) -> TallyStatistic:
     """Return the statistic in a stream's design; if it is a count or a sum, by its name ``what``
     and its column of values.
     """
     if terms.statistic is not None:
-        return statistic_of(terms.statistic)[0]
+        return cast("TallyStatistic", statistic_of(terms.statistic)[0])
     return statistic_of_rows(what, terms.contribution, counts=value is not None)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.frame.options import TOP
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.by_group import inner_of
 
 if TYPE_CHECKING:
     from counton.charts.style import Caption
@@ -136,7 +136,7 @@ def check_shown(shown: View, definition: Description, level: float | None = None
         check_integer("room", shown.room, 1)
     for name in shown.ask or ():
         inner.check_asked(name)
-    ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.ranks]
+    ranked: list[Any] = [one for one in (inner, *inner.statistics.values()) if one.ranks]
     if level is None or not (ranked or definition.ranks):
         return
     from counton.statistics.ranking import checked_ranking_levels

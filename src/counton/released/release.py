@@ -45,8 +45,8 @@ from counton.released.stream_words import (
     promise_in_words,
     reach_of,
 )
-from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics import Grouped, Reading
+from counton.statistics.by_group import inner_of
 from counton.statistics.cells import Cells
 from counton.statistics.readings import Readings
 
@@ -181,7 +181,7 @@ class Release:
             InvalidInput: the release is not a report, or has no statistic of this name.
         """
         held = self.numbers
-        if not members_of(inner_of(held.statistic)):
+        if not inner_of(held.statistic).statistics:
             raise InvalidInput(
                 f"{field('part', name)} names a statistic inside a report, but "
                 f"{held.design.name!r} is not a report, it releases {held.definition.what}; leave "
@@ -190,7 +190,7 @@ class Release:
         report: Report = cast("Report", inner_of(held.statistic))
         groups = held.definition.domain
         member = report.statistic(name)
-        one: Statistic = member
+        one = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, held.design, () if groups is None else (len(groups),))
         counts = one.additive and measured == name

@@ -25,7 +25,7 @@ from counton.privacy.guarantees import (
 from counton.released.besides_noise import adds_users_up, besides_noise
 from counton.released.description import Description, counted_anew
 from counton.released.series import Series
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.by_group import inner_of
 from counton.strategies import Independent, StreamStrategy
 
 #: A public introduction to differential privacy.
@@ -105,12 +105,12 @@ def measured_in(definition: Description) -> dict[str, str]:
     rows = plural("event" if definition.counting.users else definition.unit)
     if inner.additive:
         return {"": series_in_words(definition)}
-    if not members_of(inner):
+    if not inner.statistics:
         return inner.units_of(definition.value, rows)
     columns = getattr(inner, "columns", {})
     return {
         f"{name} {number}".strip(): unit
-        for name, part in members_of(inner).items()
+        for name, part in inner.statistics.items()
         for number, unit in inner_of(part)
         .units_of(next(iter(columns[name][-1:]), None), rows)
         .items()
@@ -123,7 +123,7 @@ def _published_in_words(
     """Return a sentence on subject, groups and times."""
     cut = definition.cut
     called = statistic_in_words(definition)
-    if statistics := members_of(definition.inner):
+    if statistics := definition.inner.statistics:
         parts = []
         for one, part in statistics.items():
             anew = definition.anew(inner_of(part))
@@ -389,7 +389,7 @@ def statistic_in_words(definition: Description) -> str:
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
         "columns": list_in_words([*names]),
-        "statistics": list_in_words([*members_of(inner)]),
+        "statistics": list_in_words([*inner.statistics]),
         "levels": list_in_words([] if tree is None else [*tree.levels]),
     }
     found = inner.phrase.format(**given) if inner.phrase else f"statistic {type(inner).__name__}"

@@ -45,7 +45,6 @@ from counton.privacy.value_grid import extremes
 from counton.rows.sources import Source
 from counton.run.clock import ClockFacts, repeats_all_rows, windows_ended
 from counton.run.definition import Definition
-from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
@@ -225,14 +224,13 @@ def refuse_inexact_rows(
         before: sum of all totals so far.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
-    whole, inner = float(sums.sum()), inner_of(statistic)
-    if isinstance(inner, TallyStatistic):
-        whole = inner.total_of_sums(sums)
-    if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
+    inner = inner_of(statistic)
+    whole = inner.total_of_sums(sums)
+    if before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
     most = bound - taken
     also = ", together with the values counted before" if taken else ""
-    if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
+    if inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
         refuse_overflow(
             measured,
@@ -272,8 +270,6 @@ class SumBounds(NamedTuple):
         groups and guarantee) can release.
         """
         largest, statistic = largest_sum(definition.strategy), definition.statistic
-        if not isinstance(statistic, TallyStatistic):
-            return cls(largest, math.inf)
         return cls(largest, most_readable(statistic, definition.strategy, _law_of(definition)))
 
 
@@ -302,8 +298,7 @@ def parts_of_bounds(
     if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
-    inner = inner_of(definition.statistic)
-    entry = inner.largest_entry if isinstance(inner, TallyStatistic) else 1
+    entry = inner_of(definition.statistic).largest_entry
     each = max(entry / bounds.largest, 1 / bounds.read if bounds.read > 0 else math.inf)
     # No window comes to more than this sum; for large sums the exact share is computed.
     most = cells.group_by("step").agg(size).select("step", part=pl.col("total") * each)
@@ -319,11 +314,9 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
     found: list[float] = cells.group_by("group").agg(sizes)["total"].to_list()
     part = max(found, default=0.0) / bounds.largest
-    if isinstance(inner := inner_of(definition.statistic), TallyStatistic):
-        sums = place_sums(cells, definition.sums.places)
-        part = max(part, inner.largest_measured(sums) / bounds.largest)
-        part = max(part, inner.total_of_sums(sums) / bounds.read if bounds.read > 0 else math.inf)
-    return part
+    sums, inner = place_sums(cells, definition.sums.places), inner_of(definition.statistic)
+    part = max(part, inner.largest_measured(sums) / bounds.largest)
+    return max(part, inner.total_of_sums(sums) / bounds.read if bounds.read > 0 else math.inf)
 
 
 #: Fraction of a window's largest sum below which rows are ignored.

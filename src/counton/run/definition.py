@@ -25,7 +25,7 @@ from counton.released.counting import Added, Bounded, BoundedBefore, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.released.marks import WindowMark
 from counton.rows.window_marks import Columns
-from counton.statistics import Statistic, TallyStatistic
+from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.discovery import ROOM, cells_from_dict
 from counton.statistics.statistic import shape_of
@@ -124,7 +124,7 @@ class Definition(Description):
     def from_details(
         cls,
         details: Mapping[str, Any],
-        statistic: Statistic,
+        statistic: TallyStatistic,
         guarantee: Guarantee,
         contribution: Contribution,
         strategy: StreamStrategy,
@@ -207,8 +207,6 @@ class Definition(Description):
     def sums(self) -> GroupSums:
         """The exact sums that are kept for each group, and the rule by which rows change them."""
         rule = inner_of(self.statistic)
-        if not isinstance(rule, TallyStatistic):
-            return GroupSums()
         if not (rule.rank_digits or any(part.name != "by" for part in rule.parts)):
             return GroupSums()
         return GroupSums(rule, rule.places, ("rows",) if rule.counts_rows else ("rows", "total"))
@@ -243,7 +241,6 @@ class Definition(Description):
         if self.statistic.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
         else:
-            assert isinstance(self.statistic, TallyStatistic)
             each = sums if self.cells.named_beforehand else sums.reshape(-1, self.sums.places)
             found = self.statistic.measure(each)
             if not self.cells.named_beforehand:
@@ -301,7 +298,7 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
     return Windows(*told)
 
 
-def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
+def counting_of(record: Mapping[str, Any], statistic: TallyStatistic) -> Counting:
     """Return the rule of the rows that count: a bounded number of each user's, or all."""
     row = record.get("row", Bounded.row)
     if (moves := record.get("moves")) is not None:
@@ -313,15 +310,14 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic) -> Counting:
     return Bounded(record["most"], per, distinct, each, record.get("most_a_window"), row)
 
 
-def rows_of_each_group(statistic: Statistic | None) -> int | None:
+def rows_of_each_group(statistic: TallyStatistic | None) -> int | None:
     """Return the bound on a user's counted rows in each group, or None."""
-    inner = None if statistic is None else inner_of(statistic)
-    ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
+    ranks = () if statistic is None else inner_of(statistic).counted_ranks
     return ranks[-1] if ranks else None
 
 
 def _columns_skipped(
-    record: Mapping[str, Any], columns: Columns, statistic: Statistic
+    record: Mapping[str, Any], columns: Columns, statistic: TallyStatistic
 ) -> tuple[str, ...]:
     """Return the columns whose missing values leave a row out, if the job skips missing values.
 
@@ -329,7 +325,7 @@ def _columns_skipped(
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts
-    if isinstance(inner, TallyStatistic) and own:
+    if own:
         parts = [part for part in inner.parts if part.name != "by"]
         own = tuple(name for name, part in zip(own, parts, strict=True) if part.kind != "label")
     group = columns.group if grouped else None

@@ -32,8 +32,8 @@ from counton.run.settlement import SettledJob, checked_source, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
 from counton.state.unit_names import SpentUnit, of_limit
-from counton.statistics import Grouped, TallyStatistic
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics import Grouped
+from counton.statistics.by_group import inner_of
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
 
@@ -304,7 +304,7 @@ def _with_share_and_percent(
     """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
-    if members := members_of(inner):
+    if members := inner.statistics:
         report: Any = inner
         named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
         part = max(named, key=len)
@@ -314,7 +314,7 @@ def _with_share_and_percent(
         one, member = one._replace(part=part, source=source, share=share), members[part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = inner_of(member), inner_of(member).keyword
-    rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)
+    rows = inner.counts_rows or inner.counts_users
     if size is not None and inner.in_rank:
         return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
     counts = what == "count" or one.what.endswith("count") or inner.is_table

@@ -25,8 +25,8 @@ from counton.released.periods import period_starts
 from counton.run.definition import KIND, Definition
 from counton.run.stream_request import StreamRequest, ask, needs_one_loss, stated_guarantee
 from counton.state.unit_names import SpentUnit
-from counton.statistics import Statistic
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics import TallyStatistic
+from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.discovery import (
     DECLARED,
@@ -40,7 +40,6 @@ from counton.statistics.discovery import (
 )
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
-from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import (
     Expiring,
     KAry,
@@ -105,7 +104,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
         strategy = _strategy(request, steps, promised, contribution, shape)
         if cut.lags:
             strategy = WindowVersions(cut.steps, strategy, recounts)
-        if isinstance(promised, ApproxDP) and members_of(statistic):
+        if isinstance(promised, ApproxDP) and statistic.statistics:
             from counton.statistics.report_budget import weights_for_noise
 
             report: Any = request.statistic
@@ -119,7 +118,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
             assert isinstance(law, DiscreteLaplace)
             delta = Fraction(guarantee.to_dict()["delta"])
             compared = ONE_CELL
-            if isinstance(statistic, TallyStatistic) and statistic.row_total is not None:
+            if statistic.row_total is not None:
                 compared = ComparedCells(statistic.places, statistic.row_total)
             cells = Discovery.of(
                 strategy, law, cut.steps, contribution, delta, rows=most, compared=compared
@@ -138,7 +137,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
     return Definition.from_details(details, statistic, guarantee, contribution, strategy)
 
 
-def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
+def planned_people(job: Job, steps: int | None) -> tuple[TallyStatistic, Contribution]:
     """Return the statistic of a new stream that protects people, and the bound on one person's
     contribution.
 
@@ -225,7 +224,7 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
     return compare_halfwidths(planned, bounds, last, level)
 
 
-def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
+def _as_wanted(statistic: TallyStatistic, most: int) -> tuple[TallyStatistic, Guarantee | None]:
     """Return a table's statistic with its accuracies as budget shares, and the guarantee they cost.
 
     Other statistics come back unchanged, with None. A user counts in at most ``most`` cells.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
@@ -42,7 +42,6 @@ from counton.run.definition import (
 from counton.state.unit_names import SpentUnit, protects_users, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
-from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring, StreamStrategy
 
 #: Default number of windows of a stream with revised windows.
@@ -66,7 +65,7 @@ class StreamRequest:
     """
 
     job: Job
-    statistic: Statistic
+    statistic: TallyStatistic
     parts: OwnColumns
     groups: GroupNames | None
     record: Mapping[str, Any]
@@ -100,13 +99,14 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     if declares is not None and job.groups.domain is None and job.times.time is not None:
         filled["domain"] = list(declares)
     job = job.having(**filled) if filled else job
-    if not is_tallied(statistic):
+    if statistic.ordered:
         raise InvalidInput(
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
         )
     refuse_other_kinds(job, kinds_of(job, statistic))
-    if getattr(statistic, "rank_digits", ()) and job.people.user is None:
+    statistic = cast("TallyStatistic", statistic)
+    if statistic.rank_digits and job.people.user is None:
         needs = f"{field('user')}, the column that names the user of a row"
         if rows_of_each_group(statistic) is None:
             needs += f", and {field('most')}, how many rows of one user count"
@@ -313,13 +313,13 @@ def check_discovery(job: Job, by: str | None) -> None:
         )
 
 
-def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
+def _by_group(statistic: TallyStatistic, groups: GroupNames, job: Job) -> TallyStatistic:
     """Apply a statistic to each of several groups: return the statistic of all groups."""
     if job.groups.unknown == "discover":
         from counton.statistics.average import undeclared_variant
 
         found = undeclared_variant(statistic)
-        if not found.additive and getattr(found, "row_total", None) is None:
+        if not found.additive and found.row_total is None:
             raise InvalidInput(
                 f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
                 f"private, but {statistic!r} takes it as public; list the groups "
@@ -363,7 +363,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
     return {"start": began, "timezone": zone, "steps": steps}
 
 
-def _most(job: Job, statistic: Statistic) -> int:
+def _most(job: Job, statistic: TallyStatistic) -> int:
     """Return the bound on a user's counted events, or groups."""
     people, by = job.people, job.groups.by
     if people.per is not None:
@@ -402,11 +402,11 @@ def check_period(per: str, timezone: str = "UTC") -> None:
         raise InvalidInput(f"{field('per', per)} is not the length of a period: {error}") from None
 
 
-def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
+def _form_of_release(job: Job, statistic: TallyStatistic, per: str | None, cut: Windows) -> str:
     """Return "totals", "windows", "both", or "periods" if users count anew in each."""
     inner = inner_of(statistic)
     if cut.lags:
-        ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
+        ranks = inner.counts_users or inner.counted_ranks
         if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
             # A window would count only the users whose first row is in it.
             longer = "for ever" if per is None else f"in each {per}"

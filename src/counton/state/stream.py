@@ -39,8 +39,6 @@ from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
 from counton.statistics.tally_statistic import (
-    TallyStatistic,
-    is_tallied,
     refuse_unreadable_cells,
 )
 from counton.strategies import StreamStrategy
@@ -186,7 +184,7 @@ class Stream(JournalReader, Closing):
                     "leave it out"
                 )
             statistic = _complete(statistic, strategy, guarantee)
-            if not is_tallied(statistic):
+            if statistic.ordered:
                 raise InvalidInput(
                     f"{statistic!r} takes events in their order, which no state keeps: count them "
                     "in memory, with counton.Running"
@@ -378,7 +376,7 @@ class Stream(JournalReader, Closing):
         """The sizes of the stream's exact sums so far. Secret."""
         taken, statistic = open_private(self._counter().totals_taken), self.statistic
         (smallest, most), whole = extremes(taken), 0.0
-        if isinstance(statistic, TallyStatistic) and taken.size:
+        if statistic is not None and taken.size:
             whole = float(statistic.total(taken[None])[0])
         return Private(Amounts(max(-smallest, most), whole))
 
@@ -512,10 +510,10 @@ class Stream(JournalReader, Closing):
             self._drawing = counter
             counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
-            if isinstance(tallied := self.statistic, TallyStatistic):
+            if (statistic := self.statistic) is not None:
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
-                refuse_unreadable_cells(tallied, counter.design, taken, windows)
+                refuse_unreadable_cells(statistic, counter.design, taken, windows)
             releases = counter.release_exact(grid)
             std = counter.std_of(releases) if len(grid) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]

@@ -42,9 +42,10 @@ from counton.base.exact_sums import refuse_overflow
 from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
+from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
 from counton.statistics.count import ClippedValues, Sum
-from counton.statistics.statistic import ErrorScale, Statistic
+from counton.statistics.statistic import ErrorScale
 from counton.statistics.tally_statistic import X
 
 _NAMES: tuple[str, ...] = ("mean", "sum", "count")
@@ -324,7 +325,7 @@ class SumBesideNumber(Average):
         return super().number_of(cells, "sum" if name is None else name)
 
 
-def undeclared_variant(statistic: Statistic) -> Statistic:
+def undeclared_variant(statistic: S) -> S | SumBesideNumber:
     """Return the variant that can be counted in groups whose names are not declared:
     `SumBesideNumber` for a `Sum`, any other statistic itself.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from counton.statistics.statistic import (
     says_cells,
 )
 from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
+
+#: A statistic of one kind or another.
+S = TypeVar("S", bound=Statistic)
 
 
 class GroupedReading(Reading):
@@ -148,7 +151,7 @@ class Grouped(TallyStatistic):
         return type(self)(inner, self.groups)
 
     @override
-    def for_people(self, most: int) -> Grouped:
+    def for_people(self, most: int) -> Self:
         return self.with_inner(self.inner.for_people(most))
 
     @override
@@ -156,7 +159,7 @@ class Grouped(TallyStatistic):
         return self.inner.norms_of_people(most)
 
     @override
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         return self.with_inner(self.inner.settle(guarantee, horizon))
 
     @override
@@ -238,12 +241,6 @@ class _ByGroup(Sums):
         return found.reshape(len(stops), *this.cells)
 
 
-def inner_of(statistic: Statistic) -> Statistic:
+def inner_of(statistic: S) -> S:
     """Return the statistic that is counted in each group, or the statistic itself."""
-    return statistic.inner if isinstance(statistic, Grouped) else statistic
-
-
-def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """Return the statistics that a report combines, by name; empty for others."""
-    found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
-    return found
+    return cast("S", statistic.inner) if isinstance(statistic, Grouped) else statistic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from typing_extensions import override
@@ -38,7 +38,7 @@ class _SumOfRows(TallyStatistic):
     finds = True
 
     @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
+    def by_groups(self, groups: Sequence[str]) -> Self:
         return self
 
     @override
@@ -226,7 +226,7 @@ class Sum(_SumOfRows, ClippedValues):
         return self.bounds.to_grid(parts[0])
 
 
-def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> Statistic:
+def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> TallyStatistic:
     """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
     has the bounds of a sum's values.
     """

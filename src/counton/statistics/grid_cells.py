@@ -236,7 +236,7 @@ class GridCells(TableStatistic):
     def parameters(self) -> dict[str, Any]:
         """The arguments that all kinds of tables of cells have."""
         grid = {} if self._measurement is None else {"grid": self._measurement.to_dict()}
-        return {**self._common(), **grid}
+        return {**self._parameters_of("counts", "neighbours", "unit"), **grid}
 
     def __repr__(self) -> str:
         cells = " x ".join(f"{name} {len(labels):,}" for name, labels in self.columns.items())

@@ -307,7 +307,7 @@ class Hierarchy(TableStatistic):
             given["targets"] = self.targets
         if self._measurement is not None:
             given["measurement"] = self._measurement.to_dict()
-        return {**given, **self._common()}
+        return {**given, **self._parameters_of("counts", "neighbours", "unit")}
 
     def __repr__(self) -> str:
         return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"
@@ -330,7 +330,10 @@ class Hierarchy(TableStatistic):
     @override
     def _with_measurement(self, measurement: TreeStrategy) -> Self:
         return type(self)(
-            self.tree, targets=self.targets, measurement=measurement, **self._common()
+            self.tree,
+            targets=self.targets,
+            measurement=measurement,
+            **self._parameters_of("counts", "neighbours", "unit"),
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:

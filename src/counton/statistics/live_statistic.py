@@ -39,7 +39,7 @@ from counton.statistics.event_steps import count_events, ends_of
 from counton.statistics.ranking import Ranking, ranking_of
 from counton.statistics.readings import Reading, Readings
 from counton.statistics.statistic import NamedCells, restore
-from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
+from counton.statistics.tally_statistic import refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import last_served_step
 
@@ -224,9 +224,8 @@ class Running:
             changes = self._take(events, stops)
             try:
                 if counter is not None:
-                    if is_tallied(self.statistic):
-                        taken = open_private(counter.totals_taken)
-                        refuse_unreadable_cells(self.statistic, self.design, taken, changes)
+                    taken = open_private(counter.totals_taken)
+                    refuse_unreadable_cells(self.statistic, self.design, taken, changes)
                     releases = counter.release_exact(changes)
                 readings = Readings(
                     self.statistic, steps, releases, self._read if counter is None else None
@@ -427,13 +426,8 @@ def counter_of(
         contribution=contribution,
         shape=shape,
         counters=counters,
-        statistic=_entry_of(statistic, batched=batched),
+        statistic={**statistic_to_dict(statistic), "batched": batched},
     )
-
-
-def _entry_of(statistic: Statistic, *, batched: bool) -> dict[str, Any]:
-    """Return a statistic's entry in the design, from which the noise is derived."""
-    return {**statistic_to_dict(statistic), "batched": batched}
 
 
 def _design_on_demand(
@@ -452,7 +446,7 @@ def _design_on_demand(
         )
     shape = check_shape(statistic.cells)
     contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
-    said = _entry_of(statistic, batched=batched)
+    said = {**statistic_to_dict(statistic), "batched": batched}
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
     check_addresses(strategy, shape)
     return design

@@ -60,10 +60,6 @@ class TableStatistic(TallyStatistic):
     def _with_measurement(self, measurement: Any) -> Self:
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
-    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """Return a copy with the best measurement for this kind of noise."""
-        return self._with_measurement(self._choose(norm, horizon))
-
     @override
     def allows(self, other: Statistic) -> bool:
         if self._measurement is not None or not isinstance(other, type(self)):
@@ -95,19 +91,20 @@ class TableStatistic(TallyStatistic):
         """
         if self._measurement is not None:
             return self
-        if isinstance(guarantee, (PureDP, ExpiringDP)):
-            return self._best(1, horizon)
-        from counton.statistics.statistic_plan import plan_statistic
-
+        norms: tuple[Norm, ...] = (1,) if isinstance(guarantee, (PureDP, ExpiringDP)) else (2,)
         large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
-        if not (isinstance(guarantee, ApproxDP) or large) or horizon is None:
-            return self._best(2, horizon)
+        if horizon is not None and (large or isinstance(guarantee, ApproxDP)):
+            norms = (2, 1)
+        found = [self._with_measurement(self._choose(norm, horizon)) for norm in norms]
+        if len(found) == 1:
+            return found[0]
+        from counton.statistics.statistic_plan import plan_statistic
 
         def error(this: Self) -> float:
             one = plan_statistic(this, horizon, guarantee).best.errors.mean_std / this.error_of.mean
             return one * this.criterion
 
-        return min((self._best(2, horizon), self._best(1, horizon)), key=error)
+        return min(found, key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
         """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
@@ -115,9 +112,6 @@ class TableStatistic(TallyStatistic):
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
-
-    def _common(self) -> dict[str, Any]:
-        return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
         """Return the bound of a unit that changes the measured cells by ``moved`` in one step."""

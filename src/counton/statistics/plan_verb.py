@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.frame.options import known_arguments
 from counton.privacy.guarantees import one_guarantee
-from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
@@ -140,7 +139,7 @@ def plan(
                 f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
             )
         # For a statistic that adds up rows, the number of rows of a user may be stated.
-        if contribution is not None and not is_tallied(of):
+        if contribution is not None and of.ordered:
             raise InvalidInput("the statistic decides contribution itself: leave contribution out")
         if shape != ():
             raise InvalidInput("the statistic decides shape itself: leave shape out")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counton.numbers.design import Design
 from counton.numbers.releases import StepRelease
 from counton.numbers.table_request import TableRequest
-from counton.statistics.by_group import Grouped, members_of
+from counton.statistics.by_group import Grouped
 from counton.statistics.readings import Reading, read_release
 from counton.statistics.tally_statistic import TallyStatistic
 
@@ -55,7 +55,7 @@ def planned_halfwidths(
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
     """
-    if members_of(statistic):
+    if statistic.statistics:
         report, of_all = cast("Any", statistic), dict[str, float]()
         for name, one in report.statistics.items():
             known = one.known_beforehand

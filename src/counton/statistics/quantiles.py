@@ -322,7 +322,7 @@ class Quantiles(TableStatistic):
             **shares,
             **({} if line is None else {"line": line}),
         }
-        return {**stated, **self._common()}
+        return {**stated, **self._parameters_of("counts", "neighbours", "unit")}
 
     def __repr__(self) -> str:
         where = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"

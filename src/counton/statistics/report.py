@@ -265,6 +265,8 @@ class Report(TallyStatistic):
         self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
+        numbers = tuple(part.name for part in self.parts if part.kind != "label")
+        self.own_columns = OwnColumns(self.column_names, numbers)
         self._base = 0 if self.parts else 1  # a row without columns has code 1
         ranked = any(one.counted_ranks for one in self.statistics.values())
         if not self.parts and not ranked:
@@ -310,16 +312,6 @@ class Report(TallyStatistic):
             shares=wanted[SHARE],
             size=stated.size,
         )
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        return cls.from_spec(stated).own_columns
-
-    @property
-    def own_columns(self) -> OwnColumns:
-        numbers = [part.name for part in self.parts if part.kind != "label"]
-        return OwnColumns(self.column_names, tuple(numbers))
 
     @property
     @override
@@ -518,7 +510,7 @@ class Report(TallyStatistic):
                 )
 
     @override
-    def for_people(self, most: int) -> Report:
+    def for_people(self, most: int) -> Self:
         """Return a copy for ``most`` rows of each person.
 
         Raises:
@@ -533,10 +525,10 @@ class Report(TallyStatistic):
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
-    def with_parameters(self, **changes: Any) -> Report:
-        return Report(**{**self.parameters, **changes})
+    def with_parameters(self, **changes: Any) -> Self:
+        return type(self)(**{**self.parameters, **changes})
 
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with weights, and with statistics, chosen for the guarantee.
 
         Raises:
@@ -546,7 +538,7 @@ class Report(TallyStatistic):
             return self
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self.with_parameters(statistics=inner)
-        found: Report = with_weights(settled, guarantee, horizon)
+        found: Self = with_weights(settled, guarantee, horizon)
         return found
 
     @override

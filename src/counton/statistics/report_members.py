@@ -16,7 +16,7 @@ from counton.base.exact import check_integer, exact, quote
 from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.frame.options import MissingOptions, Statement, check_value, split_names
 from counton.privacy import Contribution
-from counton.statistics.by_group import Grouped, inner_of, members_of
+from counton.statistics.by_group import Grouped, inner_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.count import DistinctUsers
 from counton.statistics.distinct import Distinct
@@ -169,7 +169,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     if one.counts_units:
         raise unfit(name, called, "counts a row more than once")
     one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row has one rank
-    if not one_by_one or members_of(one):
+    if not one_by_one or one.statistics:
         raise unfit(name, called, "has rows that change several steps, or is itself a report")
     return one
 

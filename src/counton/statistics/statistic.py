@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,6 +176,9 @@ class Statistic(ABC):
         known_beforehand: numbers whose half-widths are known before data; None: all.
         declares: the declared groups, if they are its cells.
         domain: the public set of nodes, labels or a tree.
+        statistics: those that a report combines, by name.
+        own_columns: the columns that it reads, if it names them itself.
+        ordered: True if the order of events matters; False: cells are sums of rows in any order.
     """
 
     keyword: str = ""
@@ -207,6 +210,9 @@ class Statistic(ABC):
     known_beforehand: tuple[str, ...] | None = None
     declares: tuple[str, ...] | None = None
     domain: Any = None
+    ordered: bool = True
+    statistics: Mapping[str, Any] = {}
+    own_columns: OwnColumns | None = None
     _stated: bool = False
 
     @classmethod
@@ -352,14 +358,14 @@ class Statistic(ABC):
         """
         return " ".join(str(one) for one in names.values() if one is not None) or "all"
 
-    def by_groups(self, groups: Sequence[str]) -> Statistic | None:
+    def by_groups(self, groups: Sequence[str]) -> Self | None:
         """Return the statistic with one cell for each given group.
 
         None: `counton.statistics.by_group.Grouped` makes a copy for each.
         """
         return None
 
-    def for_people(self, most: int) -> Statistic:
+    def for_people(self, most: int) -> Self:
         """Return a copy for at most ``most`` rows of each person, if it has to know; or itself."""
         return self
 
@@ -370,7 +376,7 @@ class Statistic(ABC):
         """
         return None
 
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with parameters chosen for the guarantee, or the statistic itself.
 
         All code that begins a stream must call this first. Without an end ``horizon`` is None.
@@ -380,6 +386,18 @@ class Statistic(ABC):
     def allows(self, other: Statistic) -> bool:
         """Return True if ``other`` is equal but for parameters that `settle` chooses."""
         return self == other
+
+    def most_counted(self, first: float, last: float) -> float:
+        """Return the total of all sums up to which published numbers are exact in float64.
+
+        It is infinite unless fractions of 1 are published. ``first`` and ``last`` are a cell's
+        standard deviations at the first and last step.
+        """
+        return math.inf
+
+    def total(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the total of all sums by step, from exact cells; with groups the largest."""
+        return np.zeros(len(cells))
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,6 @@ class TallyStatistic(Statistic):
 
     Attributes:
         places: number of sums over rows.
-        ordered: True if the order of rows matters, although cells are sums.
         parts: the values of an event.
         counts_rows: True if every row changes one sum by 1.
         asks: its numbers, if they are only the "count", "sum" and "mean" of one column, so that
@@ -83,7 +82,7 @@ class TallyStatistic(Statistic):
             groups are found; None: it depends on the row.
     """
 
-    ordered: bool = False
+    ordered = False
     places: int
     parts: tuple[Part, ...] = ()
     counts_rows: bool = False
@@ -177,18 +176,6 @@ class TallyStatistic(Statistic):
         """Return the cells of evenly spread rows, to plan half-widths before there are data."""
         return None
 
-    def most_counted(self, first: float, last: float) -> float:
-        """Return the total of all sums up to which published numbers are exact in float64.
-
-        It is infinite unless fractions of 1 are published. ``first`` and ``last`` are a cell's
-        standard deviations at the first and last step.
-        """
-        return math.inf
-
-    def total(self, cells: Integers) -> Floats:
-        """Return the total of all sums by step, from exact cells; with groups the largest."""
-        return np.zeros(len(cells))
-
     @override
     def begin(self) -> Exact:
         return Sums(self)
@@ -270,16 +257,14 @@ class Sums(Exact):
     def load(self, saved: bytes) -> None: ...
 
 
-def most_readable(
-    statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
-) -> float:
+def most_readable(statistic: Statistic, strategy: StreamStrategy, law: NoiseDistribution) -> float:
     """Return the largest total up to which releases are exact in float64."""
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 
 
 def refuse_unreadable(
-    statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
+    statistic: Statistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
 ) -> None:
     """Raise `SumOverflow` for a total, ``whole``, with which releases would not be exact."""
     if whole <= statistic.most_counted(0.0, 0.0):
@@ -296,7 +281,7 @@ def refuse_unreadable(
 
 
 def refuse_unreadable_cells(
-    statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
+    statistic: Statistic, terms: Design, taken: Integers, changes: Integers
 ) -> None:
     """Raise `SumOverflow` if the next steps' changes make releases inexact.
 
@@ -309,8 +294,3 @@ def refuse_unreadable_cells(
     if terms.strategy.facts.workload == "totals":
         whole = float(statistic.total(taken[None])[0] + added.sum())
     refuse_unreadable(statistic, terms.strategy, terms.law, whole)
-
-
-def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:
-    """Return whether cells are sums of rows in any order."""
-    return isinstance(statistic, TallyStatistic) and not statistic.ordered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from counton.numbers.formulas import Estimate, TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
+from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
@@ -202,7 +203,7 @@ class TopK(TallyStatistic):
         place_of_name(self, name)
 
     @override
-    def by_groups(self, groups: Sequence[str]) -> TopK:
+    def by_groups(self, groups: Sequence[str]) -> Self:
         return type(self)(**{**self.parameters, "groups": groups})
 
     @override
@@ -272,8 +273,8 @@ class _Sets(Sums):
         return np.array(found, np.int64).reshape(len(stops), this.places)
 
 
-def with_top(statistic: Statistic, top: int) -> Statistic:
+def with_top(statistic: S, top: int) -> S:
     """Return a copy that shows ``top`` groups; one that shows all is unchanged."""
     if not isinstance(statistic, TopK):
         return statistic
-    return type(statistic)(**{**statistic.parameters, "k": top})
+    return cast("S", type(statistic)(**{**statistic.parameters, "k": top}))

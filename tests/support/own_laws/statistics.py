@@ -25,7 +25,6 @@ from counton.numbers import StepRelease
 from counton.statistics.by_group import inner_of
 from counton.statistics.readings import read_release
 from counton.statistics.statistic import NamedCells, Statistic, shape_of
-from counton.statistics.tally_statistic import is_tallied
 
 #: Least ratio of the half-width that a result shows to the half-width by its formula.
 _AS_WIDE = 0.7
@@ -49,7 +48,7 @@ def check_statistic(
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
         one: Any = statistic.settle(promise, len(batches))
         _check_texts(one)
-        if is_tallied(one) and inner_of(one) is not one:
+        if not one.ordered and inner_of(one) is not one:
             _each_group(one, batches, cell_changes(one, batches))
     settled = statistic.settle(PureDP(1), len(batches))
     if not settled.on_demand:
