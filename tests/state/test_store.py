@@ -46,6 +46,12 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
     assert [entry["name"] for entry in described["ledger"]] == ["a", "b", "c"]
 
 
+def test_an_unknown_stream_is_refused(state: str, key: Key) -> None:
+    create(state, "a", PureDP(1), key)
+    with Store(state) as store, pytest.raises(StateError, match=r"no stream 'b'; it has 'a'"):
+        store.arrivals("b")
+
+
 def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(0.5), key)
     create(state, "b", ZCDP(0.25), key)

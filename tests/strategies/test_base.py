@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -122,6 +123,20 @@ def test_identity_is_type_and_parameters() -> None:
     assert Binary(100) != HonakerOnline(100)
     assert len({Binary(7), Binary(7), Binary(8)}) == 2
     assert repr(KAry(100, 5)) == "KAry(horizon=100, arity=5, subtraction=True)"
+
+
+def test_parameters_are_those_of_a_constructor_that_a_decorator_adds() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Own(Binary):
+        horizon: int
+        factor: int
+
+        def __post_init__(self) -> None:
+            super().__init__(self.horizon)
+
+    made = object.__new__(Own)
+    made.__dict__.update(horizon=7, factor=3)
+    assert made.parameters == {"horizon": 7, "factor": 3}  # all are in the noise's address
 
 
 def test_windows_are_checked() -> None:

@@ -99,7 +99,10 @@ class Store(Closing):
         """Return how many rows came, and how many after their window's release. Operator only."""
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
-            return Private(Arrivals(*connection.first(said, name=name)))
+            row = connection.first(said, name=name)
+            if row is None:
+                raise records.no_such_stream(connection, self.database, name)
+            return Private(Arrivals(*row))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);

@@ -32,6 +32,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -141,6 +142,11 @@ class NoiseView(NamedTuple):
     run: Callable[[int, range], Integers]
 
 
+@cache  # not when a class is made: a decorator such as dataclass may add its constructor later
+def _arguments(made: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(made).parameters)
+
+
 class Strategy(ABC):
     """A measurement matrix C for the steps of a stream or a training run, or the cells of a table.
 
@@ -152,7 +158,6 @@ class Strategy(ABC):
 
     sources: tuple[str, ...] = ()
     saved_name: ClassVar[str]
-    _arguments: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -160,7 +165,6 @@ class Strategy(ABC):
             cls.saved_name = cls.__name__
         if "__init__" in vars(cls):
             setattr(cls, "__init__", explain_calls(vars(cls)["__init__"]))  # noqa: B010 - for mypy
-        cls._arguments = tuple(inspect.signature(cls).parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -168,7 +172,7 @@ class Strategy(ABC):
 
         The default are the attributes named like the constructor's arguments.
         """
-        values = {name: getattr(self, name) for name in self._arguments}
+        values = {name: getattr(self, name) for name in _arguments(type(self))}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
