@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 import counton
+from counton.base.errors import InvalidInput
 from counton.run import Job, run
 from counton.state import Store
 
@@ -39,8 +41,12 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     released(state, "count", **NEW)
     first = released(state, "sum", value="paid", **BOUNDS, **NEW)
+    released(state, "sum", value="tax", name="mine", **BOUNDS, **NEW)
     assert released(state, "sum", until="2024-03-04")[:2] == first
-    assert names(state) == ("count", "sum_of_paid")
+    assert names(state) == ("count", "mine", "sum_of_paid")
+    released(state, "sum", value="tax", **BOUNDS, **NEW)
+    with pytest.raises(InvalidInput, match="value"):  # of two sums it is neither
+        released(state, "sum", until="2024-03-05")
 
 
 def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> None:

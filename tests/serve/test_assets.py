@@ -1,4 +1,4 @@
-"""Files of the page: whole, compressed, kept by browsers, and nothing from elsewhere in them."""
+"""Files of the page: whole, asked for again, and nothing from elsewhere in them."""
 
 import hashlib
 import re
@@ -52,6 +52,8 @@ def test_all_that_the_page_names_is_there(client: Client) -> None:
         answer = client.get(f"/{address}")
         assert answer.status_code == 200
         assert answer.headers["cache-control"] == page.headers["cache-control"] == "no-cache"
+        (file,) = FILES.parent.glob(f"*/{address.removeprefix('page/')}")
+        assert answer.content == file.read_bytes()
 
 
 def test_modules_import_what_is_there() -> None:
