@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from programs import run_program
 from typer.testing import CliRunner
 
 from counton import PureDP, release
@@ -141,12 +141,9 @@ def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
     words = f"{STREAM} --by page --domain".split()
     files = ["--state", "s.db", "--plot", "c.png"]
     program = "from counton.cli.__main__ import main; main()"
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", program, "count", "visits.csv", *words, "home,店舗 ☂", *files],
         env={**os.environ, "HOME": home, "MPLCONFIGDIR": home, "XDG_CACHE_HOME": home},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

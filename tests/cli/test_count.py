@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from programs import run_program
 from witnesses import witness_file
 
 from counton.base.errors import StateError
@@ -481,12 +482,9 @@ def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
 
 def test_python_m_counton_reads_standard_input(place: Any) -> None:
     events = Path(place.write("e.csv", EVENTS))
-    done = subprocess.run(
+    done = run_program(
         [*MODULE, "count", "-", *place.new(epsilon="1", until="newest"), "--json"],
         input=events.read_text(),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["released"] == 3

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from forked_commands import forked_counton
+from programs import run_program
 
 ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
 NEW = [
@@ -102,7 +103,5 @@ def test_nobody_is_asked_who_said_yes_who_runs_jobs_or_who_sits_at_no_terminal(
     code, screen = on_a_terminal(folder, ["run", "nightly.toml", "--until", "2024-03-03"], "")
     assert (code, "[y/N]" in screen) == (0, False)
     command = [sys.executable, "-m", "counton.cli", *NEW, "--name", "more"]
-    done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    done = run_program(command, cwd=folder, stdin=subprocess.DEVNULL)
     assert (done.returncode, "[y/N]" in done.stdout + done.stderr) == (0, False)

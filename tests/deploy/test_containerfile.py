@@ -3,11 +3,11 @@
 import fnmatch
 import json
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
 from containerfile import Instruction, stages
+from programs import run_program
 
 from tools import lock
 
@@ -25,9 +25,7 @@ def only(stage: list[Instruction], word: str) -> str:
 
 
 def tracked() -> list[str]:
-    return subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    return run_program(["git", "ls-files"], cwd=ROOT, check=True).stdout.splitlines()
 
 
 def sent(names: list[str]) -> list[str]:

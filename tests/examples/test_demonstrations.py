@@ -1,12 +1,12 @@
 """The demonstrations: what they print are commands, and the commands release what they say."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from programs import run_program
 
 from counton.cli.command_options import command_line
 from examples.__main__ import main
@@ -17,9 +17,7 @@ from examples.departures import options_for
 def demo(tmp_path: Path) -> list[Any]:
     folder, root = tmp_path / "demo", Path(__file__).parents[2]
     call = [sys.executable, "-m", "examples", "--departures", "--folder", str(folder)]
-    runs = [
-        subprocess.run(call, cwd=root, capture_output=True, text=True, check=True) for _ in range(2)
-    ]
+    runs = [run_program(call, cwd=root, check=True) for _ in range(2)]
     return [folder, *runs]
 
 

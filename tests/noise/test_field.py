@@ -2,7 +2,6 @@
 
 import math
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import run_program
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import NoiseAddressError
@@ -120,9 +120,7 @@ def test_the_same_bits_without_wide_vector_instructions() -> None:
     def digest(disabled: str) -> str:
         environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled}
         run = [sys.executable, "-W", "ignore", "-c", program]
-        return subprocess.run(
-            run, env=environment, capture_output=True, text=True, check=True
-        ).stdout
+        return run_program(run, env=environment, check=True).stdout
 
     wide = " ".join(name for name in __cpu_dispatch__ if "AVX512" in name or name == "X86_V4")
     assert digest(wide) == digest("")

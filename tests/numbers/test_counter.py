@@ -3,7 +3,6 @@
 import copy
 import math
 import pickle
-import subprocess
 import sys
 import time
 from collections import deque
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keys import chosen_key
+from programs import run_program
 
 from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian
@@ -535,9 +535,7 @@ if os.fork() == 0:
 os.wait()
 print(counter.release(1).step)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_program([sys.executable, "-c", program], check=True)
     assert done.stdout.split() == ["StreamConflict", "True"] * 2 + ["2"]
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 import counton
 from counton.cli.exits import AGAIN, ExitCode
@@ -69,9 +70,7 @@ class Program:
 
     def __call__(self, *days: str) -> list[str]:
         """Run these days in turn, and return how each of them ended."""
-        done = subprocess.run(
-            self.command(*days), env=self.env, capture_output=True, text=True, check=False
-        )
+        done = run_program(self.command(*days), env=self.env)
         ended = [line.split() for line in done.stdout.splitlines()]
         found = {line[1]: line[0] for line in ended if line[:1] in (["done"], ["failed"])}
         assert [*found] == [*dict.fromkeys(days)], done.stderr
@@ -157,7 +156,7 @@ def test_days_in_any_order_are_released_once(program: Program) -> None:
     assert program(days[0]) == ["done"]  # once more, by hand: there is nothing left to do
     assert program.steps() == 30
     ledger = [sys.executable, "-m", "counton", "ledger", str(program.folder / "nightly.db")]
-    told = subprocess.run(ledger, env=program.env, check=True, capture_output=True, text=True)
+    told = run_program(ledger, env=program.env, check=True)
     assert "epsilon = 1" in told.stdout
 
 
@@ -216,12 +215,8 @@ def test_a_task_in_bash_fails_after_what_may_pass_and_else_tells_the_code(
     again = " ".join(str(int(one)) for one in AGAIN)
     env = {"JOBS": "j.toml", "LOG": str(tmp_path / "log"), "AGAIN": again}
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", re.sub(r"\{\{.*?\}\}", "2024-03-02", str(said))],
-        env=env | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_program(
+        ["bash", "-c", re.sub(r"\{\{.*?\}\}", "2024-03-02", str(said))], env=env | {"PATH": path}
     )
     told = (int(code), "") if code in AGAIN else (0, f"{int(code)}\n")
     assert (done.returncode, done.stdout) == told

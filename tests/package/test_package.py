@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -16,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from programs import run_program
 
 ROOT = Path(__file__).parents[2]
 TOOLS = os.environ.get("COUNTON_PACKAGE_TOOLS")
@@ -50,9 +50,7 @@ def project() -> dict[str, Any]:
 
 def sources() -> set[str]:
     """Files of the library that git tracks, as they are called where it is installed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "src/counton"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    listed = run_program(["git", "ls-files", "src/counton"], cwd=ROOT, check=True).stdout
     return {name.removeprefix("src/") for name in listed.splitlines()}
 
 
@@ -64,14 +62,7 @@ def call(*words: str | Path, home: Path, **more: str) -> str:
         if not name.startswith(("PYTHON", "PYTEST", "VIRTUAL_ENV", "XDG_", "COUNTON_"))
     }
     environment |= {"HOME": str(home), "COLUMNS": "100", **more}
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program([str(word) for word in words], cwd=home, env=environment)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 

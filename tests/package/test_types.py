@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 ROOT = Path(__file__).parents[2]
 TOOLS = os.environ.get("COUNTON_PACKAGE_TOOLS")
@@ -27,13 +27,10 @@ pytestmark = [
 def complaints(folder: Path) -> str:
     """What pyright says of a folder of programs, of which it knows the interpreter alone."""
     (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    done = subprocess.run(
+    done = run_program(
         [str((ROOT / str(TOOLS) / "pyright").absolute()), "--pythonpath", sys.executable],
         cwd=folder,
         env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout.strip().endswith("informations"), done.stdout + done.stderr

@@ -1,12 +1,12 @@
 """The code of other libraries on the page that compares runs where they are installed."""
 
 import re
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 PAGE = (Path(__file__).parents[2] / "docs" / "beside.md").read_text("utf-8")
 FENCE = re.compile(r"^( *)```py\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -32,7 +32,5 @@ def test_code_of_another_library_does_what_the_page_says(number: int) -> None:
         if f"{peer}." in program and find_spec(peer) is None:
             pytest.skip(f"{peer} is not installed")
     assert "assert " in program
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-W", "ignore", "-c", program])
     assert done.returncode == 0, done.stderr

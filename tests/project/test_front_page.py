@@ -12,6 +12,7 @@ import pytest
 from one_interpreter import printed_by_each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from programs import run_program
 
 from counton import PureDP, plan
 from papers.less_noise.numbers import PUBLISHED, least_squares_tree
@@ -59,9 +60,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert program is not None
     (folder / "examples").symlink_to(ROOT / "examples")
-    done = subprocess.run(
-        [sys.executable, "-c", program[1]], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-c", program[1]], cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from forked_commands import forked_python
 from parsed_source import parsed
+from programs import run_program
 
 import counton
 
@@ -21,9 +21,7 @@ HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", 
 def loaded_by(program: str) -> set[str]:
     """Top-level packages in a fresh interpreter after ``program`` has run."""
     report = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}\n{report}"], capture_output=True, text=True, check=True
-    )
+    done = run_program([sys.executable, "-c", f"{program}\n{report}"], check=True)
     return set(done.stdout.splitlines()[-1].split())
 
 
@@ -86,7 +84,7 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     report = "print(*sorted({'.'.join(name.split('.')[:3]) for name in sys.modules}))"
     for night in range(2):
         asked = [sys.executable, "-c", f"{program}\n{report}"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        done = run_program(asked, check=True)
         loaded = {*done.stdout.splitlines()[-1].split()}
         assert ("counton.planning" in loaded) == (night == 0)
     assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
@@ -131,7 +129,7 @@ for package in (counton, *loaded):
     for name in getattr(package, "__all__", ()):
         assert not isinstance(getattr(package, name), types.ModuleType), (package.__name__, name)
 """
-    done = subprocess.run([forked_python(), "-c", program], capture_output=True, text=True)
+    done = run_program([forked_python(), "-c", program])
     assert done.returncode == 0, done.stderr
 
 
@@ -164,9 +162,7 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
         "    assert not end.code, end.code\n"
         "print(json.dumps(list(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_program([sys.executable, "-c", program], check=True)
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert not {"scipy", "dp_accounting", "matplotlib", "pandas"} & set(loaded)
     modules = [name for name in loaded if name.split(".")[0] == "counton"]

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 from counton.base.errors import CountonError, MissingExtra
 from counton.base.lazy import NEEDED, missing
@@ -27,12 +28,7 @@ TREE = (
 def run(program: str, *blocked: str) -> subprocess.CompletedProcess[str]:
     """A program in an interpreter which cannot import some packages."""
     block = "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
-    return subprocess.run(
-        [sys.executable, "-c", f"import sys\n{block}{program}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_program([sys.executable, "-c", f"import sys\n{block}{program}"])
 
 
 def remedy(extra: str) -> str:

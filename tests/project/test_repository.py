@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from programs import run_program
 
 from tools import lock, release
 
@@ -30,9 +31,7 @@ FORBIDDEN = re.compile(
 def files_of(root: Path) -> list[Path]:
     """Files that belong to the repository, and not what lies about in its folder."""
     if (root / ".git").exists():
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True
-        ).stdout
+        listed = run_program(["git", "ls-files", "-z"], cwd=root, check=True).stdout
         files = [root / name for name in listed.split("\0") if name]
     else:
         files = [*root.glob("*"), *(path for name in FOLDERS for path in (root / name).rglob("*"))]
@@ -183,21 +182,15 @@ def test_other_pythons_are_found_under_pyenv_and_by_the_launcher(tmp_path: Path)
         ("python3.98", f"testing with {elsewhere} in .venv-python3.98"),
         ("python3.97", "not run: python3.97 is not installed"),
     ):
-        done = subprocess.run(
-            ["make", "--no-print-directory", "test-python", f"PYTHONS={name}"],
-            cwd=ROOT,
-            env=told,
-            capture_output=True,
-            text=True,
+        done = run_program(
+            ["make", "--no-print-directory", "test-python", f"PYTHONS={name}"], cwd=ROOT, env=told
         )
         assert done.stdout.splitlines()[0] == said
         assert not (ROOT / f".venv-{name}").exists()
 
 
 def test_bare_make_lists_the_targets() -> None:
-    listed = subprocess.run(
-        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    listed = run_program(["make", "--no-print-directory"], cwd=ROOT, check=True).stdout
     for target in (
         "setup",
         "demo",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from parsed_source import parsed
+from programs import run_program
 
 SRC = Path(__file__).parents[2] / "src"
 #: By what it is for, modules with all below them.
@@ -115,11 +115,6 @@ def test_the_rest_counts_and_reads_back(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "e.csv").write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
         given.append((modules, str(folder)))
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(given)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = run_program([sys.executable, "-c", PROGRAM, json.dumps(given)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert all((Path(folder) / "out.parquet").exists() for _, folder in given)

@@ -14,7 +14,6 @@ import logging
 import operator
 import pickle
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -27,6 +26,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from observed_windows import observed_of
+from programs import run_program
 from telling import tells
 
 from counton import Counter, PureDP, Stream
@@ -421,13 +421,7 @@ def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
     right = len(lines)
     file = tmp_path / "faces.py"
     file.write_text("\n".join([*lines, ""]))
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--no-error-summary", str(file)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = run_program([sys.executable, "-m", "mypy", "--no-error-summary", str(file)], cwd=ROOT)
     wrong = {int(at) for at in re.findall(r"faces\.py:(\d+): error", done.stdout)}
     assert [what for at, what in places.items() if at not in wrong] == [], done.stdout
     assert right not in wrong, done.stdout

@@ -1,12 +1,12 @@
 """The recipe ``recipes/chart_of_groups.py`` draws tables of every kind from their file alone."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from programs import run_program
 
 from counton import PureDP, release
 
@@ -33,10 +33,8 @@ def test_a_file_is_drawn(what: Any, more: dict[str, Any], tmp_path: Path) -> Non
         what, ROWS, guarantee=PureDP(1), state=tmp_path / "s.db", out=tmp_path / "t.csv",
         unit="sale", **more,
     )  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")],
-        capture_output=True,
-        text=True,
+    done = run_program(
+        [sys.executable, str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")]
     )
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "t.svg").read_text()

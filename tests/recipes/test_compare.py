@@ -1,12 +1,12 @@
 """The recipe ``recipes/compare.py`` compares groups of a released file, for all pairs together."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from programs import run_program
 
 import counton
 from counton import PureDP, release
@@ -19,9 +19,7 @@ TIMES: dict[str, Any] = {
 
 
 def answered(*words: object) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, str(RECIPE), *map(str, words)], capture_output=True, text=True
-    )
+    done = run_program([sys.executable, str(RECIPE), *map(str, words)])
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

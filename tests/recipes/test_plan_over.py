@@ -1,8 +1,9 @@
 """The recipe ``recipes/plan_over.py`` compares strategies at several numbers of windows."""
 
-import subprocess
 import sys
 from pathlib import Path
+
+from programs import run_program
 
 from counton import plan
 
@@ -12,9 +13,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "plan_over.py"
 def test_errors_are_those_of_plans(tmp_path: Path) -> None:
     picture = tmp_path / "over.png"
     words = ["16", "300", "--rho", "0.5", "--strategies", "kary,smooth-paper", "--plot", picture]
-    done = subprocess.run(
-        [sys.executable, str(RECIPE), *map(str, words)], capture_output=True, text=True
-    )
+    done = run_program([sys.executable, str(RECIPE), *map(str, words)])
     assert done.returncode == 0, done.stderr
     head, *rows = (line.split() for line in done.stdout.splitlines())
     assert head == ["windows", "auto", "kary", "smooth-paper"]
@@ -28,6 +27,6 @@ def test_errors_are_those_of_plans(tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_known_is_refused() -> None:
     words = [sys.executable, str(RECIPE), "16", "--strategies", "smoth"]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = run_program(words)
     assert done.returncode != 0
     assert "smoth" in done.stderr

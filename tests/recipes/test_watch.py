@@ -1,7 +1,6 @@
 """The recipe ``recipes/watch.py``: alarms at the stated rate, and an exit code of their own."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from programs import run_program
 
 from counton import PureDP, release
 
@@ -52,9 +52,7 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) 
         domain=["home", "shop"], guarantee=PureDP(4), append="revise" in more,
         state=tmp_path / "visits.db", out=tmp_path / "visits.csv", **steps, **more,
     )  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, str(RECIPE), str(tmp_path / "visits.csv")], capture_output=True, text=True
-    )
+    done = run_program([sys.executable, str(RECIPE), str(tmp_path / "visits.csv")])
     refused = {"totals": "no windows of equal noise", "both": "share noise"}
     if (said := refused.get(more.get("release", ""))) is not None:
         assert (done.returncode, said in done.stderr) == (1, True), done.stderr

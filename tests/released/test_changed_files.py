@@ -16,6 +16,7 @@ import changed_files
 import polars as pl
 import pytest
 from forked_commands import forked_python
+from programs import run_program
 
 from counton import read, release
 from counton.base.errors import InvalidInput, StateError
@@ -79,9 +80,7 @@ def python(*arguments: object, part: int = 1) -> subprocess.CompletedProcess[str
     """`changed_files` in a process of its own, with little memory, or a part of it."""
     command = [forked_python(), changed_files.__file__, *map(str, arguments)]
     threads = {"POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0", "COUNTON_PART": str(part)}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **threads}
-    )
+    return run_program(command, env={**os.environ, **threads})
 
 
 def test_a_changed_file_answers_or_is_refused_by_its_name(folders: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ from databases import rows_in
 from forked_commands import forked_python
 from patience import HANGS
 from postgresql_server import Server
+from programs import run_program
 
 from counton.base.private import open_private
 from counton.noise import Key
@@ -68,10 +68,8 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
 ) -> None:
     mode, *states = mode_and_states
     kills = KILLS // 2 if mode in ("many", "revised") else KILLS
-    done = subprocess.run(
+    done = run_program(
         [forked_python(), WORKER, tmp_path, mode, str(kills), "2024", *states],
-        capture_output=True,
-        text=True,
         timeout=HANGS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

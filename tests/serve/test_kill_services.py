@@ -8,7 +8,6 @@ Rows that cannot be read are in the file of such rows, each once.
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from forked_commands import forked_python
 from patience import HANGS
+from programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +25,8 @@ SEED = os.environ.get("COUNTON_SEED", "2026")
 
 
 def killed(folder: Path, database: str) -> dict[str, Any]:
-    done = subprocess.run(
+    done = run_program(
         [forked_python(), WORKER, folder, database, str(KILLS), SEED],
-        capture_output=True,
-        text=True,
         timeout=HANGS + 30 * KILLS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from programs import run_program
 from spark_here import SETTINGS
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ CLIENT, SUPPORT = Path(__file__).with_name("connect_client.py"), Path(__file__).
 def test_tables_of_spark_connect_have_the_bits_of_one_machine(tmp_path: Path) -> None:
     """In a process of its own: one process has one kind of session."""
     path = os.pathsep.join([str(SUPPORT / "support"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, str(CLIENT), str(tmp_path)],
         env={
             **os.environ,
@@ -29,8 +29,5 @@ def test_tables_of_spark_connect_have_the_bits_of_one_machine(tmp_path: Path) ->
             "PYTHONPATH": path,
         },
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.stdout.splitlines()[-1:] == ["ended"], done.stderr[-3000:]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from databases import looked_into, rows_in
 from forked_commands import forked_python
 from patience import HANGS
+from programs import run_program
 
 from counton import Key, PureDP, Stream
 from counton.base.private import Private
@@ -25,10 +25,8 @@ WORKER = Path(__file__).with_name("killing.py")
 
 
 def run(mode: str, state: str | Path, key_file: Path, count: int) -> dict[str, Any]:
-    done = subprocess.run(
+    done = run_program(
         [forked_python(), WORKER, mode, state, key_file, str(count), "2024"],
-        capture_output=True,
-        text=True,
         timeout=HANGS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from forked_commands import forked_python
 from patience import HANGS
+from programs import run_program
 
 pytestmark = pytest.mark.slow
 #: Kills; at every event on request: COUNTON_KILLS=200 pytest tests/state/test_kill_tables.py.
@@ -17,10 +17,8 @@ KILLS = int(os.environ.get("COUNTON_KILLS", "8"))
 
 def test_killed_at_any_place_a_name_shows_one_table(tmp_path: Path) -> None:
     worker = Path(__file__).with_name("killing.py")
-    done = subprocess.run(
+    done = run_program(
         [forked_python(), worker, "tables", tmp_path, "none", str(KILLS), "2024"],
-        capture_output=True,
-        text=True,
         timeout=HANGS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -1,11 +1,11 @@
 """The examples of training run, and the page shows them as they are."""
 
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {"train_torch.py": "torch opacus", "train_jax.py": "jax optax"}
@@ -24,12 +24,7 @@ def test_an_example_runs(name: str) -> None:
     for package in EXAMPLES[name].split():
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed: make test-training")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(ROOT / "examples" / name)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program([sys.executable, "-W", "ignore", str(ROOT / "examples" / name)])
     assert done.returncode == 0, done.stderr
     assert "60" in done.stdout
     assert "rho = 0.5" in done.stdout
@@ -46,11 +41,7 @@ def test_the_demonstration_with_digits_runs(tmp_path: Path) -> None:
         "assert len(table) == 3 and all(0 <= row[0][1] <= 1 for row in table.values()), table\n"
         "digits.draw(table, Path(sys.argv[1]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "digits.png")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_program(
+        [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "digits.png")], cwd=ROOT
     )
     assert done.returncode == 0, done.stderr

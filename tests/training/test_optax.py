@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from keys import chosen_key
+from programs import run_program
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput
@@ -418,12 +418,9 @@ def test_any_number_of_devices_gives_the_same_bits() -> None:
     digests = set()
     for devices in (1, 2, 4):
         flags = f"--xla_force_host_platform_device_count={devices}"
-        done = subprocess.run(
+        done = run_program(
             [sys.executable, "-W", "ignore", "-c", SHARDED, str(devices)],
             env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == 0, done.stderr
         digests.add(done.stdout.strip().splitlines()[-1])
@@ -461,9 +458,7 @@ TrainingNoise.fresh_of = slow
 main(False)
 main(True)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-W", "ignore", "-c", program])
     assert (done.returncode, done.stdout) == (0, "queued\nqueued\n"), done.stderr
 
 

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from programs import run_program
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput, StateError
@@ -315,11 +315,9 @@ def test_every_processor_draws_the_noise_that_a_run_says() -> None:
     for settings in PROCESSORS:
         if settings.items() <= os.environ.items():
             continue  # this process has them
-        done = subprocess.run(
+        done = run_program(
             [sys.executable, "-c", HERE],
             input=said,
-            capture_output=True,
-            text=True,
             env={**os.environ, **IDLE, **settings, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import subprocess
 import sys
 from fractions import Fraction
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
+from programs import run_program
 
 from counton import Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
@@ -356,9 +356,7 @@ print(digest.hexdigest())
     def digest(**changed: str) -> str:
         environment = {**os.environ, **changed}
         run = [sys.executable, "-c", program]
-        return subprocess.run(
-            run, env=environment, capture_output=True, text=True, check=True
-        ).stdout
+        return run_program(run, env=environment, check=True).stdout
 
     usual = digest(OPENBLAS_NUM_THREADS="1")
     assert digest(OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2") == usual
