@@ -32,7 +32,7 @@ OTHER_WORDS = {
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }
 #: What is made of a statistic: a report is made of several.
-MADE_OF = {("released/release.py", "Report"), ("released/released_numbers.py", "Report")}
+MADE_OF = {("released/release.py", "Report")}
 #: Written from the catalogue by ``python -m tools.keywords``; a test holds the two together.
 WRITTEN = "job/keywords.py"
 #: Made of any statistic, for its groups.
