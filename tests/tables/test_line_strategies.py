@@ -144,6 +144,8 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
         (lambda: Queries(np.ma.array([[1.0, 2.0]], mask=[[False, True]])), "masked value"),
         (lambda: Dense(np.ma.array([[1, 2]], mask=[[True, False]]), "mine"), "masked value"),
         (lambda: Dense([[1.5]], "mine"), "matrix of integers"),  # type: ignore[arg-type]
+        (lambda: Nodes(2, (2,), (1, 1), 7), "is 7; give a text"),  # type: ignore[arg-type]
+        (lambda: Haar(2, (1, 1), "a\0"), "give a text"),
     ],
 )
 def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:
