@@ -105,7 +105,7 @@ DOOR = (
         ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
     ),
     Room(
-        ("tables/table_noise.py",),
+        ("tables/table_calibration.py",),
         "what a table measures moves by no more than its strategy says",
         ("tests/numbers/test_contingency.py", "tests/laws/test_tree_laws.py"),
     ),

@@ -26,7 +26,7 @@ from counton.planning.ranges_plan import CellsDesign
 from counton.strategies.strategy import NodeNoise
 from counton.tables import AllRanges, LineStrategy, Queries, RandomSubsets, TreeNodes, Workload
 from counton.tables import workload as named_workload
-from counton.tables.table_noise import fraction_bits
+from counton.tables.table_calibration import fraction_bits
 from papers.ranges.dyadic import Dyadic
 
 

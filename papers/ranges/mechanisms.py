@@ -14,7 +14,7 @@ from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.tables import Grid, LineStrategy, Queries, Workload, workload
 from counton.tables.line_catalogue import build, total_variance
-from counton.tables.table_noise import NORMS, sensitivity_of_cells
+from counton.tables.table_calibration import NORMS, sensitivity_of_cells
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import largest_errors
 from papers.simulation import Measured

@@ -8,7 +8,7 @@ import counton
 from counton.base.errors import SumOverflow
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.tables import Haar
-from counton.tables.table_noise import noise_kinds, rank_attempts, sensitivity_of_cells
+from counton.tables.table_calibration import noise_kinds, rank_attempts, sensitivity_of_cells
 
 
 def refuse(reason: str) -> Any:

@@ -20,7 +20,7 @@ OTHER_WORDS = {
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
     ("rows/tally.py", "count"),  # a kind of part
-    ("rows/window_marks.py", "count"),  # a kind of part
+    ("rows/row_reading.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
     ("job/kinds.py", "distinct"),  # an option of people
     ("job/jobfile.py", "report"),  # a section of a job file

@@ -387,7 +387,7 @@ from counton.base.columns import html
 from counton.base.errors import InvalidInput
 from counton.rows.sources import Source
 from counton.rows.remote_rows import Spread
-from counton.rows.window_marks import RowReading
+from counton.rows.row_reading import RowReading
 from counton.rows.tally import tally
 from counton.run.stream_end import End
 from counton.run.definition import Definition

@@ -21,9 +21,9 @@ from counton.frame.windows import Windows, microseconds
 from counton.rows import files
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.rows.files import EventFile, open_source
+from counton.rows.row_reading import Columns, RowReading
 from counton.rows.sources import Source
 from counton.rows.tally import Tally, tally
-from counton.rows.window_marks import Columns, RowReading
 from counton.statistics import Contingency
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)

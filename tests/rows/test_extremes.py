@@ -17,10 +17,10 @@ from counton.base.private import open_private
 from counton.frame.windows import Windows, moment
 from counton.rows.files import open_source
 from counton.rows.policies import Policies, Problem
+from counton.rows.row_reading import Columns, RowReading
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.timestamps import NO_TIME, UNREADABLE_TIME, moments
-from counton.rows.window_marks import Columns, RowReading
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4, "America/New_York")
 DAY = 19783  # 1 March 2024, in days since 1970

@@ -12,7 +12,7 @@ from adds import Grid
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
 from counton.rows.files import open_source
-from counton.rows.window_marks import Columns, RowReading, mark_rows
+from counton.rows.row_reading import Columns, RowReading, mark_rows
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
 DAY = "2024-03-01T00:10"

@@ -29,7 +29,7 @@ HOUR = 3_600_000_000
 
 def test_polars_has_numpy_before_two_of_its_threads_can_load_it_at_once() -> None:
     """It would fail where both meet their first array at the same moment."""
-    said = "from counton.rows.window_marks import _show_an_array; _show_an_array(); "
+    said = "from counton.rows.row_reading import _show_an_array; _show_an_array(); "
     said += "import polars.series.series as s; print('ndarray' in vars(s.np))"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]

@@ -20,7 +20,7 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of, own_facts_of
-from counton.rows.window_marks import label
+from counton.rows.row_reading import label
 from counton.run import Job, export, methods, publish, read, run, unordered_rows
 from counton.run.new_stream import define
 from counton.run.outputs import Outputs

@@ -46,7 +46,7 @@ def print_end(options: EndOptions) -> None:
 
 def print_mark(options: MarkOptions) -> None:
     """Put a note beside the numbers of a window, and print it."""
-    from counton.run.mark_windows import mark
+    from counton.run.window_notes import mark
 
     told: dict[str, Any] = {
         "name": options.name,

@@ -24,7 +24,7 @@ from counton.strategies import Norm
 from counton.tables import Grid, LineStrategy, Workload
 from counton.tables.grid import axis_bits
 from counton.tables.line_catalogue import NAMES, build, serves, total_variance
-from counton.tables.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
+from counton.tables.table_calibration import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 
 Asked = str | Workload | ArrayLike
 

@@ -13,9 +13,7 @@ from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread
-from counton.rows.sources import Rows, Source
-from counton.rows.timestamps import EPOCH_FORMATS, as_text, format_like
-from counton.rows.window_marks import (
+from counton.rows.row_reading import (
     Columns,
     RowReading,
     collect,
@@ -23,6 +21,8 @@ from counton.rows.window_marks import (
     parts_of_columns,
     row_number_name,
 )
+from counton.rows.sources import Rows, Source
+from counton.rows.timestamps import EPOCH_FORMATS, as_text, format_like
 
 _SHOWN = 5
 

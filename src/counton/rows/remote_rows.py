@@ -11,7 +11,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.rows.sources import EventFrame, Source
 
 if TYPE_CHECKING:
-    from counton.rows.window_marks import RowReading
+    from counton.rows.row_reading import RowReading
 
 
 class Spread(Source):
@@ -38,7 +38,7 @@ class Spread(Source):
 
         Only a source of which users' rows have to be chosen implements it. The next `cells` adds up
         all rows as they were read here, or raises an error. Columns are those of
-        `counton.rows.window_marks.mark_rows`: time, window, group (also as a position), value and
+        `counton.rows.row_reading.mark_rows`: time, window, group (also as a position), value and
         user.
         """
         raise NotImplementedError

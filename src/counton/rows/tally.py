@@ -21,8 +21,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import Rows, Source, unreadable_errors
-from counton.rows.window_marks import (
+from counton.rows.row_reading import (
     Adds,
     RowReading,
     by_row,
@@ -35,6 +34,7 @@ from counton.rows.window_marks import (
     unreadable_part,
     with_total,
 )
+from counton.rows.sources import Rows, Source, unreadable_errors
 
 #: Number of rows that are added up at a time if they are also kept in memory.
 ROWS_AT_A_TIME = 2**18

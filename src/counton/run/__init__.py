@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
     from counton.run.job_plan import planned_jobs as planned_jobs
-    from counton.run.mark_windows import mark as mark
     from counton.run.progress import Progress as Progress
     from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from counton.run.runs import read_rows as read_rows
     from counton.run.runs import run as run
     from counton.run.settlement import resolve as resolve
+    from counton.run.window_notes import mark as mark
 
 _load, __dir__, __all__ = attach(__name__, __file__)
 

@@ -45,8 +45,8 @@ from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.released.counting import ADDED
 from counton.released.periods import period_of
+from counton.rows.row_reading import by_row
 from counton.rows.tally import added_up
-from counton.rows.window_marks import by_row
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     HeldRows,

@@ -24,7 +24,7 @@ from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, BoundedBefore, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.released.marks import WindowMark
-from counton.rows.window_marks import Columns
+from counton.rows.row_reading import Columns
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.discovery import ROOM, cells_from_dict

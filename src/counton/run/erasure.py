@@ -33,7 +33,7 @@ from counton.base.errors import CountonError, InvalidInput, StateError, StreamCo
 from counton.base.private import Private, open_private
 from counton.frame.windows import LATE_DAYS, moment
 from counton.released.periods import period_of
-from counton.rows.window_marks import one_name
+from counton.rows.row_reading import one_name
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of
 from counton.run.definition import Definition
 from counton.state import Store, Stream

@@ -32,10 +32,10 @@ from counton.job.job import Job
 from counton.rows.bad_rows import change_error, unlisted_names
 from counton.rows.paths import are_several
 from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading, Unknown, collect, mark_rows
 from counton.rows.sources import Rows, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
-from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows
 from counton.run.changes import (
     Changes,
     Counts,

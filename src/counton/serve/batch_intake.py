@@ -19,9 +19,9 @@ from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds
 from counton.rows.bad_rows import texts_of
 from counton.rows.policies import MOST, Problem
+from counton.rows.row_reading import collect, mark_rows
 from counton.rows.sources import Source, no_column
 from counton.rows.tally import tally
-from counton.rows.window_marks import collect, mark_rows
 from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in

@@ -20,8 +20,8 @@ from counton.job.kinds import refuse_of_service
 from counton.job.stated_options import words_of_files
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import check_shown
+from counton.rows.row_reading import RowReading
 from counton.rows.sources import EventFrame, Rows, Source
-from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_of

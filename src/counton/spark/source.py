@@ -22,9 +22,9 @@ from counton.base.private import Private
 from counton.rows.bad_rows import change_error
 from counton.rows.policies import Policies
 from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading
 from counton.rows.sources import EventFrame, Rows
 from counton.rows.tally import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
-from counton.rows.window_marks import RowReading
 
 if TYPE_CHECKING:
     import pyarrow as pa

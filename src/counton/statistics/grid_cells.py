@@ -41,7 +41,7 @@ from counton.statistics.statistic import Events, distinct_names
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.line_strategy import rounded_sums
 from counton.tables.grid import Grid
-from counton.tables.table_noise import fraction_bits, sensitivity_of_cells
+from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
 
 #: Largest number of cells. An index and a count of up to 2^32 then fit into one integer.
 _MOST_CELLS = 2**26

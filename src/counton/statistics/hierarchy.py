@@ -38,7 +38,7 @@ from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import HierarchyLaw, Tree, TreeStrategy
-from counton.tables.table_noise import fraction_bits, sensitivity_of_cells
+from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
 from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
 

@@ -20,7 +20,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import Norm
-from counton.tables.table_noise import LARGEST_MEASUREMENT
+from counton.tables.table_calibration import LARGEST_MEASUREMENT
 
 #: Largest number of times that one event counts.
 _MOST_COUNTED = 2**32

@@ -62,7 +62,7 @@ from counton.statistics.report_members import (
 )
 from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
-from counton.tables.table_noise import LARGEST_MEASUREMENT
+from counton.tables.table_calibration import LARGEST_MEASUREMENT
 
 
 class ReportReading(Reading):
