@@ -10,8 +10,7 @@ import pytest
 
 from counton.cli.exits import AGAIN, ExitCode
 from counton.job.jobfile import load
-from counton.serve.server import KEPT
-from counton.serve.settings import Settings
+from counton.serve.server import _READERS, KEPT
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 
@@ -59,7 +58,7 @@ def test_what_serves_is_one_process_that_starts_with_the_machine() -> None:
     (command,) = service["Service"]["ExecStart"]
     assert command.endswith("counton serve /etc/counton/service.toml --listen 127.0.0.1:8080")
     assert service["Install"]["WantedBy"] == ["multi-user.target"]
-    assert int(service["Service"]["LimitNOFILE"][0]) >= Settings().readers + KEPT
+    assert int(service["Service"]["LimitNOFILE"][0]) >= _READERS + KEPT
     assert "Type" not in service["Service"]  # it runs until it is told to end
 
 
