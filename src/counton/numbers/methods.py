@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
@@ -14,9 +13,6 @@ from counton.numbers.strategy_words import constants_in_words
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 from counton.strategies import Independent, KAry, StreamStrategy
-
-if TYPE_CHECKING:
-    pass
 
 
 def methods(

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from counton.base import strategy_names as names
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
-
-if TYPE_CHECKING:
-    pass
 
 
 def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -36,9 +36,6 @@ from counton.statistics import Grouped
 from counton.statistics.by_group import inner_of
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
-
-if TYPE_CHECKING:
-    pass
 
 #: Number of steps to plan if a stream has no last one and no number is stated.
 _AROUND = 1000
