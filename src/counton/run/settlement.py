@@ -9,16 +9,18 @@ last job's policies and outputs, and its selection of the statistic's numbers to
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
 from counton.base.private import Private
 from counton.frame.groups import GroupNames
-from counton.frame.options import split_names
+from counton.frame.options import check_text, split_names
 from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
 from counton.job.job import NEWEST, Job, usual_name
@@ -31,9 +33,12 @@ from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_rows
 from counton.rows.paths import (
     CsvForm,
+    event_paths,
     is_database,
+    is_file,
     moments_named,
     names_tell_format,
+    refuse_among_events,
 )
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
@@ -49,6 +54,7 @@ from counton.run.progress import Progress, silent
 from counton.run.stream_request import check_discovery, check_words, growth_of, stated_guarantee
 from counton.state import Store
 from counton.state.database import Closing
+from counton.state.keys import state_files
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
@@ -179,9 +185,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         refuse_other(job, definition)
     refuse_unproven(job, definition)
     if any(map(job.states, ("out", "plot", "bad_rows"))):
-        from counton.run.written_files import check_outputs
-
-        check_outputs(job)
+        _check_outputs(job)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
@@ -515,3 +519,28 @@ def _in_words(value: object) -> str:
     if isinstance(value, GroupNames):
         return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
     return str(value)
+
+
+def _check_outputs(job: Job) -> None:
+    """Refuse files of a job that cannot be written, or that would replace another file of the run:
+    no run may read what another writes or sets aside.
+    """
+    from counton.run.written_files import PICTURES, check_output
+
+    read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)]
+    kept += state_files(job.keeping.state, job.keeping.key)
+    aside = job.format.policies().quarantine
+    if isinstance(job.events, Source) and job.events.accepted:
+        aside = None
+    for name, given, formats in (
+        ("bad_rows", aside, (".csv",)),
+        ("out", job.output.out, None),
+        ("plot", job.output.plot, PICTURES),
+    ):
+        if given is not None:
+            check_text(name, str(given))
+            check_output(Path(given), formats, inputs=kept)
+            kept.append(Path(given))
+            refuse_among_events(job.events, Path(given))

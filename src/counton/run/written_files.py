@@ -16,45 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.options import check_text
 from counton.released.release import Release
 from counton.released.release_facts import ATTRS, TABLES, facts_of
 from counton.released.released_numbers import ReleasedNumbers
-from counton.rows.paths import event_paths, is_file, refuse_among_events
-from counton.rows.sources import Source
-from counton.state.keys import state_files
 from counton.state.whole_file import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.job.job import Job
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")
-
-
-def check_outputs(job: Job) -> None:
-    """Refuse files of a job that cannot be written, or that would replace another file of the run:
-    no run may read what another writes or sets aside.
-    """
-    read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
-    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
-    kept = [Path(name) for name in named if is_file(name)]
-    kept += state_files(job.keeping.state, job.keeping.key)
-    aside = job.format.policies().quarantine
-    if isinstance(job.events, Source) and job.events.accepted:
-        aside = None
-    for name, given, formats in (
-        ("bad_rows", aside, (".csv",)),
-        ("out", job.output.out, None),
-        ("plot", job.output.plot, PICTURES),
-    ):
-        if given is not None:
-            check_text(name, str(given))
-            check_output(Path(given), formats, inputs=kept)
-            kept.append(Path(given))
-            refuse_among_events(job.events, Path(given))
 
 
 def check_output(
