@@ -341,6 +341,9 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     else:
         left = place.plain("init", "passages.csv", "--yes", *said, "--counts", "count")
         assert "refuses an empty line: unit." in left.out
+        people = ["--counts", "count", "--moves", "3", "--force"]
+        left = place.plain("init", "passages.csv", "--yes", *said, *people)
+        assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
         words = ["--counts", "count", "--unit", "passage", "--force"]
         assert place.plain("init", "passages.csv", "--yes", *said, *words).code == 0
     job = job_of(loans)
@@ -488,3 +491,9 @@ def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
     facts = look.for_operator(job)
     assert facts.newest == datetime(2020, 10, 25, 4, tzinfo=UTC)
     assert repr(facts) == "FirstFacts(secret)"
+
+
+def test_the_help_says_what_a_written_file_is_called(place: Workplace) -> None:
+    said = " ".join(place.plain("init", "--help").out.split())
+    assert "default: the name of the events' file" in said
+    assert "default: beside the events, as CSV" in said

@@ -6,7 +6,7 @@ from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from counton.cli.command_options import argument
+from counton.cli.command_options import ENDINGS, argument
 from counton.frame.options import COUNTS
 from counton.job.job import Job, OptionRecord, option, options_of
 
@@ -46,12 +46,19 @@ class FirstOptions(OptionRecord):
     )
 
 
+#: Help of options whose default is another one here.
+_HELP = {
+    "name": "name of the stream; default: the name of the events' file",
+    "out": f"file for the released numbers ({ENDINGS}); default: beside the events, as CSV",
+}
+
+
 def _as_in_job(name: str) -> tuple[str, Any, Any]:
     """Return an option of `Job` as a field; its value is None or False unless it is stated."""
     item = {**options_of(Job), "counts": COUNTS}[name]
     kind = {"whole": "int | None", "flag": "bool"}.get(item.kind, "str | None")
     default = False if item.kind == "flag" else None
-    return name, kind, option(default, item.help, item.word, often=item.often)
+    return name, kind, option(default, _HELP.get(name, item.help), item.word, often=item.often)
 
 
 #: The options of the command.

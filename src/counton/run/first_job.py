@@ -130,7 +130,7 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     if job.groups.by is not None and job.groups.domain is None and not discovers:
         found["domain"] = "names of the groups, from a public list and not from the rows: A,B,C"
     if job.option("counts") is not None:
-        if job.promise.unit is None:
+        if job.promise.unit is None and job.people.moves is None:
             found["unit"] = "what the numbers count, in one word, as in passage: it is protected"
     elif job.people.user is None and job.promise.unit is None:
         found["user"] = (
