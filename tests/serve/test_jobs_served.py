@@ -746,6 +746,21 @@ def test_ids_of_batches_are_forgotten_after_their_time(tmp_path: Path) -> None:
         assert inbox.forget(int(START.timestamp() * 1e6) + 1) == 1
 
 
+@pytest.mark.parametrize(("days", "known"), [(34, 1), (36, 0)])
+def test_a_service_knows_ids_of_batches_for_35_days(
+    days: int, known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.post("a", [visit(0.1)])
+        state, stopping = service.service.state_of("visits"), service.service.stopping
+        state.leads, service.time = frozenset(["visits"]), START + timedelta(days)
+        monkeypatch.setattr("counton.serve.service.monotonic", lambda: 7200.0)
+        monkeypatch.setattr(service.service, "_work", lambda _: None)
+        monkeypatch.setattr(stopping, "wait", lambda _: stopping.set())
+        service.service._release("", state)
+        assert state.inbox.forget(2**62) == known
+
+
 def test_a_public_page_is_a_setting(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, serve={"public": False}) as service:
         assert service("GET", "/v1/streams").status_code == 401
