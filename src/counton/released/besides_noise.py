@@ -7,7 +7,6 @@ description alone: they say which rows may be missing, never whether one is, or 
 from __future__ import annotations
 
 from counton.privacy.guarantees import plural
-from counton.released.counting import Bounded
 from counton.released.description import Description, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
@@ -85,7 +84,6 @@ def adds_users_up(definition: Description) -> str | None:
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
     counting, inner = definition.counting, definition.inner
-    assert isinstance(counting, Bounded)
     beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []

@@ -49,6 +49,10 @@ class Counting:
             f"one{never if ids else ', or does not count'}"
         )
 
+    def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        """Return words for what a bound leaves out: nothing here."""
+        return None
+
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return a note that counts are too low late in a period: none here."""
         return None
@@ -167,6 +171,7 @@ class Bounded(Counting):
             a_window = min(a_window, 1 if groups is None else groups or a_window)
         return self.most < cut.windows_within(self.per) * a_window
 
+    @override
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return words for what the bound leaves out, if it may leave out anything."""
         count = f"{self.most:,}"
