@@ -210,23 +210,37 @@ class PackedEntries:
             return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
+def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape of one step's released values, from a stream's terms (its public design as
+    JSON values). A length of -1 means any.
+
+    >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
+    >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
+    ((2, 3), (-1,))
+    """
+    if "counters" in terms or "statistic" in terms:
+        return (-1,)
+    several = terms["strategy"]["strategy"] == "WindowVersions"
+    return (-1,) if several else tuple(terms["shape"])
+
+
 def read_packed(
-    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | None
+    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
 ) -> PackedEntries:
     """Read the rows of steps ``start..stop-1`` from the database, without decoding them.
 
-    ``terms`` is the stream's design; None: each step's values in one row.
+    ``terms`` is the stream's design, or its JSON values, which leave more lengths open.
     """
-    shape: tuple[int, ...] = (-1,)
-    if terms is not None:
-        shape = terms.step_shape
-        shape = shape if terms.counters is None else (-1, *shape[1:])
+    if isinstance(terms, Mapping):
+        shape = shape_of(terms)
+    else:
+        shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
 
 
 def read(
-    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | None = None
+    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
 ) -> Entries:
     """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs."""
     return read_packed(connection, stream_id, start, stop, terms).entries()

@@ -255,7 +255,8 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
         return
     digest = None
     with suppress(StateError):  # the reading of that step raises it again
-        released = journal.read(connection, row.id, row.step, row.step + 1)
+        terms = json.loads(row.terms)
+        released = journal.read(connection, row.id, row.step, row.step + 1, terms)
         digest = release_digest(key, row.name, row.step, released.values[0])
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(

@@ -377,10 +377,8 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
     if row.step and not refused:
         hidden = "counters" in terms  # for such streams the values would not say which cells show
         hidden |= "statistic" in terms  # its cells mean nothing without a reading
-        released = journal.read(connection, row.id, row.step, row.step + 1)
+        released = journal.read(connection, row.id, row.step, row.step + 1, terms)
         values = None if hidden else released.values[0]
-        if values is not None and terms["strategy"]["strategy"] != "WindowVersions":
-            values = values.reshape(terms["shape"])
         last = {
             "step": row.step,
             "values": None if values is None else values.tolist(),
