@@ -44,7 +44,8 @@ def rows(state: str | Path, table: str) -> list[dict[str, Any]]:
 def journaled(state: str | Path, last: int) -> tuple[bytes, bytes]:
     """Values and digests of inputs of all steps, however they were cut into rows."""
     with looked_into(state) as connection:
-        entries = journal.read(connection, 1, 1, last + 1)
+        terms = json.loads(connection.value("SELECT terms FROM counton_streams"))
+        entries = journal.read(connection, 1, 1, last + 1, terms)
     return entries.values.tobytes(), entries.input_digests
 
 
