@@ -112,6 +112,8 @@ class _Users(Exact):
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         found, now = np.zeros(len(stops), np.int64), dict[bytes, int]()
         if self._most is None:
+            if len(stops) == 1 and set(map(type, listed)) == {str}:
+                listed = [*dict.fromkeys(listed)]  # in one step each name is needed once
             users, places = unique_digests(listed)
             new = [user not in self._times for user in users]
             first = np.unique(places, return_index=True)[1][np.array(new, bool)]
