@@ -115,3 +115,10 @@ def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> No
 
 def full(*_: Any, **__: Any) -> None:
     raise MemoryError
+
+
+@pytest.mark.parametrize("stops", [[3], [2, 3]])
+def test_a_name_that_python_takes_for_another_is_refused(stops: list[int]) -> None:
+    with pytest.raises(InvalidInput, match="a user is True"):
+        Distinct().begin().take([1, True, "1"], np.array(stops))
+    assert Distinct().begin().take(["ann", 1, "1", "ann"], np.array([4])).tolist() == [3]
