@@ -5,6 +5,9 @@ import gc
 import hashlib
 import itertools
 import os
+import sqlite3
+import sys
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
@@ -60,6 +63,34 @@ def witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[str
 def witnesses_of_its_own(witnesses: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A test knows nothing of what others released."""
     monkeypatch.setenv("XDG_STATE_HOME", next(witnesses))
+
+
+class _Told(sqlite3.Connection):
+    """A connection that says it was never closed, as those of Python 3.13 do by themselves."""
+
+    closed = True  # until it is open
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self.close()
+            warnings.warn(f"unclosed database in {self}", ResourceWarning, stacklevel=1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """A connection to SQLite that is left open fails a test with each Python."""
+    with pytest.MonkeyPatch.context() as patched:
+        if sys.version_info < (3, 13):
+            patched.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, factory=_Told))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_a_note_is_in_all_later_tables_and_texts(state: Path) -> None:
 def test_a_note_is_published_and_hollow_in_charts(state: Path) -> None:
     mark(state, "2024-03-02", "counter broken", group="b")
     publish(state, to=state.parent / "p.db")
-    with sqlite3.connect(state.parent / "p.db") as database:
+    with closing(sqlite3.connect(state.parent / "p.db")) as database:
         said = 'SELECT step, "group", note FROM counton_releases WHERE note IS NOT NULL'
         assert database.execute(said).fetchall() == [(2, "b", "counter broken")]
     released = read(exported(state))

@@ -7,6 +7,7 @@ if the event stays; each change costs two more if windows are revised, else one.
 import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -303,7 +304,7 @@ def test_a_query_is_told_what_is_covered(
     more: dict[str, Any], edges: tuple[str, str] | None, tmp_path: Path
 ) -> None:
     database = tmp_path / "e.db"
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("CREATE TABLE e (at TEXT)")
         rows = [(f"2024-03-0{n}T12:00:00",) for n in range(1, 7)]
         connection.executemany("INSERT INTO e VALUES (?)", rows)

@@ -6,6 +6,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,5 +162,5 @@ def now(job: Job) -> list[list[int]]:
 
 def kept(state: Path) -> list[str]:
     """All rows of a state's tables, but for the number by which a writer owns its stream."""
-    with sqlite3.connect(state) as connection:
+    with closing(sqlite3.connect(state)) as connection:
         return [re.sub(r"\d+,X'", "", line) for line in connection.iterdump()]
